@@ -238,8 +238,10 @@ static void print_stats(const job *j) {
 
 /* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
 static void tell_beam(const job *j) {
-    const int own = tfm_model_get_info(j->model)->beam;
-    if (own > 1 && j->options.beam == 0 && !j->options.draw)
+    const tfm_model_info *info = tfm_model_get_info(j->model);
+    const int own = info->beam;
+    if (own > 1 && info->encoder_layers == 0 && j->options.beam == 0 && !j->options.draw && !j->has_temperature &&
+        j->stops.count == 0)
         fprintf(stderr,
                 "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam %d for "
                 "what transformers writes\n",

@@ -250,11 +250,14 @@ static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
                                   .activation = TFM_RELU,
                                   .seed = 1};
     snprintf(shape, sizeof(shape), "small, beam %d", beam);
-    if (tfm_model_new(&t.model, ctx, &made) == TFM_OK)
+    if (tfm_model_new(&t.model, ctx, &made) == TFM_OK) {
         add_row(rows, &t, "a token", shape, "", 0, false, 0);
-    else
+    } else {
+        char *why = report_public(tfm_error_message());
         json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "bench", "a token", "shape", shape, "provider",
-                                              "", "failed", tfm_error_message()));
+                                              "", "failed", why ? why : "out of memory"));
+        free(why);
+    }
     tfm_context_clear_error(ctx);
 }
 

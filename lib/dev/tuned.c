@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/json.h"
 #include "dev/cache.h"
 #include "dev/cache_folder.h"
@@ -288,7 +289,7 @@ tfm_status tfm__tuned_save(tfm_context *ctx) {
 /* An entry beside the table's tells of folders that are full or can only be read. */
 tfm_status tfm__tuned_storable(tfm_context *ctx) {
     static const char TEXT[] = "a trial";
-    char *key = table_key(ctx), *beside = key ? tfm__format("trial of %s", key) : NULL;
+    char *key = table_key(ctx), *beside = key ? tfm__format("trial by %ld of %s", (long)getpid(), key) : NULL;
     tfm_status status = beside ? TFM_OK : TFM_ERROR_MEMORY;
     if (beside && (!tfm__cache_usable() || tfm__cache_blocked(key))) {
         status = not_stored(key);

@@ -73,9 +73,9 @@ static size_t items_of(const form *f) {
     return f->tile ? 2 * (size_t)f->tile->size : ITEMS;
 }
 
-/* Both operands of two steps. */
+/* Both operands of two steps; and the groups that round the rows before. */
 static bool tile_fits(tfm_context *ctx, const struct tile *tile) {
-    return fits(ctx, 2 * (size_t)tile->size, (size_t)(2 * 2 * STEP / 4 * (tile->size + 4)));
+    return fits(ctx, ITEMS, ITEMS) && fits(ctx, 2 * (size_t)tile->size, (size_t)(2 * 2 * STEP / 4 * (tile->size + 4)));
 }
 
 /* The sums, or else the rows that the group makes; and what it makes them with. */
@@ -314,16 +314,20 @@ static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_tas
     state *s = state_of(ctx);
     *dot = tfm__context_tuning(ctx)->dot;
     while (s && find_form(ctx, f, t, *dot, s->refused)) {
-        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != TFM__GOOD) {
-            *dot = TFM__NO_DOT;
-            continue;
-        }
-        tfm__kernel *kernel = tfm_context_status(ctx) == TFM_OK ? kernel_of(ctx, f, *dot, t->activation) : NULL;
-        if (!kernel)
+        const int depth = tfm__scope_depth(ctx);
+        tfm__kernel *kernel = kernel_of(ctx, f, *dot, t->activation);
+        if (!kernel && (*dot == TFM__NO_DOT || tfm_context_status(ctx) != TFM_ERROR_BUILD))
             return false;
-        if (!f->tile || tfm__kernel_most(ctx, kernel) >= items_of(f))
-            return true;
-        s->refused |= 1U << (f->tile - TILE);
+        if (!kernel) /* the trial builds it once more, and keeps what comes of that */
+            tfm__context_recover(ctx, depth);
+        if (kernel && f->tile && tfm__kernel_most(ctx, kernel) < items_of(f))
+            s->refused |= 1U << (f->tile - TILE);
+        else if (*dot == TFM__NO_DOT || (prove(ctx, f, *dot) == TFM__GOOD && kernel))
+            return tfm_context_status(ctx) == TFM_OK;
+        else if (tfm_context_status(ctx) != TFM_OK)
+            return false;
+        else
+            *dot = TFM__NO_DOT;
     }
     return false;
 }

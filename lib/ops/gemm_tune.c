@@ -151,8 +151,11 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
                               bool transpose_b) {
     tfm_context *ctx = p->ctx;
     tfm__contest *c = tfm__alloc(1, sizeof(*c));
+    char before[TFM__TUNED_TEXT];
     size_t winner = 0;
     if (c && set_up(p, sizes, transpose_a, transpose_b)) {
+        const char *now = tfm__tuned_find(ctx, p->row);
+        snprintf(before, sizeof(before), "%s", now ? now : "");
         *c = (tfm__contest){.ctx = ctx, .self = p, .use = use, .run = run, .right = right};
         add_candidates(c, p);
         snprintf(out->before, sizeof(out->before), "%s", p->provider ? p->provider->name : "");
@@ -160,6 +163,10 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
         snprintf(out->after, sizeof(out->after), "%s", winner > 0 ? c->list[winner].setting : out->before);
         if (c->next < c->count)
             snprintf(out->other, sizeof(out->other), "%s", c->next > 0 ? c->list[c->next].setting : out->before);
+        if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
+            tfm__tuned_set(ctx, p->row, before[0] ? before : NULL);
+            tfm__gemm_tuned_again(ctx);
+        }
     } else if (!c) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     }

@@ -269,6 +269,9 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
     r.query = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
     r.past = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
     r.whole = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
+    const char *now = tfm__tuned_find(ctx, TFM__TUNED_GROUP);
+    char before[TFM__TUNED_TEXT];
+    snprintf(before, sizeof(before), "%s", now ? now : "");
     use_group(&r, "");
     const int own = tfm__context_tuning(ctx)->group;
     const tfm__limits limits = *tfm__context_limits(ctx);
@@ -279,6 +282,8 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
             tfm__contest_add(&c, "%d", group);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__contest_run(&c, out, &winner);
+    if (tfm_context_status(ctx) != TFM_OK) /* the row that was there stays */
+        use_group(&r, before);
     for (int i = 0; i < ROW_TASKS; i++)
         free(r.want[i]);
     snprintf(out->before, sizeof(out->before), "groups of %d", own);
