@@ -85,11 +85,11 @@ static void test_write(void **state) {
     harness_ok(tfm__dir_make(scratch_path("folder"), 0700));
     before = entries();
     scratch_refused(tfm__file_write(scratch_path("folder"), "x", 1), TFM_ERROR_IO, "cannot replace");
-    assert_int_equal(mkfifo(scratch_path("pipe"), 0600), 0);
-    assert_int_equal(symlink("pipe", scratch_path("to-pipe")), 0);
+    assert_int_equal(mkfifo(scratch_path("tube"), 0600), 0);
+    assert_int_equal(symlink("tube", scratch_path("to-tube")), 0);
     before += 2;
-    scratch_refused(tfm__file_write(scratch_path("pipe"), "x", 1), TFM_ERROR_IO, "it is a device, a pipe");
-    scratch_refused(tfm__file_write(scratch_path("to-pipe"), "x", 1), TFM_ERROR_IO, "it is a device, a pipe");
+    scratch_refused(tfm__file_write(scratch_path("tube"), "x", 1), TFM_ERROR_IO, "it is a device, a pipe");
+    scratch_refused(tfm__file_write(scratch_path("to-tube"), "x", 1), TFM_ERROR_IO, "it is a device, a pipe");
     assert_int_equal(entries(), before);
 }
 
