@@ -70,6 +70,10 @@ run serve -m x=$demo
 check "a translator's name is its languages" one_sentence 1 'its name is two languages, as in de-en='
 run serve -m nowhere
 check "a model that is not there" one_sentence 1 'nowhere'
+run serve -m "$demo" --port 0 -d nowhere
+check "a device that is not there" one_sentence 1 'nowhere'
+run serve -m "$demo" --port 0 -d pocl,pocl
+check "a list of devices" one_sentence 1 'one'
 run serve -m "$demo" --api-key short
 check "a short key" one_sentence 1 'give 8 to 255'
 run serve -m "$demo" --memory-limit 1

@@ -108,14 +108,26 @@ static bool start_workers(server *s) {
     return s->worker_count > 0;
 }
 
+/* Models are opened when they are asked for, and what is wrong with the device is said before anybody asks. */
+static int try_device(const char *device) {
+    tfm_context *ctx = NULL;
+    const int code =
+        tfm_context_open(&ctx, &(tfm_context_options){.device = device}) == TFM_OK ? CLI_OK : cli_fail_library();
+    tfm_context_free(&ctx);
+    return code;
+}
+
 static int run_threads(server *s, const sigset_t *signals) {
     pthread_t watcher;
     int got;
+    int code = try_device(s->options->device);
+    if (code != CLI_OK)
+        return code;
     atomic_store(&watching, true);
     if (!start_workers(s))
         return cli_fail("the system has no room for another thread");
     const bool watched = pthread_create(&watcher, NULL, watch, s) == 0;
-    int code = watched ? serve_http_start(s) : cli_fail("the system has no room for another thread");
+    code = watched ? serve_http_start(s) : cli_fail("the system has no room for another thread");
     if (code == CLI_OK) {
         const bool six = strchr(s->options->host, ':') != NULL;
         fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/\n", s->options->certificate ? "https" : "http",
