@@ -426,11 +426,35 @@ static void test_own(void **state) {
     *tuning() = own;
 }
 
+/* A device whose groups are smaller than those that round rows has the plain kernel, also where a tile would fit. */
+static void test_small_device(void **state) {
+    (void)state;
+    need_room();
+    tfm_context *ctx = harness_context();
+    const tfm__tuning own = *tuning();
+    const tfm__limits limits = ctx->limits;
+    want_tile(3);
+    for (int small = 0; small < 2; small++) {
+        harness_ok(tfm_scope_open(ctx));
+        const int8_t q[40] = {0};
+        const float scales[1] = {1};
+        tfm_param weight = bytes_of(q, scales, 1, 40);
+        const tfm__int8_task t = {.m = 66, .n = 1, .k = 40, .weight = &weight};
+        ctx->limits.max_group = small ? 64 : limits.max_group;
+        const char *why = tfm__int8_dot_trouble(ctx, &t);
+        ctx->limits = limits;
+        assert_non_null(why);
+        assert_true((strstr(why, "in another way") != NULL) == small);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    *tuning() = own;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_tiles), cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_own),   cmocka_unit_test(test_not_built),
-        cmocka_unit_test(test_tried),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_tiles),        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_own),          cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_tried),       cmocka_unit_test(test_small_device),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

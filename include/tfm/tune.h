@@ -74,9 +74,9 @@ TFM_API tfm_status tfm_tune_storable(tfm_context *ctx);
 
 /* Stores in the cache folder (TFM_CACHE_DIR) what this context has changed of its table since it opened or called this
  * last. The rows that another context has stored meanwhile, in this process or another, stay; where both have changed
- * the same row, the last one counts. Where there is no table by then, since another has
- * forgotten it, all rows of this context are stored. After tfm_tune_clear nothing stays that was stored before.
- * TFM_ERROR_IO if the table cannot be kept there. */
+ * the same row, the last one counts. Where there is no table by then, since another context has forgotten it, all rows
+ * of this one are stored. After tfm_tune_clear nothing stays that was stored before. TFM_ERROR_IO if the table
+ * cannot be kept there. */
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
 /* Forgets the table, as tfm_tune_clear and tfm_tune_save do, and what trials on this device have come to: whether
