@@ -49,9 +49,10 @@ static void test_each_call(void **state) {
         for (unsigned long call = 1; call <= runs_plain()->calls + 50; call++)
             fail_call(call, NULL, NULL);
     } else {
-        unsigned sample = runs_sample() ? runs_sample()
-                          : runs_slow() ? SAMPLE / 6
-                                        : SAMPLE,
+        unsigned sample = runs_sample()     ? runs_sample()
+                          : runs_slow()     ? SAMPLE / 6
+                          : harness_brief() ? SAMPLE / 2
+                                            : SAMPLE,
                  head = runs_slow() ? HEAD / 10 : HEAD;
         for (unsigned turn = 0; turn < sample; turn++)
             fail_call(sampled(turn, sample, head), NULL, NULL);
@@ -337,7 +338,7 @@ static void test_go_on(void **state) {
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
         again_after(sampled(turn, sample, sample / 5), NULL, false);
-    for (int i = 0; i < plain->function_count && !runs_slow(); i += harness_brief() ? 2 : 1)
+    for (int i = 0; i < plain->function_count && !runs_slow(); i += harness_brief() ? 4 : 1)
         again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name, false);
     runs_finish("one call fails, and the caller goes on");
 }

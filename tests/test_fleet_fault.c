@@ -351,7 +351,7 @@ static void finish(const char *what) {
 
 static void test_each_call(void **state) {
     (void)state;
-    const unsigned sample = runs_sample() ? (runs_sample() + 1) / 2 : sample_of(60, 6);
+    const unsigned sample = runs_sample() ? (runs_sample() + 1) / 2 : sample_of(60, 4);
     for (unsigned turn = 0; turn < sample; turn++)
         for (size_t i = 0; i < COUNT(KINDS); i++)
             fail_call(KINDS[i], sampled(turn, sample, plain[i].calls), NULL, NULL);
@@ -361,7 +361,7 @@ static void test_each_call(void **state) {
 /* Most calls set a kernel's arguments: so a middle one of each function too, and the last. */
 static void test_each_function(void **state) {
     (void)state;
-    const int step = runs_sample() == 0 && (runs_slow() || harness_brief()) ? 4 : 1;
+    const int step = runs_sample() == 0 && (runs_slow() || harness_brief()) ? 8 : 1;
     for (size_t i = 0; i < COUNT(KINDS); i++) {
         for (int f = (int)i; f < plain[i].function_count; f += step) {
             const unsigned long calls = plain[i].functions[f].calls;
@@ -386,7 +386,7 @@ static void test_builds(void **state) {
 
 static void test_dead_device(void **state) {
     (void)state;
-    const unsigned sample = sample_of(20, 3);
+    const unsigned sample = sample_of(20, 2);
     for (unsigned turn = 0; turn < sample; turn++)
         for (size_t i = 0; i < COUNT(KINDS); i++)
             fail_call(KINDS[i], sampled(turn, sample, plain[i].calls * 9 / 10), NULL,
@@ -399,7 +399,7 @@ static void test_three(void **state) {
     (void)state;
     static const char *const THREE[] = {"POCL_DEVICES=pthread basic pthread", DEVICES "=pthread,basic,pthread",
                                         "TFM_FAULT_DEAD=1", NULL};
-    const unsigned sample = sample_of(20, 3);
+    const unsigned sample = sample_of(20, 2);
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(KINDS[turn % 2], 1000 + sampled(turn, sample, plain[0].calls / 2), NULL, THREE);
     finish("of three devices one is gone, or two");
@@ -408,7 +408,7 @@ static void test_three(void **state) {
 /* All of them: the failure of the last one is the call's. */
 static void test_all_fail(void **state) {
     (void)state;
-    const unsigned sample = sample_of(20, 3);
+    const unsigned sample = sample_of(20, 2);
     const unsigned long calls = plain[0].calls + plain[1].calls;
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(NULL, sampled(turn, sample, calls * 9 / 10), NULL,
@@ -420,7 +420,7 @@ static void test_all_fail(void **state) {
 static void test_workers(void **state) {
     (void)state;
     static const char *const TWO[] = {DEVICES "=pthread", WORKERS "=2", NULL};
-    const unsigned sample = sample_of(40, 3);
+    const unsigned sample = sample_of(40, 2);
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(NULL, 1000 + sampled(turn, sample, plain[0].calls), NULL, TWO);
     for (unsigned long launch = 40; launch <= 80; launch += 40) /* which a worker does not survive */

@@ -150,11 +150,15 @@ static void read_together(seat *seats, int world, const seat *like, int mute) {
 /* Two, three and four ranks do what one does, call by call, and together tokenize what that one tokenizes, but for the
  * few lines of each buffer that they read ahead: at most `ahead` more. */
 static void check_same(const seat *job, uint64_t ahead) {
+    static int turn; /* in a brief run each job has one of these worlds, in turn */
     seat *alone = malloc(sizeof(*alone)), *seats = malloc(MOST_WORLD * sizeof(*seats));
     assert_true(alone && seats);
     *alone = *job;
     read_text(alone);
+    turn++;
     for (int world = 2; world <= MOST_WORLD; world++) {
+        if (harness_brief() && world != 2 + turn % (MOST_WORLD - 1))
+            continue;
         memset(seats, 0, MOST_WORLD * sizeof(*seats));
         read_together(seats, world, job, 0);
         uint64_t sum = 0, most = 0;
@@ -349,7 +353,7 @@ static void test_seek(void **state) {
         job.options.subword_alpha = kind & 2 ? 0.2f : 0;
         *alone = job;
         read_text(alone);
-        for (int from = 1; from < 90; from += harness_brief() ? 17 : 3)
+        for (int from = 1; from < 90; from += harness_brief() ? 41 : 3)
             for (int world = 2; world <= MOST_WORLD; world++) {
                 job.from = alone->places[from];
                 job.calls = 10;
