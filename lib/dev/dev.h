@@ -443,6 +443,15 @@ bool tfm__read_over(const tfm__read *read);
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read);
 void tfm__read_free(tfm_context *ctx, tfm__read **read);
 
+/* Zeroed memory of the host for what is read from the device, and written to it, again and again; the device moves it by
+ * itself where it is no processor and the driver has such memory. NULL, with *out NULL, where there is no memory at all.
+ * All that was enqueued with it has to be waited for before it is freed, with the context that made it. */
+typedef struct tfm__host_room tfm__host_room;
+void *tfm__host_room_new(tfm_context *ctx, tfm__host_room **out, size_t bytes);
+void tfm__host_room_free(tfm_context *ctx, tfm__host_room **room);
+/* Whether it is a driver's. */
+bool tfm__host_room_mapped(const tfm__host_room *room);
+
 /* Sets all elements to one byte pattern of the element's size. */
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element);
 

@@ -51,7 +51,8 @@ struct tfm_trainer {
     tfm__cuts cuts;                 /* How the flat tensors are cut among them. */
     bool sharded;                   /* Each rank has the moments of its own blocks. */
     tfm_dtype wire_dtype;           /* What gradients are sent as. */
-    float *shared;                  /* (count) what the ranks share, on the host: gradients, or values. */
+    float *shared;                  /* (count) what the ranks share, on the host: gradients, or values; */
+    tfm__host_room *shared_room;    /* its memory. */
     float *sum;                     /* Room for two blocks. */
     unsigned char *sent, *received; /* Room for a block for each rank, and one from each. */
     tfm__bucket_read *buckets;      /* The buckets on their way to the host, */

@@ -30,7 +30,7 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
         room = tfm__bucket_room(&t->cuts, k) > room ? tfm__bucket_room(&t->cuts, k) : room;
     const size_t blocks = (size_t)t->cuts.world * ((size_t)room * sizeof(float) + HEADER);
     tfm__wire_close(t);
-    t->shared = tfm__alloc((size_t)t->count, sizeof(*t->shared));
+    t->shared = tfm__host_room_new(t->ctx, &t->shared_room, (size_t)t->count * sizeof(*t->shared));
     t->sent = tfm__alloc(blocks, 1);
     t->received = tfm__alloc(blocks, 1);
     t->sum = tfm__alloc(2 * (size_t)room, sizeof(*t->sum));
@@ -45,7 +45,8 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
 
 void tfm__wire_close(tfm_trainer *t) {
     tfm__wire_forget(t);
-    void *const all[] = {t->shared, t->sent, t->received, t->sum, t->buckets, t->parts};
+    tfm__host_room_free(t->ctx, &t->shared_room);
+    void *const all[] = {t->sent, t->received, t->sum, t->buckets, t->parts};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
     t->shared = t->sum = NULL;

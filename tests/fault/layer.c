@@ -337,6 +337,20 @@ ENQUEUE(clEnqueueCopyBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
 ENQUEUE(clEnqueueFillBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
         (cl_command_queue queue, cl_mem memory, const void *pattern, size_t size, size_t offset, size_t bytes, WAITS),
         (queue, memory, pattern, size, offset, bytes, waits, list, event))
+static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
+                                               size_t offset, size_t bytes, WAITS, cl_int *code) {
+    cl_int unasked, *into = code ? code : &unasked;
+    if (ledger_due("clEnqueueMapBuffer", queue)) {
+        *into = ledger_code(CL_MAP_FAILURE);
+        return NULL;
+    }
+    void *mapped = next.clEnqueueMapBuffer(queue, memory, wait, flags, offset, bytes, waits, list, event, into);
+    if (mapped && *into == CL_SUCCESS && event)
+        ledger_add(*event, LEDGER_EVENT, queue);
+    return mapped;
+}
+ENQUEUE(clEnqueueUnmapMemObject, CL_OUT_OF_RESOURCES, (cl_command_queue queue, cl_mem memory, void *mapped, WAITS),
+        (queue, memory, mapped, waits, list, event))
 ENQUEUE(clEnqueueMarkerWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
 ENQUEUE(clEnqueueBarrierWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
 
@@ -471,7 +485,8 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     OWN(clGetEventProfilingInfo);
     OWN(clEnqueueNDRangeKernel), OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer);
     OWN(clGetExtensionFunctionAddressForPlatform);
-    OWN(clEnqueueFillBuffer), OWN(clEnqueueMarkerWithWaitList), OWN(clEnqueueBarrierWithWaitList);
+    OWN(clEnqueueFillBuffer), OWN(clEnqueueMapBuffer), OWN(clEnqueueUnmapMemObject);
+    OWN(clEnqueueMarkerWithWaitList), OWN(clEnqueueBarrierWithWaitList);
     *own_count = (cl_uint)entries;
     *out = &own;
     return CL_SUCCESS;
