@@ -55,11 +55,29 @@ int train_sharers(const train_run *r) {
     return r->ranks ? r->ranks->world : r->devices;
 }
 
+/* A trace of each rank's own: x.json, x-rank1.json, x-rank2.json. */
+static void name_trace(int rank) {
+    const char *const path = getenv("TFM_PROFILE");
+    if (rank == 0 || !path || !path[0] || strcmp(path, "0") == 0 || strcmp(path, "1") == 0)
+        return;
+    const char *const slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    if (!dot || (slash && dot < slash))
+        dot = path + strlen(path);
+    const size_t room = strlen(path) + 32;
+    char *const own = malloc(room);
+    if (!own)
+        return;
+    snprintf(own, room, "%.*s-rank%d%s", (int)(dot - path), path, rank, dot);
+    setenv("TFM_PROFILE", own, 1);
+    free(own);
+}
+
 int train_ranks_open(train_run *r) {
     const int code = ranks_open(&r->ranks, &r->local);
     if (code != CLI_OK || !r->ranks)
         return code;
     cli_hold(!train_first(r));
+    name_trace(r->ranks->rank);
     const int nowhere = train_first(r) ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* the first says all that is said */
         close(nowhere);

@@ -61,8 +61,10 @@ static void run_profile(bool profiled_queue) {
     for (int i = 0; i < LAUNCHES; i++)
         add(ctx, profile, "many", buffer, &grid);
     add(ctx, profile, "a \"quoted\" name\n", buffer, &grid);
+    const double begun = tfm__seconds(); /* what the host does around the next one */
     add(ctx, profile, "copy", buffer, NULL);
     clFinish(tfm_context_cl_queue(ctx));
+    tfm__profile_span(profile, "waits", begun, tfm__seconds());
     lines[0] = 0;
     tfm__profile_close(&profile);
     assert_null(profile);
@@ -128,7 +130,7 @@ static json_t *load_trace(const char *path) {
 static void check_trace(const char *path) {
     json_t *root = load_trace(path), *events = json_object_get(root, "traceEvents"), *event;
     size_t index, kernels = 0, transfers = 0, quoted = 0;
-    double last_end = 0;
+    double last_end = 0, waits = -1, waited = -1;
     assert_true(json_is_array(events));
     json_array_foreach(events, index, event) {
         const char *phase = json_string_value(json_object_get(event, "ph"));
@@ -140,6 +142,11 @@ static void check_trace(const char *path) {
             continue;
         json_t *ts = json_object_get(event, "ts"), *duration = json_object_get(event, "dur");
         assert_true(json_is_number(ts) && json_is_number(duration));
+        if (json_integer_value(json_object_get(event, "tid")) == 2) { /* the copy's, the last of the device's */
+            assert_string_equal(name, "waits");
+            waits = json_number_value(ts), waited = waits + json_number_value(duration);
+            continue;
+        }
         assert_true(json_number_value(ts) >= last_end - 0.0015 && json_number_value(duration) >= 0);
         last_end = json_number_value(ts) + json_number_value(duration);
         json_t *args = json_object_get(event, "args");
@@ -154,6 +161,8 @@ static void check_trace(const char *path) {
     assert_int_equal(kernels, LAUNCHES + 1);
     assert_int_equal(transfers, 1);
     assert_int_equal(quoted, 1);
+    /* Within it on the same clock, to half a millisecond of a busy machine. */
+    assert_true(waits >= 0 && waits < last_end + 500 && waited > last_end - 500);
     json_decref(root);
 }
 

@@ -260,6 +260,10 @@ const char *tfm__context_closed(const tfm_context *ctx) {
                                  : NULL;
 }
 
+void tfm__context_span(tfm_context *ctx, const char *name, double begun, double ended) {
+    tfm__profile_span(ctx->profile, name, begun, ended);
+}
+
 const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
     return &ctx->limits;
 }

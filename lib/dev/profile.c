@@ -8,13 +8,22 @@
 
 /* Launches whose events are held before the oldest half is read. */
 #define PENDING 1024
+/* And spans of the host; more than these, with few launches, are left out. */
+#define SPANS 4096
 
 struct launch {
     cl_event event;
     size_t kernel; /* in `kernels` */
     tfm__grid grid;
     bool has_grid;
+    double enqueued; /* by the host's clock, in seconds */
 };
+
+/* What the host did meanwhile, by its clock. */
+typedef struct span {
+    const char *name;
+    double begun, ended;
+} span;
 
 typedef struct total {
     char *name;
@@ -33,6 +42,10 @@ struct tfm__profile {
     char *path;
     bool first; /* no event is written yet: its time is 0 in the trace */
     uint64_t origin;
+    span spans[SPANS]; /* not written yet */
+    size_t span_count;
+    bool clocks_compared;
+    double ahead; /* seconds by which the host's clock is ahead of the device's */
 };
 
 /* What TFM_PROFILE asks for: NULL nothing, "1" the table, else a path. */
@@ -80,8 +93,9 @@ tfm_status tfm__profile_open(tfm__profile **out) {
         fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", profile->trace);
         fprintf(profile->trace,
                 "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%ld,\"tid\":1,\"args\":{\"name\":\"OpenCL "
-                "queue\"}}",
-                (long)getpid());
+                "queue\"}},\n"
+                "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%ld,\"tid\":2,\"args\":{\"name\":\"host\"}}",
+                (long)getpid(), (long)getpid());
     }
     *out = profile;
     return TFM_OK;
@@ -138,6 +152,43 @@ static void write_event(tfm__profile *profile, const struct launch *launch, uint
     fputc('}', file);
 }
 
+/* Driver and host note a launch at nearly the same instant, the host last: how far their clocks are apart is the least
+ * that any launch says. */
+static void compare_clocks(tfm__profile *profile, const struct launch *launch) {
+    cl_ulong queued = 0;
+    if (clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_QUEUED, sizeof(queued), &queued, NULL) !=
+            CL_SUCCESS ||
+        queued == 0)
+        return;
+    const double ahead = launch->enqueued - 1e-9 * (double)queued;
+    if (!profile->clocks_compared || ahead < profile->ahead)
+        profile->ahead = ahead;
+    profile->clocks_compared = true;
+}
+
+/* Those of before the first launch are left out, for there is no time 0 then. */
+static void write_spans(tfm__profile *profile) {
+    for (size_t i = 0; i < profile->span_count && profile->clocks_compared && !profile->first; i++) {
+        const span *s = &profile->spans[i];
+        const double ns = 1e9 * (s->begun - profile->ahead) - (double)profile->origin;
+        const uint64_t ts = ns > 0 ? (uint64_t)ns : 0, duration = (uint64_t)(1e9 * (s->ended - s->begun));
+        if (ns < 0)
+            continue;
+        fputs(",\n{\"name\":\"", profile->trace);
+        write_name(profile->trace, s->name);
+        fprintf(profile->trace,
+                "\",\"cat\":\"host\",\"ph\":\"X\",\"pid\":%ld,\"tid\":2,\"ts\":%llu.%03u,\"dur\":%llu.%03u}",
+                (long)getpid(), (unsigned long long)(ts / 1000), (unsigned)(ts % 1000),
+                (unsigned long long)(duration / 1000), (unsigned)(duration % 1000));
+    }
+    profile->span_count = 0;
+}
+
+void tfm__profile_span(tfm__profile *profile, const char *name, double begun, double ended) {
+    if (profile && profile->trace && profile->span_count < SPANS)
+        profile->spans[profile->span_count++] = (span){name, begun, ended};
+}
+
 static void lose(tfm__profile *profile, cl_int error) {
     if (profile->lost++ == 0)
         profile->lost_error = error;
@@ -156,8 +207,10 @@ static void read_launch(tfm__profile *profile, const struct launch *launch) {
         end = start;
     profile->kernels[launch->kernel].calls++;
     profile->kernels[launch->kernel].ns += end - start;
-    if (profile->trace)
-        write_event(profile, launch, start, end);
+    if (!profile->trace)
+        return;
+    compare_clocks(profile, launch);
+    write_event(profile, launch, start, end);
 }
 
 /* Reads and releases the oldest `count` launches. In an in-order queue the last of them is done when all are.
@@ -175,6 +228,7 @@ static void drain(tfm__profile *profile, size_t count) {
     }
     profile->count -= count;
     memmove(profile->pending, profile->pending + count, profile->count * sizeof(*profile->pending));
+    write_spans(profile);
 }
 
 void tfm__profile_add(tfm__profile *profile, const char *name, cl_event event, const tfm__grid *grid) {
@@ -192,6 +246,7 @@ void tfm__profile_add(tfm__profile *profile, const char *name, cl_event event, c
     launch->event = event;
     launch->kernel = kernel;
     launch->has_grid = grid != NULL;
+    launch->enqueued = profile->trace ? tfm__seconds() : 0;
     if (grid)
         launch->grid = *grid;
 }
@@ -221,6 +276,7 @@ static void print_table(tfm__profile *profile) {
 }
 
 static void finish_trace(tfm__profile *profile) {
+    write_spans(profile);
     fputs("\n]}\n", profile->trace);
     bool failed = ferror(profile->trace) != 0;
     if ((fclose(profile->trace) != 0) | failed)

@@ -128,7 +128,8 @@ static bool call(tfm_trainer *t, bool to_each, void *in, const void *out, size_t
     const bool early = t->last_read && !tfm__read_over(t->last_read);
     const double begun = tfm__seconds();
     const bool good = to_each ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);
-    const double seconds = tfm__seconds() - begun;
+    const double ended = tfm__seconds(), seconds = ended - begun;
+    tfm__context_span(t->ctx, to_each ? "wire: blocks to each rank" : "wire: sums to all ranks", begun, ended);
     t->counts.bytes += (uint64_t)bytes * (uint64_t)(r->world - 1);
     t->counts.seconds += seconds;
     t->counts.early_seconds += early ? seconds : 0;

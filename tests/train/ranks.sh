@@ -48,6 +48,17 @@ check "have the updates of one" near part whole
 ranks 2 --resume part --updates 9
 check "and two ranks again" both 0 says err 'update 9'
 
+# shellcheck disable=SC2086
+TFM_PROFILE=$here/trace.json fresh 2 traced $plan --updates 2
+check "a trace of each rank, with its calls on the wire beside the device's work" both 0 python3 -c '
+import json
+for name in ("trace.json", "trace-rank1.json"):
+    events = [e for e in json.load(open(name))["traceEvents"] if e["ph"] == "X"]
+    wire = [e for e in events if e["name"].startswith("wire: ")]
+    device = [e for e in events if e["tid"] == 1]
+    assert len(wire) >= 4 and len(device) > len(wire), (len(wire), len(device))
+    assert device[0]["ts"] <= wire[0]["ts"] <= device[-1]["ts"] + device[-1]["dur"], name'
+
 # ---- Parts of the state, and gradients of 16 bits
 # shellcheck disable=SC2086
 fresh 2 shards $plan --shard
