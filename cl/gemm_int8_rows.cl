@@ -6,26 +6,39 @@
  * of PADDING, and PADDED(K) at least.
  *
  * Layout: as cl/gemm_rows.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items read 16
- * bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local memory. Groups
- * in one dimension: all column blocks for the first ROWS rows, and so on. */
+ * bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local memory. PARTS
+ * teams share the same columns, as there. Groups in one dimension: all column blocks for the first ROWS rows, and so
+ * on. */
 #include "int8_numbers.cl"
 #include "int8_words.cl"
 #ifndef ROWS
 #define ROWS 8
 #define DEPTH 0
 #endif
+#ifndef PARTS
+#define PARTS 1
+#endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
-#define COLUMNS (4 * TEAMS)
+#define COLUMNS (4 * TEAMS / PARTS)
 #define SUMS (ROWS * 4)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one more so that they fall into different banks;
  * before that the rows' words. */
 #define SUMS_LINE (ITEMS + 1)
+#define LAST (PARTS > 1 ? PARTS : LANES) /* sums that are left to add up of a row and column, at last */
 #define WORDS (ROWS * DEPTH / 4)
 #define INTS (SUMS * SUMS_LINE > WORDS ? SUMS * SUMS_LINE : WORDS)
+
+/* What lies in `count` places. */
+static inline int line_sum(__local const int *from, const int count) {
+    int sum = 0;
+    for (int l = 0; l < count; l++)
+        sum += from[l];
+    return sum;
+}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, steps),
@@ -70,11 +83,11 @@ gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TF
     int acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        line[j] = TFM_AT(q) + (long)min(block * COLUMNS + team * 4 + j, width - 1) * depth;
+        line[j] = TFM_AT(q) + (long)min(block * COLUMNS + team / PARTS * 4 + j, width - 1) * depth;
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0;
-    for (int s = lane * 16; s < depth; s += LANES * 16) {
+    for (int s = (team % PARTS * LANES + lane) * 16; s < depth; s += PARTS * LANES * 16) {
         const int4 w0 = bytes16(line[0] + s, depth - s), w1 = bytes16(line[1] + s, depth - s);
         const int4 w2 = bytes16(line[2] + s, depth - s), w3 = bytes16(line[3] + s, depth - s);
         EACH_ROW {
@@ -91,14 +104,19 @@ gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TF
     for (int e = 0; e < SUMS; e++)
         local_ints[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
+#if PARTS > 1
+    const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
+    const int team_total = id < SUMS * TEAMS ? line_sum(local_ints + mine + its * LANES, LANES) : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < SUMS * TEAMS)
+        local_ints[mine + its] = team_total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     for (int e = id; e < rows * COLUMNS; e += ITEMS) {
         const int r = e / COLUMNS, j = e % COLUMNS, column = block * COLUMNS + j;
         if (column >= width)
             continue;
-        __local const int *from = local_ints + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LANES;
-        int sum = 0;
-        for (int l = 0; l < LANES; l++)
-            sum += from[l];
+        const int sum = line_sum(local_ints + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LAST, LAST);
         const float scale = ROW_STEP(r) * TFM_AT(scales)[column];
         TFM_AT(c)
         [(long)(row + r) * width + column] =

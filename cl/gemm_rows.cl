@@ -12,8 +12,10 @@
  *
  * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
  * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
- * fixed order. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all
- * products for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each.
+ * fixed order. Where the columns are too few for all of a device's compute units, PARTS teams share the same 4 and read
+ * a line side by side, so that there are PARTS times as many groups, and what each team has made is added up first. K,
+ * and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all products for the
+ * first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each.
  * Weights may be of 16 bits (stored.cl), and so may results: bit i of KEPT says that c_i is written by narrow.cl. */
 #include "narrow.cl"
 #include "stored.cl"
@@ -28,11 +30,14 @@
 #ifndef KEPT
 #define KEPT 0
 #endif
+#ifndef PARTS
+#define PARTS 1 /* 2 or 4: of TEAMS */
+#endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
 #define EACH (GATED ? 2 : 4) /* columns of a team */
-#define COLUMNS (EACH * TEAMS)
+#define COLUMNS (EACH * TEAMS / PARTS)
 #define SUMS (ROWS * 4)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
@@ -55,6 +60,7 @@ typedef float result2;
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one float more so that they fall into different
  * banks; before that the rows of x, and what is added up for their norms. */
 #define SUMS_LINE (ITEMS + 1)
+#define LAST (PARTS > 1 ? PARTS : LANES) /* sums that are left to add up of a row and column, at last */
 #define NORM_FLOATS (NORMED ? ROWS * WIDTH + ITEMS : 0)
 #define FLOATS (SUMS * SUMS_LINE > NORM_FLOATS ? SUMS * SUMS_LINE : NORM_FLOATS)
 
@@ -70,10 +76,10 @@ static inline __attribute__((always_inline)) float team_sum(const float v, __loc
     return sum;
 }
 
-/* What the items of a team have added up. */
-static inline float line_sum(__local const float *from) {
+/* What lies in `count` places. */
+static inline float line_sum(__local const float *from, const int count) {
     float sum = 0.0f;
-    for (int l = 0; l < LANES; l++)
+    for (int l = 0; l < count; l++)
         sum += from[l];
     return sum;
 }
@@ -150,7 +156,7 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
 #endif
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
-    const int column = block * COLUMNS + team * EACH;
+    const int column = block * COLUMNS + team / PARTS * EACH;
     __global const stored *line[4];
     float acc[SUMS];
 #pragma unroll
@@ -159,7 +165,7 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0.0f;
-    for (int s = lane * 4; s < depth; s += LANES * 4) {
+    for (int s = (team % PARTS * LANES + lane) * 4; s < depth; s += PARTS * LANES * 4) {
         const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
         const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
 #define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
@@ -177,6 +183,15 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
     for (int e = 0; e < SUMS; e++)
         local_floats[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
+#if PARTS > 1
+    /* The sum of each team, an item for each; they come to lie side by side. */
+    const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
+    const float team_total = id < SUMS * TEAMS ? line_sum(local_floats + mine + its * LANES, LANES) : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < SUMS * TEAMS)
+        local_floats[mine + its] = team_total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     __global void *c = which == 0   ? (__global void *)TFM_AT(c0)
                        : which == 1 ? (__global void *)TFM_AT(c1)
                                     : (__global void *)TFM_AT(c2);
@@ -184,10 +199,10 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
     const long bias_offset = which == 0 ? bias0_offset : which == 1 ? bias1_offset : bias2_offset;
     for (int e = id; e < ROWS * COLUMNS; e += ITEMS) {
         const int r = e / COLUMNS, j = e % COLUMNS, q = block * COLUMNS + j;
-        __local const float *from = local_floats + (r * 4 + j % EACH) * SUMS_LINE + j / EACH * LANES;
-        const float total = line_sum(from) + (bias ? TFM_AT(bias)[min(q, n - 1)] : 0.0f);
+        __local const float *from = local_floats + (r * 4 + j % EACH) * SUMS_LINE + j / EACH * LAST;
+        const float total = line_sum(from, LAST) + (bias ? TFM_AT(bias)[min(q, n - 1)] : 0.0f);
 #if GATED
-        const float gate = line_sum(from + EACH * SUMS_LINE) + (bias1 ? TFM_AT(bias1)[min(q, n - 1)] : 0.0f);
+        const float gate = line_sum(from + EACH * SUMS_LINE, LAST) + (bias1 ? TFM_AT(bias1)[min(q, n - 1)] : 0.0f);
         const float result = tfm_activate(gate) * total;
 #else
         const float result = tfm_activate(total);

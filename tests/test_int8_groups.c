@@ -163,6 +163,35 @@ static void test_rows(void **state) {
     *tuning() = own;
 }
 
+/* Few rows whose columns are too few for many compute units: two and four teams share those of one, in a launch or
+ * two. */
+static void test_shared_columns(void **state) {
+    (void)state;
+    need_room();
+    tfm_context *ctx = harness_context();
+    const unsigned units = ctx->info.compute_units;
+    const tfm__tuning own = *tuning();
+    const sizes some[] = {{3, 5, 1045}, {1, 18, 2053}, {8, 31, 4165}, {8, 31, 1024}, {19, 5, 2048}, {4, 18, 4160}};
+    want_rows();
+    ctx->info.compute_units = 1000;
+    for (int i = 0; i < 6; i++) {
+        align(i >= 3);
+        check(some[i], i % 2 ? TFM_RELU : TFM_NO_ACTIVATION, i % 3 != 0);
+        assert_true(launches == (some[i].k > 4000 ? 2 : 1)); /* as many as without */
+    }
+    bool two = false, four = false;
+    for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
+        const tfm__kernel *kernel = ctx->kernels[i];
+        const char *defines = kernel ? kernel->name + strlen(kernel->name) + 1 : "";
+        two = two || strstr(defines, "-DPARTS=2");
+        four = four || strstr(defines, "-DPARTS=4");
+    }
+    assert_true(two && four);
+    ctx->info.compute_units = units;
+    align(false);
+    *tuning() = own;
+}
+
 static void test_tiles(void **state) {
     (void)state;
     need_room();
@@ -387,6 +416,11 @@ static void test_tried(void **state) {
                 check((sizes){m, 37, 1040}, TFM_NO_ACTIVATION, true);
                 check((sizes){m, 37, 33}, TFM_NO_ACTIVATION, true);
             }
+            const unsigned units = harness_context()->info.compute_units;
+            harness_context()->info.compute_units = 1000;
+            check((sizes){3, 37, 1040}, TFM_NO_ACTIVATION, true);
+            check((sizes){8, 37, 2053}, TFM_NO_ACTIVATION, true);
+            harness_context()->info.compute_units = units;
             align(true);
             check((sizes){8, 37, 1040}, TFM_NO_ACTIVATION, true);
             check((sizes){11, 20, 4160}, TFM_NO_ACTIVATION, true);
@@ -452,9 +486,9 @@ static void test_small_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_tiles),        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_own),          cmocka_unit_test(test_not_built),
-        cmocka_unit_test(test_tried),       cmocka_unit_test(test_small_device),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_shared_columns), cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_odd_numbers),    cmocka_unit_test(test_own),
+        cmocka_unit_test(test_not_built), cmocka_unit_test(test_tried),          cmocka_unit_test(test_small_device),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -232,6 +232,74 @@ static void test_gated(void **state) {
                     i % 4 == 1, &random);
 }
 
+/* Whether a kernel of gemm_rows has been asked for with this define. */
+static bool asked_with(const tfm_context *ctx, const char *define) {
+    for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
+        const tfm__kernel *kernel = ctx->kernels[i];
+        if (kernel && strcmp(kernel->name, "gemm_rows") == 0 && strstr(kernel->name + strlen(kernel->name) + 1, define))
+            return true;
+    }
+    return false;
+}
+
+/* Too few columns for a device's many compute units: two and four teams share those of one, also where the last of
+ * them have little of a line to read, and by each number of rows, norm and gate. */
+static void test_shared_columns(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const char *first = ctx->tuning.gemm_order[0].provider;
+    const bool takes = first && strcmp(first, "rows") == 0;
+    const unsigned own = ctx->info.compute_units;
+    harness_random random = {4};
+    const int64_t rows[] = {1, 3, 8, 2, 21, 4, 11, 1}, widths[] = {256, 516, 1032, 508, 644, 512, 260, 252};
+    for (int i = 0; i < 8; i++) {
+        shape s = {.rows = rows[i], .k = widths[i], .count = 1 + i % 3, .n = {19, 4, 33}, .even = true};
+        s.normed = i % 4 != 0;
+        s.root_mean_square = i % 4 == 2;
+        s.residual = s.normed && i % 2;
+        s.affine = s.residual;
+        s.biased = i % 3 != 1;
+        ctx->info.compute_units = 100;
+        check(s, &random);
+        s.n[0] = 21; /* a gate's input has a residual with its norm, and no gamma */
+        s.residual = s.normed;
+        s.affine = false;
+        check_gated(&s, i % 2, &random);
+    }
+    assert_true(!takes || (asked_with(ctx, "-DPARTS=2") && asked_with(ctx, "-DPARTS=4")));
+    ctx->info.compute_units = own;
+}
+
+/* Columns enough for all compute units, or just too few. */
+static void test_enough_columns(void **state) {
+    (void)state;
+    enum { K = 512, N = 512 };
+    const struct {
+        unsigned units;
+        int64_t rows;
+        int parts;
+    } cases[] = {{8, 1, 1}, {32, 8, 1}, {33, 1, 2}, {65, 1, 4}, {132, 4, 4}, {108, 32, 1}, {304, 1, 4}};
+    for (size_t i = 0; i < TFM__COUNT(cases); i++) {
+        tfm_context *ctx = NULL;
+        harness_ok(tfm_context_open(&ctx, NULL));
+        const char *first = ctx->tuning.gemm_order[0].provider;
+        tfm_tensor x = {0}, y = {0}, none = {0};
+        tfm_param weight = {.value = {0}};
+        ctx->info.compute_units = cases[i].units;
+        harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){cases[i].rows, K}));
+        harness_ok(tfm_tensor_new(ctx, &weight.value, TFM_F32, 2, (int64_t[]){N, K}));
+        const uint64_t before = ctx->launches;
+        harness_ok(tfm_linear(ctx, &y, x, &weight, none, TFM_NO_ACTIVATION));
+        if (first && strcmp(first, "rows") == 0) {
+            assert_int_equal(ctx->launches - before, 1);
+            assert_int_equal(asked_with(ctx, "-DPARTS=2"), cases[i].parts == 2);
+            assert_int_equal(asked_with(ctx, "-DPARTS=4"), cases[i].parts == 4);
+        }
+        tfm_param_free(ctx, &weight);
+        tfm_context_free(&ctx);
+    }
+}
+
 /* Numbers far from 0, where a mean of floats is not exact enough for the variance. */
 static void test_far(void **state) {
     (void)state;
@@ -300,10 +368,8 @@ static void test_joined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_gated),
-        cmocka_unit_test(test_far),
-        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_gated), cmocka_unit_test(test_shared_columns),
+        cmocka_unit_test(test_enough_columns), cmocka_unit_test(test_far),   cmocka_unit_test(test_joined),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

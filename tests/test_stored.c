@@ -149,6 +149,20 @@ static void test_layers(void **state) {
             assert_true(strcmp(tfm_gemm_provider(p), mine[wide][i]) != 0 || taken >> p & 1);
 }
 
+/* Few rows whose columns are too few for a device's many compute units. */
+static void test_shared_columns(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const unsigned own = ctx->info.compute_units;
+    harness_random random = {5};
+    ctx->info.compute_units = 100;
+    for (int k = 0; k < 2; k++) {
+        check_layer((layer){5, 21, 516, DTYPES[k], true, false, TFM_NO_ACTIVATION}, &random);
+        check_layer((layer){1, 9, 264, DTYPES[k], true, true, TFM_RELU}, &random);
+    }
+    ctx->info.compute_units = own;
+}
+
 /* Three layers after a norm, as they are one launch of few rows on some devices; of one dtype, and of several. */
 static void check_joined(const tfm_dtype *dtypes, harness_random *random) {
     enum { ROWS = 3, K = 68 };
@@ -314,8 +328,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers), cmocka_unit_test(test_joined),  cmocka_unit_test(test_all_numbers),
-        cmocka_unit_test(test_tables), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_layers),      cmocka_unit_test(test_shared_columns), cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_all_numbers), cmocka_unit_test(test_tables),         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

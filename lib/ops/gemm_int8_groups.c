@@ -12,7 +12,7 @@
 #include "ops/prove.h"
 
 /* As in the kernels. */
-enum { ITEMS = 128, COLUMNS = 16, MOST_ROWS = 8, STEP = 32 };
+enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MOST_PARTS = 4, MOST_ROWS = 8, STEP = 32 };
 
 /* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them: those of
  * local memory, and those that were made before. */
@@ -37,12 +37,12 @@ static const struct tile {
 /* A kernel and its defines, but for the activation. */
 typedef struct form {
     const struct tile *tile; /* NULL: it is for few rows */
-    int rows, depth;         /* of few rows */
+    int rows, depth, parts;  /* of few rows */
     int unit;                /* bytes that are read at once: 16 or 1 */
     bool quads;              /* of a tile */
 } form;
 
-enum { DEPTHS = 3, ROW_KINDS = 4, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS };
+enum { DEPTHS = 3, ROW_KINDS = 4, PART_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * PART_KINDS };
 
 typedef struct state {
     unsigned char verdicts[TFM__DOTS][FORMS];
@@ -106,6 +106,17 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, t
     return best;
 }
 
+/* Teams that share their columns, as those of gemm_rows.c do: for a group more or two for each compute unit that would
+ * have none, as long as each item has bytes to read. */
+static int parts_of(tfm_context *ctx, const tfm__int8_task *t, int rows) {
+    const int64_t units = tfm_context_device(ctx)->compute_units;
+    const int64_t groups = tfm__divide_up(t->n, COLUMNS) * tfm__divide_up(t->m, rows);
+    int parts = 1;
+    while (parts < MOST_PARTS && groups * parts < units && 2 * parts * LANES * 16 <= t->k)
+        parts *= 2;
+    return parts;
+}
+
 /* False where the device has no room for any. */
 static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__dot dot, unsigned refused) {
     const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
@@ -124,6 +135,7 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
         else if (apart && f->rows > APART_BEFORE)
             f->rows = APART_BEFORE;
+        f->parts = parts_of(ctx, t, f->rows);
         if (rows_fit(ctx, f->rows))
             return true;
     }
@@ -135,9 +147,9 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
 static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dot dot) {
     state *s = state_of(ctx);
     const int unit = f->unit == 16, depth = f->depth == 0 ? 0 : f->depth == USUAL_DEPTH ? 1 : 2;
-    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2;
-    const int place =
-        f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit : 4 * TILES + (kind * DEPTHS + depth) * 2 + unit;
+    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2, part_kind = f->parts / 2; /* of 1, 2, 4 */
+    const int place = f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit
+                              : 4 * TILES + ((part_kind * ROW_KINDS + kind) * DEPTHS + depth) * 2 + unit;
     return s ? &s->verdicts[dot][place] : NULL;
 }
 
@@ -149,12 +161,15 @@ static const char *program_of(const form *f) {
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm_activation activation) {
     const char *has = dot == TFM__NO_DOT ? "" : " -DTFM_HAS_DOT";
+    char split[24] = "";
+    if (f->parts > 1)
+        snprintf(split, sizeof(split), " -DPARTS=%d", f->parts);
     return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
                                      "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
                                      f->unit, f->quads, (int)dot, (int)activation, has)
                    : tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->rows, f->depth,
-                                     f->unit, (int)dot, (int)activation, has);
+                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
+                                     f->depth, f->unit, (int)dot, (int)activation, split, has);
 }
 
 #define PRODUCT_ARGS(t)                                                                                                \
@@ -165,7 +180,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm
 static void launch_product(tfm_context *ctx, const tfm__int8_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
                            tfm_tensor steps) {
     const size_t items = items_of(f);
-    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS;
+    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->parts;
     const size_t groups = (size_t)(tfm__divide_up(t->m, height) * tfm__divide_up(t->n, width));
     if (f->tile)
         tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
@@ -243,13 +258,15 @@ static bool agree(tfm_context *ctx, tfm__int8_task *t, const form *f, tfm__dot d
     return same;
 }
 
-/* More than one tile or block of rows and columns, none of them whole, and several steps along K. */
+/* More than one tile or block of rows and columns, none of them whole, and several steps along K: of few rows more than
+ * all teams that share columns read at once, where a group's own rows may be so long. */
 static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
     const int odd = f->quads || f->unit == 16 ? 4 : 5;
+    const int64_t line = (f->tile ? 1 : f->parts) * LANES * 16 + (f->unit == 16 ? 16 : 11);
     tfm_param weight = {0};
     tfm__int8_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
                         .n = (f->tile ? f->tile->size : COLUMNS) + odd,
-                        .k = f->unit == 16 ? 33 * 16 : 523,
+                        .k = f->depth > 0 && line > f->depth ? f->depth - (f->unit == 16 ? 16 : 5) : line,
                         .weight = &weight};
     float *x = tfm__alloc((size_t)(t.m * t.k), sizeof(*x)), *scales = tfm__alloc((size_t)t.n, sizeof(*scales));
     int8_t *q = tfm__alloc((size_t)(t.n * t.k), sizeof(*q));
@@ -292,7 +309,10 @@ static tfm__verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
         snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
                  f->quads ? ", in quads" : "");
     else
-        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d", (int)dot, f->rows, f->depth, f->unit);
+        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d%s", (int)dot, f->rows, f->depth, f->unit,
+                 f->parts == 1   ? ""
+                 : f->parts == 2 ? ", in 2 parts"
+                                 : ", in 4 parts");
     const dotted d = {f, dot};
     return tfm__prove(ctx, known,
                       &(tfm__proof){.program = program_of(f),

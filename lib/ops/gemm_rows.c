@@ -25,6 +25,16 @@ static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
     return rows;
 }
 
+/* Teams that share their columns: a group more or two for each compute unit that would have none, as long as each item
+ * of a team has four numbers of a line to read. They meet in local memory, so it takes no launch more. */
+static int parts_of(tfm_context *ctx, int64_t groups, int64_t k) {
+    const int64_t units = tfm_context_device(ctx)->compute_units;
+    int parts = 1;
+    while (parts < TEAMS && groups * parts < units && 2 * parts * LANES * 4 <= k)
+        parts *= 2;
+    return parts;
+}
+
 static bool by_fours(const tfm_tensor x) {
     return x.offset % 4 == 0;
 }
@@ -61,23 +71,31 @@ typedef struct launch {
     tfm_activation activation;
 } launch;
 
+static int64_t blocks_of(const launch *l, int64_t columns) {
+    int64_t blocks = 0;
+    for (int i = 0; i < MOST_JOINED; i++)
+        blocks += tfm__divide_up(l->n[i], columns);
+    return blocks;
+}
+
 static tfm_status enqueue(tfm_context *ctx, const launch *l) {
     const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
-    const int64_t columns = (l->gated ? 2 : 4) * TEAMS;
-    int64_t blocks = 0;
+    const int64_t columns = (l->gated ? 2 : 4) * TEAMS, row_blocks = tfm__divide_up(l->m, rows);
+    const int parts = parts_of(ctx, blocks_of(l, columns) * row_blocks, l->k);
+    const int64_t groups = blocks_of(l, columns / parts) * row_blocks;
     unsigned kept = 0;
-    char define[24] = "";
-    for (int i = 0; i < MOST_JOINED; i++) {
-        blocks += tfm__divide_up(l->n[i], columns);
+    char define[24] = "", split[24] = "";
+    for (int i = 0; i < MOST_JOINED; i++)
         kept |= (unsigned)tfm__is_kept(l->c[i]) << i;
-    }
     if (kept)
         snprintf(define, sizeof(define), " -DKEPT=%u", kept);
+    if (parts > 1)
+        snprintf(split, sizeof(split), " -DPARTS=%d", parts);
     tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s",
-                        rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define,
+        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s%s",
+                        rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define, split,
                         l->gated ? " -DGATED=1" : "", tfm__stored_define(l->stored), tfm__kept_define(l->kept));
-    return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
+    return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)groups * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
                                  TFM__T_AS("bias0", l->bias[0]), TFM__T_AS("bias1", l->bias[1]),
