@@ -7,6 +7,7 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "ops/gemm.h"
+#include "ops/selftest.h"
 #include "scratch.h"
 
 /* Places of rings in the table of tiles, from 1. */
@@ -238,6 +239,17 @@ static void test_chosen(void **state) {
     harness_context()->limits = limits;
 }
 
+/* Kernels of this name that have been asked for with these defines. */
+static int kernels_named(const char *name, const char *defines) {
+    const tfm_context *ctx = harness_context();
+    int count = 0;
+    for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
+        const tfm__kernel *kernel = ctx->kernels[i];
+        count += kernel && strcmp(kernel->name, name) == 0 && strstr(kernel->name + strlen(name) + 1, defines);
+    }
+    return count;
+}
+
 static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
@@ -249,6 +261,55 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
 static void again(void **state) {
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
+}
+
+/* What a check of the self-test says of the posed engine: 0 where all is right, else why not. */
+static const char *self_test(const char *form) {
+    extern const tfm__check_entry tfm__selftest_gemm[];
+    const tfm__check_entry *entry = tfm__selftest_gemm;
+    while (entry->op && strcmp(entry->form, form) != 0)
+        entry++;
+    assert_non_null(entry->op);
+    tfm__check c = {.ctx = harness_context(), .form = form, .number = entry->number, .random = 2017};
+    harness_ok(tfm_scope_open(c.ctx));
+    entry->run(&c);
+    harness_ok(tfm_scope_close(c.ctx, 0, NULL));
+    for (size_t i = 0; i < c.block_count; i++)
+        free(c.blocks[i]);
+    if (!c.why && !(c.error < 2e-5))
+        fail_msg("%s: error %g", form, c.error);
+    return c.why;
+}
+
+/* The self-test has each ring and each tile tried, and not only what a small product takes; and says why where there is
+ * no room. */
+static void test_selftest(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    const tfm__limits limits = harness_context()->limits;
+    const bool both = !harness_brief() && !harness_slow();
+    if (pose(false, TFM_F16, LAST, 49152)) {
+        tuning()->gemm_tile = 0;
+        tuning()->gemm_inputs = TFM_F32;
+        assert_null(self_test("engine, f16, rings"));
+        assert_int_equal(kernels_named("gemm_ring", "-DSTAGES=2") > 0, true);
+        assert_int_equal(kernels_named("gemm_ring", "-DSTAGES=3") > 0, true);
+        assert_null(both ? self_test("engine, bf16, rings") : NULL);
+        assert_null(self_test("engine, bf16, tiles"));
+        for (size_t i = 0; i < 4; i++) {
+            static const char *const tiles[] = {"-DTILE_M=128 -DTILE_N=64", "-DTILE_M=64 -DTILE_N=64",
+                                                "-DTILE_M=32 -DTILE_N=32", "-DTILE_M=16 -DTILE_N=64"};
+            assert_true(kernels_named("gemm_engine", tiles[i]) > 0);
+        }
+        assert_null(both ? self_test("engine, f16, tiles") : NULL);
+        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        harness_context()->limits.local_bytes = 8192;
+        const char *why = self_test("engine, f16, rings");
+        assert_true(why && strstr(why, "too small"));
+    }
+    *tuning() = own;
+    harness_context()->limits = limits;
 }
 
 /* A ring that does not do what it says: its first product finds that out, the engine's other tiles compute it, and
@@ -271,9 +332,14 @@ static void test_wrong(void **state) {
     if (pose(false, TFM_F16, LAST, 32768)) {
         assert_non_null(check((product){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 1);
-        tuning()->gemm_tile = 4; /* the others are as good as before */
+        tuning()->gemm_inputs = TFM_F32;
+        const char *why = self_test("engine, f16, rings");
+        assert_true(why && strstr(why, "wrong"));
+        tuning()->gemm_inputs = TFM_F16;
+        assert_int_equal(warnings, 2); /* with other transposes: a form of its own */
+        tuning()->gemm_tile = 4;       /* the others are as good as before */
         assert_null(check((product){.m = 33, .n = 35, .k = 40}));
-        assert_int_equal(warnings, 1);
+        assert_int_equal(warnings, 2);
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     unsetenv("TFM_CL_DIR");
@@ -321,8 +387,9 @@ static void test_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_shapes), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_chosen), cmocka_unit_test(test_wrong),  cmocka_unit_test(test_own),
+        cmocka_unit_test(test_forms),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_chosen), cmocka_unit_test(test_selftest), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_own),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -83,7 +83,7 @@ int tfm__engine_stages(tfm_context *ctx, const tfm__engine_tile *tile, int asked
     return asked >= LEAST_STAGES && asked < most ? asked : most;
 }
 
-static bool fits(tfm_context *ctx, const tfm__engine_tile *tile) {
+bool tfm__engine_fits(tfm_context *ctx, const tfm__engine_tile *tile) {
     const tfm__limits *limits = tfm__context_limits(ctx);
     const size_t items = tfm__engine_items(ctx, tile);
     if (items > limits->max_group || items > limits->max_items[0])
@@ -115,7 +115,7 @@ unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *ta
 }
 
 bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile, int stages) {
-    if (!fits(ctx, tile) || (tile->pace.narrows && !tfm__gemm_ring_takes(task)))
+    if (!tfm__engine_fits(ctx, tile) || (tile->pace.narrows && !tfm__gemm_ring_takes(task)))
         return false;
     const unsigned char *known =
         tile->pace.narrows ? tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, stages)) : NULL;
@@ -142,6 +142,21 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
     return tfm__engine_follows(ctx, task, &s) ? s : own;
 }
 
+/* What follows from the tile of a plan and how it is cut. */
+static void complete(tfm_context *ctx, const tfm__gemm_task *task, tfm__engine_plan *p, int stages) {
+    p->unit = unit_of(task, p->tile);
+    p->stages = tfm__engine_stages(ctx, p->tile, stages);
+    p->large =
+        p->tile->pace.narrows ? tfm__gemm_ring_large(ctx, task, &p->cut) : tfm__gemm_cut_large(ctx, task, &p->cut);
+}
+
+tfm__engine_plan tfm__engine_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
+                                       int stages, int64_t parts) {
+    tfm__engine_plan p = {.tile = tile, .cut = tfm__gemm_cut_of(ctx, task, tile->pace, parts)};
+    complete(ctx, task, &p, stages);
+    return p;
+}
+
 tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_kind *engine = tfm__engine_kind_of(ctx);
     const tfm__gemm_setting asked = setting_of(ctx, task);
@@ -155,10 +170,7 @@ tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *tas
     if (place < 0)
         return best;
     best.tile = &engine->tiles[place];
-    best.unit = unit_of(task, best.tile);
-    best.stages = tfm__engine_stages(ctx, best.tile, asked.stages);
-    best.large = best.tile->pace.narrows ? tfm__gemm_ring_large(ctx, task, &best.cut)
-                                         : tfm__gemm_cut_large(ctx, task, &best.cut);
+    complete(ctx, task, &best, asked.stages);
     return best;
 }
 

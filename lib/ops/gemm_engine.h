@@ -5,6 +5,7 @@
 
 #include "ops/gemm_ring.h"
 #include "ops/prove.h"
+#include "ops/selftest.h"
 
 enum { TILE_K = TFM__RING_K, TILES = 4, RINGS = 3, LEAST_STAGES = 2, MOST_STAGES = 4 };
 enum { DEPTHS = MOST_STAGES - LEAST_STAGES + 1, CLASSES = (TILES + RINGS * DEPTHS) << 5 };
@@ -55,12 +56,18 @@ unsigned char *tfm__engine_verdict_of(tfm_context *ctx, const tfm__gemm_task *ta
 unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
 /* Why no tile takes such products here, or NULL. */
 const char *tfm__engine_declines(tfm_context *ctx, const tfm__gemm_task *task);
+/* Whether the device has room for it. */
+bool tfm__engine_fits(tfm_context *ctx, const tfm__engine_tile *tile);
 /* Whether the tile fits the device and the task. A ring that does not do what it should is passed over, and the other
  * tiles go on. */
 bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile, int stages);
 /* Whether a setting can be followed: any tile that does not do what it should is left to the rule then. */
 bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s);
 tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *task);
+/* With a tile that fits both, so many stages if it is a ring, 0 being as many as there is room for, and the inner
+ * dimension in so many parts. */
+tfm__engine_plan tfm__engine_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
+                                       int stages, int64_t parts);
 tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
 tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
                               tfm__kernel *kernel);
@@ -71,6 +78,14 @@ const char *tfm__engine_trouble(tfm__verdict v);
 
 /* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
 tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+
+/* ---- gemm_engine_selftest.c ---- */
+
+/* What the engine reads of a number of 32 bits that is no subnormal in 16. */
+double tfm__engine_rounded(double x, tfm_dtype dtype);
+/* Checks of each tile that is no ring, and of each that is: of inputs of the dtype that is the check's number. */
+void tfm__engine_check_tiles(tfm__check *c);
+void tfm__engine_check_rings(tfm__check *c);
 
 /* ---- gemm_engine_tune.c: as tfm__gemm_provider has them ---- */
 

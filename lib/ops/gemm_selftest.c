@@ -1,7 +1,6 @@
 /* The selftest of matrix multiplication, by each provider. */
 #include <math.h>
-#include "ops/gemm.h"
-#include "ops/selftest.h"
+#include "ops/gemm_engine.h"
 
 /* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
 static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t n, int64_t k) {
@@ -33,14 +32,6 @@ static void check(tfm__check *c) {
         c->why = declined;
 }
 
-/* To 16 bits and back, the nearest with ties to even; of numbers that are no subnormals there. */
-static double rounded(double x, tfm_dtype dtype) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    const int bits = dtype == TFM_BF16 ? 8 : 11;
-    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
-}
-
 static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
     const tfm_dtype dtype = (tfm_dtype)c->number;
     float *a, *b;
@@ -67,8 +58,8 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
     c->why = tfm__gemm_engine.declines(c->ctx, &task);
     for (int64_t i = 0; !c->why && i < m * n; i++)
         for (int64_t p = 0; p < k; p++)
-            want[i] += rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
-                       rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
+            want[i] += tfm__engine_rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
+                       tfm__engine_rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
     if (!c->why)
         tfm__check_judge(c, y, want);
 }
@@ -163,6 +154,10 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "plain", check, 0},
     {"gemm", "engine, f16", check_engine, TFM_F16},
     {"gemm", "engine, bf16", check_engine, TFM_BF16},
+    {"gemm", "engine, f16, tiles", tfm__engine_check_tiles, TFM_F16},
+    {"gemm", "engine, bf16, tiles", tfm__engine_check_tiles, TFM_BF16},
+    {"gemm", "engine, f16, rings", tfm__engine_check_rings, TFM_F16},
+    {"gemm", "engine, bf16, rings", tfm__engine_check_rings, TFM_BF16},
     {"gemm", "clblast", check, 0},
     {"gemm", "clblast, large", check_large, 0},
     {"linear", "silu", check_linear, 0},
