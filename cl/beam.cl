@@ -30,18 +30,20 @@
 #define NUMBERS_READ const long past = TFM_AT(now)[1], first_node = TFM_AT(now)[2], next_node = first_node + m * BEAM;
 #define NEW_ROOM room
 #define NEWEST(row, node) (stage + (row))
-#define PAST_NODE(i, parent) ((i) == past - 1 ? (int)first_node + (parent) : TFM_AT(table)[(parent)*room + (i)])
+#define OLD_ROOM room
+#define PAST_NODE(line, i, parent) ((i) == (int)past - 1 ? (int)first_node + (parent) : (line)[i])
 #else
 #define NUMBERS const long past, const long first_node, const long next_node
 #define STEP(given) (given)
 #define NUMBERS_READ
 #define NEWEST(row, node) (node)
+#define PAST_NODE(line, i, parent) (line)[i]
 #ifdef RAGGED
 #define NEW_ROOM columns
-#define PAST_NODE(i, parent) TFM_AT(table)[(parent)*old_columns + (i)]
+#define OLD_ROOM old_columns
 #else
 #define NEW_ROOM (past + 1)
-#define PAST_NODE(i, parent) TFM_AT(table)[(parent)*past + (i)]
+#define OLD_ROOM past
 #endif
 #endif
 
@@ -55,7 +57,7 @@
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
         TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
 /* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new node. All items of the work-group take part. */
+ * know, each as a new node. All items of the work-group take part: of the lines `each` copy one, side by side. */
 #define EXTEND(group, from, first, count)                                                                              \
     for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
         const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
@@ -66,15 +68,21 @@
         TFM_AT(node_token)[node] = token;                                                                              \
         TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
         TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
-        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)NEWEST(row, node);                                             \
         if (b == 0) {                                                                                                  \
             TFM_AT(new_sentences)[group] = sentence;                                                                   \
             TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    for (long e = TFM_LANE(); e < (count)*past; e += TFM_GROUP) {                                                      \
-        const long b = e / past, i = e - b * past;                                                                     \
-        TFM_AT(new_table)[((first) + b) * NEW_ROOM + i] = PAST_NODE(i, TFM_AT(next_parent)[(from)*BEAM + b]);          \
+    const int each = max(TFM_GROUP / max((int)(count), 1), 1), item = (int)TFM_LANE();                                 \
+    for (int b = item / each; b < (int)(count); b += TFM_GROUP / each) {                                               \
+        const int parent = TFM_AT(next_parent)[(from)*BEAM + b];                                                       \
+        const long row = (first) + b;                                                                                  \
+        __global const int *line = TFM_AT(table) + parent * OLD_ROOM;                                                  \
+        __global int *to = TFM_AT(new_table) + row * NEW_ROOM;                                                         \
+        for (int i = item % each; i < (int)past; i += each)                                                            \
+            to[i] = PAST_NODE(line, i, parent);                                                                        \
+        if (item % each == 0)                                                                                          \
+            to[past] = (int)NEWEST(row, next_node + row);                                                              \
     }
 
 /* Where the rows of a sentence are, and what a step tells of those that it chooses. */

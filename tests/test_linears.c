@@ -251,7 +251,7 @@ static void test_shared_columns(void **state) {
     const bool takes = first && strcmp(first, "rows") == 0;
     const unsigned own = ctx->info.compute_units;
     harness_random random = {4};
-    const int64_t rows[] = {1, 3, 8, 2, 21, 4, 11, 1}, widths[] = {256, 516, 1032, 508, 644, 512, 260, 252};
+    const int64_t rows[] = {1, 3, 8, 2, 21, 4, 11, 1}, widths[] = {256, 516, 772, 508, 644, 512, 260, 252};
     for (int i = 0; i < 8; i++) {
         shape s = {.rows = rows[i], .k = widths[i], .count = 1 + i % 3, .n = {19, 4, 33}, .even = true};
         s.normed = i % 4 != 0;

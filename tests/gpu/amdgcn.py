@@ -12,6 +12,9 @@ LOCAL_LOAD = re.compile(r"^ds_(?:read|load)")
 LOAD = re.compile(r"^(?:global|buffer|flat)_load")
 INTEGER = re.compile(r"^(?:v_(?!dual_mov|mov_)\w*_[uib](?:16|24|32|64|32_u24)\w*|"
                      r"s_(?!load|buffer_load|waitcnt|nop|delay|clause|barrier|cbranch|branch|mov|endpgm|sendmsg|sleep|set)\w+)")
+# Multiplications of 64 bits are made of these, and so are divisions; one of 32 bits by a number that is not known has the
+# second, too.
+WIDE = re.compile(r"\bv_(?:mad_[iu]64_[iu]32|mul_hi_[iu]32)")
 FIGURE = re.compile(r"^; (NumVgprs|NumAgprs|Occupancy|LDSByteSize|ScratchSize): (\d+)")
 
 
@@ -98,6 +101,7 @@ def counts(body):
         "local loads": sum(bool(LOCAL_LOAD.match(text)) for text in body),
         "local words": sum(dwords(text) for text in body if LOCAL_LOAD.match(text)),
         "integer": sum(bool(INTEGER.match(text)) for text in body),
+        "wide": sum(bool(WIDE.search(text)) for text in body),
         "branches": sum(bool(BRANCH.match(text)) for text in body),
         "instructions": len(body),
     }

@@ -13,7 +13,7 @@ import amdgcn
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE.parent / "bench/results/gpu-static.md"
 COLUMNS = ["registers", "waves", "local bytes", "FMAs", "matrix", "loads", "local loads", "local words", "integer",
-           "branches", "instructions", "cycles alone", "cycles at best", "% of peak"]
+           "wide", "branches", "instructions", "cycles alone", "cycles at best", "% of peak"]
 # What a figure may differ by: a small change of a kernel or of a compiler is no news.
 SHARE, LEAST = 0.1, 3
 USUAL = re.compile(r"^-(?:cl-.*|DTFM_(?:SIMT|WIDTH=1|CHUNK=1|FMA|GROUP=128))$")
@@ -33,7 +33,7 @@ whoever changed a kernel on purpose writes the table anew:
 - The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines, and
   dot products of bytes, which take a cycle as FMAs do, and count as those in the choice of the loop and in *% of peak*.
   *loads*: from global memory. *local loads*: instructions; *local words*: the 4-byte words that they bring to an item. *integer*: on
-  vectors and scalars.
+  vectors and scalars. *wide*: of these, the parts of multiplications and divisions by 64 bits on vectors: none may be there.
 - *cycles alone*: of a round where one wave has the SIMD for itself and waits for everything. *cycles at best*: where other
   waves fill the gaps. Both are llvm-mca's, which has every branch fall through. *% of peak*: FMAs for each cycle at best;
   100 is an FMA a lane in each cycle, without dual issue and packed FMAs. Local memory may be the narrower
@@ -76,6 +76,12 @@ def row(lines, gpu, mca):
             figures["cycles alone"], figures["cycles at best"] = cycles["alone"], round(cycles["best"])
             figures["% of peak"] = round(100 * (figures["FMAs"] + amdgcn.dots(body)) / cycles["best"])
     return figures
+
+
+def wide(gpu, table):
+    for key, figures in table.items():
+        if figures.get("wide"):
+            yield f"{gpu}, {' '.join(key)}: multiplies or divides 64 bits in its hot loop, by {figures['wide']} instructions"
 
 
 def measure(folder, gpu, mca):
@@ -138,6 +144,7 @@ def main(action, folder, *gpus):
     for gpu in gpus:
         tables[gpu], missing = measure(pathlib.Path(folder), gpu, mca)
         wrong += missing
+        wrong += wide(gpu, tables[gpu])
     if action == "write" and not wrong:
         write({**(kept() if TABLE.exists() else {}), **tables})
     elif action == "check":
