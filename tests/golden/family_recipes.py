@@ -423,6 +423,8 @@ CASES = {
             cls="Qwen2ForCausalLM", dtype="F32", files="bin", style=old.dtype_2023, config=llama(
                 16, 2, (2, 2), 23, 51, 5, rope(300.0, "linear", factor=2.0), use_sliding_window=True, sliding_window=3,
                 max_window_layers=0, tie_word_embeddings=True, rms_norm_eps=1e-3)),
+        "uneven-f16": dict(cls="Qwen2ForCausalLM", dtype="F16", config=llama(
+            27, 2, (4, 2), 23, 52, 5, rope(300.0), tie_word_embeddings=True)),
     },
     "qwen3": {
         "wide-heads-f16": dict(cls="Qwen3ForCausalLM", dtype="F16", config=llama(
@@ -571,6 +573,8 @@ CASES = {
                 16, 2, (2, 2), 20, 46, 4, rope(1000.0, "longrope", short_factor=[1.0, 1.1], long_factor=[2.0, 4.0],
                                                partial_rotary_factor=0.5),
                 sliding_window=None, pad_token_id=0, tie_word_embeddings=False, original_max_position_embeddings=20)),
+        "uneven-f16": dict(cls="Phi3ForCausalLM", dtype="F16", config=llama(
+            26, 2, (4, 2), 22, 51, 3, rope(200.0), sliding_window=None, pad_token_id=0, tie_word_embeddings=True)),
     },
     "smollm3": {
         "nope-f16": dict(cls="SmolLM3ForCausalLM", dtype="F16", config=llama(
@@ -655,5 +659,7 @@ CASES = {
                 16, 2, (2, 2), 22, 48, 5, rope(900.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                                original_max_position_embeddings=16), pad_token_id=0,
                 tie_word_embeddings=True)),
+        "uneven-f16": dict(cls="Olmo2ForCausalLM", dtype="F16", config=llama(
+            19, 2, (4, 2), 23, 50, 4, rope(500.0), pad_token_id=0, tie_word_embeddings=True)),
     },
 }

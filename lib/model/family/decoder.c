@@ -22,7 +22,8 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__decoder_kind *kind, 
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `num_key_value_heads` is %d; it must divide `num_attention_heads`, %d",
                          from->config_path, s->kv_heads, s->heads);
     const tfm__found own = tfm__network_key(from, "head_dim");
-    if (!own.value && kind->head_width == 0 && s->width % s->heads != 0)
+    const bool counted = !own.value && kind->head_width == 0; /* what is left over, most families leave unused */
+    if (counted && (s->width < s->heads || (kind->whole_heads && s->width % s->heads != 0)))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `num_attention_heads` is %d; it must divide `hidden_size`, which is %d",
                          from->config_path, s->heads, s->width);
     s->head_width = kind->head_width ? kind->head_width : s->width / s->heads;

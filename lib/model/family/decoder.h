@@ -18,8 +18,9 @@ typedef enum tfm__window_keys {
 typedef struct tfm__decoder_kind {
     const char *type, *class_name; /* "llama", "Llama" */
     int width, feed_forward, layers, heads;
-    int kv_heads;   /* 0: as many as heads */
-    int head_width; /* 0: width / heads */
+    int kv_heads;     /* 0: as many as heads */
+    int head_width;   /* 0: width / heads, */
+    bool whole_heads; /* which must have no rest then */
     int max_positions, vocabulary;
     double epsilon;
     const char *epsilon_key; /* NULL: "rms_norm_eps" */
