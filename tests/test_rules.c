@@ -1,7 +1,9 @@
 /* What generation_config.json forces and forbids, beside transformers' beam search (tests/golden/make_rules.py). */
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "model/family/config_keys.h"
 #include "model/model.h"
 #include "scratch.h"
@@ -247,12 +249,59 @@ static void test_written(void **state) {
     json_decref(want);
 }
 
+/* ---- Texts ---------------------------------------------------------------------------------------------------- */
+
+/* What was written of the one line. */
+typedef struct written_line {
+    int32_t ids[64];
+    size_t count;
+    char text[256];
+} written_line;
+
+static bool keep_line(void *user, const tfm_translation *t) {
+    written_line *w = user;
+    w->count = t->target.count;
+    assert_true(w->count < TFM__COUNT(w->ids));
+    memcpy(w->ids, t->target.ids, w->count * sizeof(w->ids[0]));
+    snprintf(w->text, sizeof(w->text), "%s", t->text);
+    return true;
+}
+
+/* An end that is a word as any other is part of the text, as in transformers, whose decoding leaves out special tokens
+ * alone; </s> is not. */
+static void test_end_in_text(void **state) {
+    (void)state;
+    static const char *const line = ">>rev<< a heavy door hears a summer again.";
+    written_line whole, cut;
+    scratch_model("tests/golden/prenorm-silu-f16");
+    for (int run = 0; run < 2; run++) {
+        char *want = NULL, ends[64];
+        tfm_model *model = NULL;
+        harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
+        const tfm_search_options greedy = {.beam = 1};
+        harness_ok(tfm_translate_lines(model, &line, 1, NULL, &greedy, keep_line, run ? &cut : &whole));
+        const written_line *w = run ? &cut : &whole;
+        harness_ok(tfm_tokenizer_decode(tfm_model_tokenizer(model), &want, whole.ids, run ? 4 : whole.count - 1));
+        print_message("# %s\n", w->text);
+        assert_string_equal(w->text, want);
+        assert_int_equal(w->count, run ? 4 : whole.count);
+        assert_true(whole.count > 6 && whole.ids[3] != whole.ids[0] && whole.ids[3] != whole.ids[1] &&
+                    whole.ids[3] != whole.ids[2]);
+        snprintf(ends, sizeof(ends), "\"eos_token_id\": [0, %d]", (int)whole.ids[3]);
+        if (run == 0)
+            scratch_edit("generation_config.json", "\"eos_token_id\": 0", ends);
+        tfm_text_free(&want);
+        tfm_model_free(&model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forbidden, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forced, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_end_in_text, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_written),
     };

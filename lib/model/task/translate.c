@@ -5,7 +5,8 @@
 /* Keeps what the search found for one text, and takes over its arrays. */
 static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothesis *hypothesis) {
     tfm__result_clear(r);
-    tfm_status status = tfm_tokenizer_decode(t->model->tokenizer, &r->text, hypothesis->ids, hypothesis->count);
+    tfm_status status =
+        tfm_tokenizer_decode(t->model->tokenizer, &r->text, hypothesis->ids, (size_t)hypothesis->tokens);
     r->hypothesis = *hypothesis;
     *hypothesis = (tfm_hypothesis){0};
     if (!t->detailed) {
