@@ -264,9 +264,6 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"bart\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"per_layer_config\": {\"3\": {\"rms_norm_eps\": 0.1}}}", "`per_layer_config` is",
          TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"mpnet\", \"pad_token_id\": 5}", "`pad_token_id` is 5; models of this family have 1",
-         TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"mpnet\", \"pad_token_id\": null}", "`pad_token_id` is null", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1]}", "`no_rope_layers` is [1]", TFM_ERROR_FORMAT},
     };
     said *c = malloc(sizeof(*c));
@@ -276,7 +273,9 @@ static void test_refused(void **state) {
     harness_ok(load(c, "{\"model_type\": \"llama\", \"sliding_window\": 2048, \"is_causal\": true, "
                        "\"attention_chunk_size\": null, \"per_layer_config\": {}}"));
     harness_ok(load(c, "{\"model_type\": \"bert\", \"sliding_window\": 4, \"is_causal\": false}"));
-    harness_ok(load(c, "{\"model_type\": \"mpnet\"}"));
+    harness_ok(load(c, "{\"model_type\": \"mpnet\", \"pad_token_id\": null}"));
+    harness_ok(load(c, "{\"model_type\": \"mpnet\", \"pad_token_id\": 5}"));
+    assert_true(c->rules.pad_id == 5 && c->arch.encoder.skipped_id == 1 && c->arch.encoder.position_offset == 2);
     harness_ok(load(c, "{\"model_type\": \"modernbert\", \"sliding_window\": 3, \"local_attention\": 20}"));
     assert_int_equal(c->arch.encoder.window, 6);
     free(c);

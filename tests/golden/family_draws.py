@@ -98,7 +98,7 @@ def draw_encoder(family, r):
         style = old.bert_2019
     else:
         config = bert(E, layers, heads_of(r, E), ffn, V, positions, act, layer_norm_eps=epsilon(r),
-                      pad_token_id=r.choice([0, 1, 3]) if family != "mpnet" else 1)
+                      pad_token_id=r.choice([0, 1, 3]))
         style = old.bert_2019
         if family in ("electra", "albert"):
             config["embedding_size"] = r.choice([E, r.randint(8, 30)])

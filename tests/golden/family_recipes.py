@@ -323,6 +323,8 @@ CASES = {
             config=bert(20, 2, 5, 35, 64, 36, "relu", layer_norm_eps=1e-12, pad_token_id=1, num_labels=3)),
         "masked-f32": dict(cls="MPNetForMaskedLM", dtype="F32", files="shards",
                            config=bert(16, 2, 2, 26, 49, 30, "gelu_new", layer_norm_eps=1e-3, pad_token_id=1)),
+        "pad-0-f16": dict(cls="MPNetModel", dtype="F16",
+                          config=bert(16, 2, 2, 25, 20, 31, "gelu", layer_norm_eps=1e-5, pad_token_id=0)),
     },
     "distilbert": {
         "base-f16": dict(cls="DistilBertModel", dtype="F16", config=distilbert(24, 3, 4, 31, 69, 30, "gelu", pad_token_id=0)),

@@ -3,7 +3,8 @@
  * ones are those of MPNetConfig. */
 #include "model/family/encoder_keys.h"
 
-/* The padding's id, of which the row of the table of positions is none of a token. */
+/* The id whose tokens stand at no position, of which the row of the table of positions is none of a token. transformers
+ * looks at no key for it, whatever `pad_token_id` is. */
 enum { PADDING = 1 };
 
 static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from) {
@@ -63,10 +64,6 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     tfm_status status = read_stack(&arch->encoder, from);
     if (status == TFM_OK)
         status = tfm__read_padding(rules, from, PADDING, arch->encoder.vocabulary);
-    /* transformers counts no positions where the token is 1, and looks at no key for it. */
-    if (status == TFM_OK && (rules->pad_id != PADDING || json_is_null(json_object_get(from->config, "pad_token_id"))))
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `pad_token_id` is %s; models of this family have %d",
-                           from->config_path, TFM__VALUE_TEXT(json_object_get(from->config, "pad_token_id")), PADDING);
     if (status == TFM_OK)
         status = tfm__read_encoder_head(arch, from);
     head->dense_bias = true;
