@@ -87,6 +87,29 @@ static void test_vectors(void **state) {
     json_decref(golden);
 }
 
+/* A directory like those of gtr-t5 and sentence-t5. */
+static void test_sentence_t5(void **state) {
+    (void)state;
+    enum { SIZE = 6 };
+    json_t *golden = golden_of("sentence_t5");
+    const char *texts[MOST];
+    const size_t count = strings_of(texts, json_object_get(golden, "texts"));
+    float vectors[MOST * SIZE];
+    tfm_embed_stats stats = {0};
+    tfm_embedder *e = NULL;
+    char *dir = harness_source(GOLDEN "sentence_t5");
+    harness_ok(tfm_embedder_open(&e, harness_context(), dir, NULL));
+    const tfm_embedder_info *info = tfm_embedder_get_info(e);
+    assert_true(info->width == SIZE && info->max_tokens == 24 && info->normalized && info->dense == 1);
+    assert_string_equal(info->pooling, "mean");
+    harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.stats = &stats}));
+    check_rows(vectors, json_object_get(golden, "vectors"), SIZE, 2e-6);
+    assert_int_equal(stats.truncated, json_integer_value(json_object_get(golden, "truncated")));
+    tfm_embedder_free(&e);
+    free(dir);
+    json_decref(golden);
+}
+
 static double length_of(const float *x, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -517,10 +540,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),    cmocka_unit_test(test_options),        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_classes),        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_info),       cmocka_unit_test(test_smaller_groups), cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_vectors),     cmocka_unit_test(test_options),    cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_sentence_t5), cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_words),       cmocka_unit_test(test_info),       cmocka_unit_test(test_smaller_groups),
+        cmocka_unit_test(test_white_space), cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -215,6 +215,8 @@ CASES = {
         "untied-relu-f32": dict(
             cls=T5, dtype="F32",
             config=t5(16, 4, 2, (2, 2), 21, 43, "relu", 10, 14, tie_word_embeddings=False, layer_norm_epsilon=1e-5)),
+        "alone-bin": dict(cls="T5EncoderModel", dtype="F16", files="bin", extra=old.whole_t5,
+                          config=t5(17, 4, 3, (2, 2), 21, 43, "relu", 10, 14)),
     },
     "mt5": {
         "gated-f16": dict(cls=MT5, dtype="F16",
@@ -233,6 +235,7 @@ CASES = {
             config=t5(18, 4, 5, (3, 2), 24, 52, "gated-silu", 9, 12, (51, 3, 6), layer_norm_epsilon=1e-4)),
         "relu-bin": dict(cls=UMT5, dtype="F32", files="bin", style=old.dtype_2023,
                          config=t5(15, 9, 2, (3, 2), 21, 48, "relu", 20, 30)),
+        "alone-f16": dict(cls="UMT5EncoderModel", dtype="F16", config=t5(16, 5, 2, (2, 2), 19, 41, "gated-gelu", 12, 20)),
     },
     "pegasus": {
         "scaled-f16": dict(

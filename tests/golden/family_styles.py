@@ -182,6 +182,16 @@ def own_output(tensors, config):
     return tensors
 
 
+def whole_t5(tensors, config):
+    """The encoder with the whole model's files, of which the decoder and the output are passed over."""
+    for name in list(tensors):
+        if name.startswith("encoder."):
+            tensors["de" + name[2:]] = -tensors[name]
+    tensors["encoder.embed_tokens.weight"] = tensors["shared.weight"].clone()
+    tensors["lm_head.weight"] = -tensors["shared.weight"]
+    return tensors
+
+
 def gpt2_masks(tensors, config):
     """The triangle of each layer, which is no parameter."""
     stem = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""

@@ -1,6 +1,6 @@
 """Makes the golden cases of `tfm embed`: tiny random encoders with a tokenizer, and what transformers computes of texts.
 
-    python make_embedder.py               embedder/, classifier/, masked/
+    python make_embedder.py               embedder/, sentence_t5/, classifier/, masked/
     python make_embedder.py --minilm DIR  minilm.json: a few vectors of all-MiniLM-L6-v2, for nightly
 
 embedder/ is a directory as sentence-transformers saves it. Its pooling, dense layer and normalisation are computed here
@@ -111,6 +111,41 @@ def make_embedder():
     write_json(folder / "golden.json", golden)
 
 
+def make_sentence_t5():
+    """T5's encoder alone, as gtr-t5 and sentence-t5 have it: the mean, a matrix without bias, normalisation."""
+    folder = HERE / "sentence_t5"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in ("spiece.model", "tokenizer_config.json"):
+        shutil.copy(HERE / "tokenizers" / "older_t5" / name, folder / name)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    made = transformers.T5EncoderModel(transformers.T5Config(
+        vocab_size=len(tokenizer), d_model=8, d_kv=3, num_heads=3, num_layers=2, d_ff=11, pad_token_id=0, eos_token_id=1))
+    fill(made, 5).half().save_pretrained(folder)
+    model = transformers.T5EncoderModel.from_pretrained(folder, dtype=torch.float32).eval()
+    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
+    write_json(folder / "modules.json", [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)])
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 24, "do_lower_case": False})
+    (folder / "1_Pooling").mkdir()
+    write_json(folder / "1_Pooling" / "config.json", {
+        "word_embedding_dimension": 8, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True})
+    dense = fill(torch.nn.Linear(8, 6, bias=False), 6)
+    (folder / "2_Dense").mkdir()
+    torch.save({"linear.weight": dense.weight.detach().clone()}, folder / "2_Dense" / "pytorch_model.bin")
+    write_json(folder / "2_Dense" / "config.json", {
+        "in_features": 8, "out_features": 6, "bias": False, "activation_function": "torch.nn.modules.linear.Identity"})
+    golden = {"texts": TEXTS, "vectors": []}
+    for text in TEXTS:
+        with torch.no_grad():
+            hidden = model(**encode(tokenizer, text, most=24)).last_hidden_state[0]
+            made = torch.nn.functional.normalize(dense(hidden.mean(0)), dim=0)
+        golden["vectors"].append([round(v, 7) for v in made.tolist()])
+    golden["truncated"] = sum(len(tokenizer(t)["input_ids"]) > 24 for t in TEXTS)
+    write_json(folder / "golden.json", golden)
+
+
 # ---- Heads ------------------------------------------------------------------------------------------------
 
 PAIRS = [("the cat sits", "a dog plays"), ("", "the river"), ("an old house in the city of Berlin " * 2, "bread"),
@@ -180,6 +215,7 @@ def main():
         make_minilm(arguments.minilm)
         return
     make_embedder()
+    make_sentence_t5()
     make_classifier()
     make_masked()
 

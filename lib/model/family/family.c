@@ -62,6 +62,13 @@ const tfm__family *tfm__family_find(const char *type) {
     return lookup(type, false);
 }
 
+static bool is_alone(const tfm__config_files *from) {
+    static const char end[] = "EncoderModel";
+    const char *name = json_string_value(json_array_get(tfm__network_key(from, "architectures").value, 0));
+    const size_t length = name ? strlen(name) : 0;
+    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+}
+
 static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {
     const tfm__found type = tfm__network_key(from, "model_type");
     const json_t *named = type.value ? type.value : json_array_get(tfm__network_key(from, "architectures").value, 0);
@@ -71,6 +78,8 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `model_type` is %s; a string is needed: %s", from->config_path,
                          TFM__VALUE_TEXT(named), known_families(known, sizeof(known)));
     *out = lookup(name, !type.value);
+    if (*out && (*out)->alone && is_alone(from))
+        *out = (*out)->alone;
     if (*out)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; the families that can be run are %s", from->config_path,

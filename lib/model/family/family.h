@@ -94,6 +94,8 @@ typedef struct tfm__family {
     json_t *(*describe)(const tfm_model_shape *shape);
     /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
+    /* What a directory is of whose class ends in "EncoderModel": it has the encoder alone. NULL: this family. */
+    const struct tfm__family *alone;
     const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
     const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
 } tfm__family;

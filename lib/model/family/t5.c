@@ -4,6 +4,7 @@
  * distance each). Keys and the defaults of absent ones are those of T5Config, MT5Config and UMT5Config. */
 #include <math.h>
 #include <string.h>
+#include "model/family/encoder_keys.h"
 #include "model/family/seq2seq.h"
 
 /* No key limits the positions, which are told apart by distance alone; memory does, since a stack holds its bias for
@@ -130,17 +131,30 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
     };
 }
 
+static tfm_status read_stacks(config *c, const tfm__config_files *from) {
+    tfm_status status = read_sizes(c, from);
+    if (status == TFM_OK)
+        status = tfm__check_sight(from, false, MAX_POSITIONS);
+    return status == TFM_OK ? read_feed_forward(c, from) : status;
+}
+
+/* The encoder alone, as makers of vectors have it. */
+static tfm_status read_alone(config c, tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    tfm_status status = read_stacks(&c, from);
+    if (status != TFM_OK)
+        return status;
+    arch->encoder = stack_of(&c, false);
+    arch->headless = arch->tied_output = true;
+    return tfm__read_padding(rules, from, 0, c.vocab_size);
+}
+
 static tfm_status read_with(config c, tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
     static const tfm__id_defaults ids = {.pad = 0, .eos = 1, .start = 0};
     bool scaled = false;
     rules->as_transformers = true;
     tfm_status status = tfm__seq2seq_check_class(from);
     if (status == TFM_OK)
-        status = read_sizes(&c, from);
-    if (status == TFM_OK)
-        status = tfm__check_sight(from, false, MAX_POSITIONS);
-    if (status == TFM_OK)
-        status = read_feed_forward(&c, from);
+        status = read_stacks(&c, from);
     if (status == TFM_OK)
         status = read_scale(&scaled, c.scaling, from);
     if (status != TFM_OK)
@@ -152,19 +166,24 @@ static tfm_status read_with(config c, tfm__arch *arch, tfm__rules *rules, const 
     return tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }
 
+static const config T5_DEFAULTS = {.scaling = BY_KEYS,
+                                   .d_model = 512,
+                                   .d_kv = 64,
+                                   .d_ff = 2048,
+                                   .layers = 6,
+                                   .heads = 8,
+                                   .buckets = 32,
+                                   .most = 128,
+                                   .vocab_size = 32128,
+                                   .epsilon = 1e-6,
+                                   .activation = TFM_RELU};
+
 static tfm_status read_t5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    return read_with((config){.scaling = BY_KEYS,
-                              .d_model = 512,
-                              .d_kv = 64,
-                              .d_ff = 2048,
-                              .layers = 6,
-                              .heads = 8,
-                              .buckets = 32,
-                              .most = 128,
-                              .vocab_size = 32128,
-                              .epsilon = 1e-6,
-                              .activation = TFM_RELU},
-                     arch, rules, from);
+    return read_with(T5_DEFAULTS, arch, rules, from);
+}
+
+static tfm_status read_t5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return read_alone(T5_DEFAULTS, arch, rules, from);
 }
 
 /* What mT5 has where its files are silent, and UMT5 as well. */
@@ -190,6 +209,14 @@ static tfm_status read_mt5(tfm__arch *arch, tfm__rules *rules, const tfm__config
 
 static tfm_status read_umt5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
     return read_with(many_languages(ALWAYS, true), arch, rules, from);
+}
+
+static tfm_status read_mt5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return read_alone(many_languages(NEVER, false), arch, rules, from);
+}
+
+static tfm_status read_umt5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return read_alone(many_languages(ALWAYS, true), arch, rules, from);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
@@ -264,11 +291,28 @@ static const char *const IGNORED[] = {"EncDecAttention.relative_attention_bias.w
 
 #define T5_COMMON .ignored = IGNORED, .keeps_shared = true, .output_by_file = true, .common = COMMON
 
+/* Files may have the decoder all the same, which transformers passes over. */
+#define ALONE(id, encoder_names)                                                                                       \
+    static const tfm__family id##_alone = {                                                                            \
+        .name = #id,                                                                                                   \
+        .types = (const char *const[]){#id, NULL},                                                                     \
+        .ignored = (const char *const[]){"decoder.", "lm_head.", NULL},                                                \
+        .read = read_##id##_alone,                                                                                     \
+        .output_by_file = true,                                                                                        \
+        .common = COMMON,                                                                                              \
+        .encoder = encoder_names,                                                                                      \
+    }
+ALONE(t5, ENCODER);
+ALONE(mt5, ENCODER);
+ALONE(umt5, ENCODER_EACH);
+
 const tfm__family tfm__family_t5 = {
     .name = "t5",
     .types = (const char *const[]){"t5", NULL},
-    .classes = (const char *const[]){"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model", NULL},
+    .classes =
+        (const char *const[]){"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model", "T5EncoderModel", NULL},
     .read = read_t5,
+    .alone = &t5_alone,
     .write = write_t5,
     .encoder = ENCODER,
     .decoder = DECODER,
@@ -278,8 +322,9 @@ const tfm__family tfm__family_t5 = {
 const tfm__family tfm__family_mt5 = {
     .name = "mt5",
     .types = (const char *const[]){"mt5", NULL},
-    .classes = (const char *const[]){"MT5ForConditionalGeneration", "MT5Model", NULL},
+    .classes = (const char *const[]){"MT5ForConditionalGeneration", "MT5Model", "MT5EncoderModel", NULL},
     .read = read_mt5,
+    .alone = &mt5_alone,
     .write = write_mt5,
     .encoder = ENCODER,
     .decoder = DECODER,
@@ -289,8 +334,9 @@ const tfm__family tfm__family_mt5 = {
 const tfm__family tfm__family_umt5 = {
     .name = "umt5",
     .types = (const char *const[]){"umt5", NULL},
-    .classes = (const char *const[]){"UMT5ForConditionalGeneration", "UMT5Model", NULL},
+    .classes = (const char *const[]){"UMT5ForConditionalGeneration", "UMT5Model", "UMT5EncoderModel", NULL},
     .read = read_umt5,
+    .alone = &umt5_alone,
     .write = write_umt5,
     .encoder = ENCODER_EACH,
     .decoder = DECODER_EACH,
