@@ -353,7 +353,7 @@ static void test_obeyed_search(void **state) {
                  "\"suppress_tokens\": [5, -1, 9], \"begin_suppress_tokens\": [7, 6001], "
                  "\"bad_words_ids\": [[8], [3]], \"eos_token_id\": [0, 3], \"encoder_repetition_penalty\": 1.5, "
                  "\"encoder_no_repeat_ngram_size\": 4, \"exponential_decay_length_penalty\": [6, 1.25], "
-                 "\"forced_eos_token_id\": [9, 3, 5]}");
+                 "\"forced_eos_token_id\": [3, 3]}");
     harness_ok(load(&c, "{}"));
     assert_true(c.rules.prompt.source_penalty == 1.5 && c.rules.prompt.no_repeat_source == 4);
     assert_true(c.rules.prompt.decay_from == 6 && c.rules.prompt.decay == 1.25 && c.rules.forced_eos_id == 3);
@@ -377,6 +377,8 @@ static void test_obeyed_search(void **state) {
     assert_int_equal(c.rules.prompt.min_new, 3);
     scratch_text("generation_config.json", "{\"exponential_decay_length_penalty\": [1.5, 2]}");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "`exponential_decay_length_penalty` is [1.5,2]; a list of");
+    scratch_text("generation_config.json", "{\"forced_eos_token_id\": [9, 3]}");
+    scratch_refused(load(&c, "{}"), TFM_ERROR_UNSUPPORTED, "`forced_eos_token_id` is [9,3], and with beams");
     /* A text that goes on has its prompt counted. */
     scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
     scratch_text("generation_config.json", "{\"min_length\": 12, \"forced_eos_token_id\": 4}");

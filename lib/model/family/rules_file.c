@@ -34,14 +34,22 @@ static tfm_status read_id(int *out, const tfm__config_files *from, const char *k
 
 static const char FORCED_END[] = "forced_eos_token_id";
 
-/* What is forced at the limit. Of a list all are as likely in transformers, which takes the smallest then. */
-static tfm_status read_forced_end(int *out, const tfm__config_files *from, int size) {
+/* What is forced at the limit. Of a list all are as likely in transformers: greedily it takes the smallest then, and
+ * beams end with any of them, in an order that is no rule. `one`: there must be one, as translations have beams by
+ * default. */
+static tfm_status read_forced_end(int *out, const tfm__config_files *from, int size, bool one) {
     const tfm__found found = tfm__generation_key(from, FORCED_END);
     const size_t count = json_array_size(found.value);
     tfm_status status = json_is_array(found.value) ? TFM_OK : tfm__read_int(out, found, FORCED_END, 0, size - 1);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         int id = 0;
         status = tfm__read_int(&id, (tfm__found){json_array_get(found.value, i), found.path}, FORCED_END, 0, size - 1);
+        if (status == TFM_OK && one && i > 0 && id != *out)
+            return tfm__fail(
+                TFM_ERROR_UNSUPPORTED,
+                "%s: `%s` is %s, and with beams transformers has no rule which of them ends a translation: "
+                "name one",
+                found.path, FORCED_END, TFM__VALUE_TEXT(found.value));
         *out = i == 0 || id < *out ? id : *out;
     }
     return status;
@@ -79,7 +87,7 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
         return status;
     const bool none = from->generation || json_is_null(json_object_get(from->config, FORCED_END));
     out->forced_eos_id = defaults->forces_eos && !none ? defaults->eos : -1;
-    return read_forced_end(&out->forced_eos_id, from, size);
+    return read_forced_end(&out->forced_eos_id, from, size, true);
 }
 
 static tfm_status read_open_value(int *out, tfm__found found, const char *key, int size) {
@@ -121,7 +129,7 @@ static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *fr
     out->forced_bos_id = out->forced_eos_id = -1;
     tfm_status status = read_ends(out, tfm__generation_key(from, "eos_token_id"), size);
     if (status == TFM_OK)
-        status = read_forced_end(&out->forced_eos_id, from, size);
+        status = read_forced_end(&out->forced_eos_id, from, size, false);
     if (status == TFM_OK)
         status = read_open_id(&out->pad_id, from, "pad_token_id", size);
     if (status == TFM_OK)
