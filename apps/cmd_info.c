@@ -8,8 +8,11 @@
 #include "cli.h"
 
 static const char *const ACTIVATIONS[] = {
-    [TFM_NO_ACTIVATION] = "none",  [TFM_RELU] = "relu", [TFM_GELU] = "gelu",
-    [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",
+    [TFM_NO_ACTIVATION] = "none",  [TFM_RELU] = "relu",       [TFM_GELU] = "gelu",
+    [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",       [TFM_QUICK_GELU] = "quick_gelu",
+    [TFM_RELU2] = "relu2",         [TFM_RELU6] = "relu6",     [TFM_LEAKY_RELU] = "leaky_relu",
+    [TFM_SIGMOID] = "sigmoid",     [TFM_TANH] = "tanh",       [TFM_MISH] = "mish",
+    [TFM_LAPLACE] = "laplace",     [TFM_GELU_10] = "gelu_10", [TFM_HARDSWISH] = "hardswish",
 };
 
 enum { MOST_COMMANDS = 6 };

@@ -229,11 +229,11 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
 #define TFM_ACTIVATION_BODY(T, V) return v;
 #elif TFM_ACTIVATION == 1 /* relu */
 #define TFM_ACTIVATION_BODY(T, V) return v < (T)(0.0f) ? (T)(0.0f) : v;
-#elif TFM_ACTIVATION == 2
+#elif TFM_ACTIVATION == 2 || TFM_ACTIVATION == 13
 /* gelu: v Phi(v) = max(v, 0) - |v| Phi(-|v|). The logarithm to base 2 of Phi(-z), z >= 0, is smooth: this is a fit
  * with an error of Phi below 6.1e-8, and relative to it below 4.9e-6 down to z = 5 and 1% to the end, where 1 + erf(v)
  * would cancel. At the largest z it is -127, of which 2 to the power is 0, so that inf gives inf and -inf 0. */
-#define TFM_ACTIVATION_BODY(T, V)                                                                                      \
+#define TFM_GELU_BODY(T, V)                                                                                            \
     const T a = fabs(v), z = a < (T)(13.0047f) ? a : (T)(13.0047f);                                                    \
     T q = tfm_fma((T)(5.03155295e-10f), z, (T)(-2.75353962e-08f));                                                     \
     q = tfm_fma(q, z, (T)(6.31676983e-07f));                                                                           \
@@ -246,7 +246,12 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
     q = tfm_fma(q, z, (T)(-0.459189862f));                                                                             \
     q = tfm_fma(q, z, (T)(-1.15110767f));                                                                              \
     q = tfm_fma(q, z, (T)(-0.99999994f));                                                                              \
-    return (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_near, V)(q);
+    const T y = (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_near, V)(q);
+#if TFM_ACTIVATION == 2
+#define TFM_ACTIVATION_BODY(T, V) TFM_GELU_BODY(T, V) return y;
+#else /* gelu_10 */
+#define TFM_ACTIVATION_BODY(T, V) TFM_GELU_BODY(T, V) return y > (T)(10.0f) ? (T)(10.0f) : y;
+#endif
 #elif TFM_ACTIVATION == 3
 /* gelu's tanh form, v (1 + tanh u) / 2 with u = sqrt(2/pi) (v + 0.044715 v^3), is v sigmoid(2u). */
 #define TFM_ACTIVATION_BODY(T, V)                                                                                      \
@@ -254,9 +259,8 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
     return v * TFM_SIGMOID(T, V, u);
 #elif TFM_ACTIVATION == 4 /* silu */
 #define TFM_ACTIVATION_BODY(T, V) return v * TFM_SIGMOID(T, V, v);
-#else
-#error "TFM_ACTIVATION is not a number of enum tfm_activation"
 #endif
+#include "activations.cl"
 static inline float tfm_activate(float v) {
     TFM_ACTIVATION_BODY(float, )
 }
@@ -273,13 +277,19 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) {
 #define TFM_SLOPE_BODY(T, V) return (T)(1.0f);
 #elif TFM_ACTIVATION == 1
 #define TFM_SLOPE_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
-#elif TFM_ACTIVATION == 2
+#elif TFM_ACTIVATION == 2 || TFM_ACTIVATION == 13
 /* gelu: Phi(v) + v phi(v), and Phi(v) = gelu(v) / v, but near 0, where it is 1/2 + v phi(0). */
 #define TFM_SLOPE_BODY(T, V)                                                                                           \
     const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                                                    \
     const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                                                          \
-    return tfm_fma(v, density, fabs(v) < (T)(1e-4f) ? near : TFM_CAT(tfm_activate, V)(v) / v);
+    const T rise = tfm_fma(v, density, fabs(v) < (T)(1e-4f) ? near : TFM_CAT(tfm_activate, V)(v) / v);                 \
+    return TFM_SLOPE_BELOW(T, rise);
+#if TFM_ACTIVATION == 2
+#define TFM_SLOPE_BELOW(T, rise) rise
 #else
+#define TFM_SLOPE_BELOW(T, rise) v >= (T)(10.0f) ? (T)(0.0f) : rise
+#endif
+#elif TFM_ACTIVATION == 3 || TFM_ACTIVATION == 4
 /* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s
  * would cancel. */
 #define TFM_SLOPE_AT(T, V, v, u, rise)                                                                                 \

@@ -243,7 +243,7 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"gemma2\", \"sliding_window\": null}", "no `sliding_window`", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"gemma\", \"use_bidirectional_attention\": true}", "`use_bidirectional_attention`",
          TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma2\", \"hidden_activation\": \"quick_gelu\"}", "`hidden_activation` is \"quick_gelu\"",
+        {"{\"model_type\": \"gemma2\", \"hidden_activation\": \"prelu\"}", "`hidden_activation` is \"prelu\"",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}", "`quantization_config`",
          TFM_ERROR_UNSUPPORTED},

@@ -35,6 +35,17 @@ typedef enum tfm_activation {
     TFM_GELU,          /* x Phi(x), computed by the error function. */
     TFM_GELU_TANH,     /* The approximation of GELU by tanh. */
     TFM_SILU,          /* x sigmoid(x), which is also called swish. */
+    TFM_QUICK_GELU,    /* x sigmoid(1.702 x). */
+    TFM_RELU2,         /* max(x, 0)^2. */
+    TFM_RELU6,         /* min(max(x, 0), 6). */
+    TFM_LEAKY_RELU,    /* x, or 0.01 x below 0. */
+    TFM_SIGMOID,       /* 1 / (1 + e^-x). */
+    TFM_TANH,          /* tanh(x). */
+    TFM_MISH,          /* x tanh(log(1 + e^x)). */
+    TFM_LAPLACE,       /* Phi((x - sqrt(1/2)) / sqrt(1/(4 pi))), in the digits that transformers has of these. */
+    TFM_GELU_10,       /* TFM_GELU, but never above 10. */
+    TFM_HARDSWISH,     /* x min(max(x + 3, 0), 6) / 6. */
+    TFM_ACTIVATIONS    /* How many of these there are. */
 } tfm_activation;
 
 typedef struct tfm_gemm_options {

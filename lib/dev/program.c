@@ -251,8 +251,9 @@ static bool append_with_includes(tfm_context *ctx, char **source, const char *fi
 /* prelude and op text as one source. #line makes build logs name the file and line that a person would edit. */
 static char *assemble(tfm_context *ctx, const char *file) {
     char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
-    char *source = text ? tfm__format("#line 1 \"prelude.cl\"\n%s\n", prelude) : NULL;
-    const bool whole = source && append_with_includes(ctx, &source, file, text);
+    char *source = text ? tfm__strdup("") : NULL;
+    const bool whole = source && append_with_includes(ctx, &source, "prelude", prelude) &&
+                       append_with_includes(ctx, &source, file, text);
     free(prelude);
     free(text);
     if (!whole && ctx->status == TFM_OK)

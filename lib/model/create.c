@@ -9,7 +9,7 @@
 enum { MOST_HEADS = 1024 };
 
 static tfm_status check_choices(const tfm_model_shape *s) {
-    if ((unsigned)s->activation > TFM_SILU || (unsigned)s->init > TFM_INIT_KAIMING)
+    if ((unsigned)s->activation >= TFM_ACTIVATIONS || (unsigned)s->init > TFM_INIT_KAIMING)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: there is no such one",
                          (int)s->activation, (int)s->init);
     return s->heads <= MOST_HEADS

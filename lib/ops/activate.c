@@ -20,7 +20,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {
     if (TFM__OP_BEGIN(ctx, "activate", "0f", x) != TFM_OK)
         return tfm_context_status(ctx);
-    if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
+    if ((int)activation < TFM_NO_ACTIVATION || (int)activation >= TFM_ACTIVATIONS)
         return tfm__op_refuse(ctx, "activate", "there is no activation %d: use one of enum tfm_activation",
                               (int)activation);
     if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, "activate", *y, x) != TFM_OK)
@@ -55,5 +55,15 @@ const tfm__check_entry tfm__selftest_activate[] = {
     {"activate", "gelu", check, TFM_GELU},
     {"activate", "gelu_tanh", check, TFM_GELU_TANH},
     {"activate", "silu", check, TFM_SILU},
+    {"activate", "quick_gelu", check, TFM_QUICK_GELU},
+    {"activate", "relu2", check, TFM_RELU2},
+    {"activate", "relu6", check, TFM_RELU6},
+    {"activate", "leaky_relu", check, TFM_LEAKY_RELU},
+    {"activate", "sigmoid", check, TFM_SIGMOID},
+    {"activate", "tanh", check, TFM_TANH},
+    {"activate", "mish", check, TFM_MISH},
+    {"activate", "laplace", check, TFM_LAPLACE},
+    {"activate", "gelu_10", check, TFM_GELU_10},
+    {"activate", "hardswish", check, TFM_HARDSWISH},
     {0},
 };

@@ -75,6 +75,26 @@ double tfm__check_activated(double x, tfm_activation activation) {
         return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
     case TFM_SILU:
         return x / (1 + exp(-x));
+    case TFM_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    case TFM_RELU2:
+        return x > 0 ? x * x : 0;
+    case TFM_RELU6:
+        return fmin(fmax(x, 0), 6);
+    case TFM_LEAKY_RELU:
+        return x < 0 ? 0.01 * x : x;
+    case TFM_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case TFM_TANH:
+        return tanh(x);
+    case TFM_MISH:
+        return x * tanh(log1p(exp(x)));
+    case TFM_LAPLACE:
+        return 0.5 * erfc((0.707107 - x) / (0.282095 * sqrt(2)));
+    case TFM_GELU_10:
+        return fmin(x * 0.5 * erfc(-x / sqrt(2)), 10);
+    case TFM_HARDSWISH:
+        return x * fmin(fmax(x + 3, 0), 6) / 6;
     default:
         return x;
     }

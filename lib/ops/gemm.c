@@ -33,7 +33,7 @@ static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
 static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider, const char **why,
                          tfm_tensor *c, tfm__gemm_task *task, int rank, const int64_t *dims) {
-    if (task->activation < TFM_NO_ACTIVATION || task->activation > TFM_SILU)
+    if (task->activation < TFM_NO_ACTIVATION || task->activation >= TFM_ACTIVATIONS)
         return tfm__op_refuse(ctx, op, "there is no activation number %d", (int)task->activation);
     if (task->bias.buffer && (task->bias.rank != 1 || task->bias.dims[0] != task->n))
         return tfm__op_refuse(ctx, op, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(task->bias),

@@ -205,7 +205,7 @@ typedef struct tfm__gemm_state {
     size_t row_count;
     tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1][TFM_BF16 + 1];
+    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_ACTIVATIONS][TFM_BF16 + 1];
     tfm__kernel *pairs_kernels[TFM__PAIRS_KERNELS];
 } tfm__gemm_state;
 

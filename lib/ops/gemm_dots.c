@@ -18,7 +18,7 @@ typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
 typedef struct state {
     verdict verdicts[FORMS];
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *round, *products[FORMS][TFM_SILU + 1], *turned[TFM_SILU + 1];
+    tfm__kernel *round, *products[FORMS][TFM_ACTIVATIONS], *turned[TFM_ACTIVATIONS];
 } state;
 
 /* Its address is the key under which a context keeps it. */

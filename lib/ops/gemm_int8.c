@@ -319,7 +319,7 @@ tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_p
                             tfm_activation activation) {
     if (check_weight(ctx, x, weight, bias) != TFM_OK)
         return tfm_context_status(ctx);
-    if (activation < TFM_NO_ACTIVATION || activation > TFM_SILU)
+    if (activation < TFM_NO_ACTIVATION || activation >= TFM_ACTIVATIONS)
         return tfm__op_refuse(ctx, OP, "there is no activation number %d", (int)activation);
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, x.dims, sizeof(dims));

@@ -14,7 +14,7 @@ typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
 typedef struct state {
     verdict verdict;
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *products[2][TFM_SILU + 1]; /* of a as it is, and of one that is transposed */
+    tfm__kernel *products[2][TFM_ACTIVATIONS]; /* of a as it is, and of one that is transposed */
 } state;
 
 /* Its address is the key under which a context keeps it. */

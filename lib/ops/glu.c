@@ -51,7 +51,7 @@ tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gat
     const char *op = "glu";
     if (TFM__OP_BEGIN(ctx, op, "0fF", x, gate) != TFM_OK)
         return tfm_context_status(ctx);
-    if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
+    if ((int)activation < TFM_NO_ACTIVATION || (int)activation >= TFM_ACTIVATIONS)
         return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation", (int)activation);
     if (layout != TFM_GLU_GATE_FIRST && layout != TFM_GLU_GATE_LAST)
         return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_glu_layout", (int)layout);

@@ -5,7 +5,9 @@ from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernb
 
 # The names that transformers has for them; the first four come twice as often.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
-                                                          "gelu_pytorch_tanh", "gelu_python_tanh", "linear"]
+                                                          "gelu_pytorch_tanh", "gelu_python_tanh", "linear", "quick_gelu",
+                                                          "relu2", "relu6", "leaky_relu", "sigmoid", "tanh", "mish",
+                                                          "laplace", "gelu_10", "hardswish"]
 
 
 def heads_of(r, width, even=False):

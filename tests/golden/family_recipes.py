@@ -307,6 +307,8 @@ CASES = {
         "masked-bin": dict(
             cls="ElectraForMaskedLM", dtype="F16", files="bin", extra=old.position_ids, config=bert(
                 16, 3, 2, 22, 49, 24, "gelu_new", embedding_size=22, type_vocab_size=1, pad_token_id=0)),
+        "mish-masked-f16": dict(cls="ElectraForMaskedLM", dtype="F16", config=bert(
+            16, 2, 2, 21, 41, 30, "mish", embedding_size=12)),
     },
     "albert": {
         "base-f16": dict(cls="AlbertModel", dtype="F16", config=bert(
@@ -379,6 +381,7 @@ CASES = {
         "no-biases-bin": dict(
             cls="OPTForCausalLM", dtype="F16", files="bin", generation=None,
             config=opt(22, 3, 2, 40, 55, 48, "relu", (0, 9), enable_bias=False, _remove_final_layer_norm=True)),
+        "quick-gelu-f16": dict(cls="OPTForCausalLM", dtype="F16", config=opt(18, 2, 3, 23, 47, 90, "quick_gelu", (1, 2))),
     },
     "llama": {
         "plain-2023-f16": dict(cls="LlamaForCausalLM", dtype="F16", style=old.rope_2023, extra=old.inverse_frequencies,
@@ -404,6 +407,8 @@ CASES = {
             cls="LlamaForCausalLM", dtype="mixed", base=True, config=llama(
                 24, 3, (3, 3), 31, 60, 7, rope(10000.0, "linear", factor=4.0), head_dim=6, mlp_bias=True,
                 tie_word_embeddings=True)),
+        "relu2-f16": dict(cls="LlamaForCausalLM", dtype="F16", config=llama(
+            20, 2, (5, 1), 23, 49, 5, rope(300.0), hidden_act="relu2", tie_word_embeddings=True)),
     },
     "mistral": {
         "window-f16": dict(cls="MistralForCausalLM", dtype="F16", config=llama(

@@ -154,6 +154,16 @@ static const activation_entry ACTIVATIONS[] = {
     {"gelu_pytorch_tanh", TFM_GELU_TANH},
     {"gelu_python_tanh", TFM_GELU_TANH},
     {"linear", TFM_NO_ACTIVATION},
+    {"quick_gelu", TFM_QUICK_GELU},
+    {"relu2", TFM_RELU2},
+    {"relu6", TFM_RELU6},
+    {"leaky_relu", TFM_LEAKY_RELU},
+    {"sigmoid", TFM_SIGMOID},
+    {"tanh", TFM_TANH},
+    {"mish", TFM_MISH},
+    {"laplace", TFM_LAPLACE},
+    {"gelu_10", TFM_GELU_10},
+    {"hardswish", TFM_HARDSWISH},
 };
 
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key) {
@@ -169,10 +179,11 @@ tfm_status tfm__read_activation_value(tfm_activation *out, tfm__found found, con
             return TFM_OK;
         }
     }
-    return tfm__fail(
-        name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
-        "%s: `%s` is %s; \"relu\", \"gelu\", \"gelu_new\", \"silu\" (\"swish\") and \"linear\" are allowed", found.path,
-        key, TFM__VALUE_TEXT(found.value));
+    return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
+                     "%s: `%s` is %s; \"relu\", \"gelu\", \"gelu_new\", \"silu\" (\"swish\"), \"linear\" and others "
+                     "that transformers has are "
+                     "allowed, but none with parameters",
+                     found.path, key, TFM__VALUE_TEXT(found.value));
 }
 
 const char *tfm__activation_name(tfm_activation activation) {

@@ -201,6 +201,8 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
         {"Tanh", TFM_NO_ACTIVATION, true, false}, {"Identity", TFM_NO_ACTIVATION, false, false},
         {"ReLU", TFM_RELU, false, false},         {"GELU", TFM_GELU, false, false},
         {"SiLU", TFM_SILU, false, false},         {"Sigmoid", TFM_NO_ACTIVATION, false, true},
+        {"Mish", TFM_MISH, false, false},         {"LeakyReLU", TFM_LEAKY_RELU, false, false},
+        {"ReLU6", TFM_RELU6, false, false},       {"Hardswish", TFM_HARDSWISH, false, false},
     };
     const char *full = json_string_value(json_object_get(config, "activation_function"));
     const char *dot = full ? strrchr(full, '.') : NULL, *name = !full ? "Tanh" : dot ? dot + 1 : full;
@@ -212,10 +214,10 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
         out->sigmoid = all[i].sigmoid;
         return TFM_OK;
     }
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU and Sigmoid are known", path,
-        full ? full : name);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU, Sigmoid, "
+                     "Mish, LeakyReLU, ReLU6 and Hardswish are known",
+                     path, full ? full : name);
 }
 
 static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *folder, const char *path) {

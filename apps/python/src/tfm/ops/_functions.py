@@ -12,8 +12,10 @@ from ..device import Context
 from ..errors import ArgumentError
 from ._tensor import ArrayLike, Tensor, context_of, dtype_code, tensor, value_of
 
-Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
-_ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
+Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu2", "relu6", "leaky_relu",
+                     "sigmoid", "tanh", "mish", "laplace", "gelu_10", "hardswish"]
+_ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu2", "relu6", "leaky_relu",
+                "sigmoid", "tanh", "mish", "laplace", "gelu_10", "hardswish")
 Pool = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 _POOLS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
