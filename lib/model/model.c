@@ -431,6 +431,14 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_context_free(&ctx);
 }
 
+bool tfm__model_lost(const tfm_model *model) {
+    return model->turn && atomic_load(&model->turn->lost);
+}
+
+bool tfm__model_hurries(const tfm_model *model) {
+    return model->turn && model->turn->slow;
+}
+
 tfm_model *tfm__model_retain(tfm_model *model) {
     atomic_fetch_add(&model->owners, 1);
     return model;
