@@ -72,8 +72,8 @@ run serve -m nowhere
 check "a model that is not there" one_sentence 1 'nowhere'
 run serve -m "$demo" --port 0 -d nowhere
 check "a device that is not there" one_sentence 1 'nowhere'
-run serve -m "$demo" --port 0 -d pocl,pocl
-check "a list of devices" one_sentence 1 'one'
+run serve -m "$demo" --port 0 -d 0,nowhere
+check "a list with a device that is not there" one_sentence 1 '"nowhere" matches no device'
 run serve -m "$demo" --api-key short
 check "a short key" one_sentence 1 'give 8 to 255'
 run serve -m "$demo" --memory-limit 1

@@ -94,10 +94,11 @@ static void end_workers(server *s) {
     serve_queue_watch(s);
 }
 
-/* As many as the options say, or as models may get, or where memory is limited one. Without room for all threads there
- * are fewer. */
+/* As many as the options say, or as models may get; one where memory is limited, or deals to several devices. Without
+ * room for all threads there are fewer. */
 static bool start_workers(server *s) {
-    const int asked = s->options->workers ? s->options->workers : s->options->limits.memory ? 1 : 2;
+    const bool one = s->devices > 1 || (!s->options->workers && s->options->limits.memory);
+    const int asked = one ? 1 : s->options->workers ? s->options->workers : 2;
     for (int i = 0; i < asked; i++) {
         serve_worker *w = &s->workers[i];
         *w = (serve_worker){.server = s, .number = i};
@@ -108,19 +109,19 @@ static bool start_workers(server *s) {
     return s->worker_count > 0;
 }
 
-/* Models are opened when they are asked for, and what is wrong with the device is said before anybody asks. */
-static int try_device(const char *device) {
-    tfm_context *ctx = NULL;
-    const int code =
-        tfm_context_open(&ctx, &(tfm_context_options){.device = device}) == TFM_OK ? CLI_OK : cli_fail_library();
-    tfm_context_free(&ctx);
+/* Models are opened when they are asked for, and what is wrong with the devices is said before anybody asks. */
+static int try_devices(server *s) {
+    tfm_fleet *fleet = NULL;
+    const int code = cli_open_fleet(&fleet, s->options->device, 1) == TFM_OK ? CLI_OK : cli_fail_library();
+    s->devices = tfm_fleet_count(fleet);
+    tfm_fleet_free(&fleet);
     return code;
 }
 
 static int run_threads(server *s, const sigset_t *signals) {
     pthread_t watcher;
     int got;
-    int code = try_device(s->options->device);
+    int code = try_devices(s);
     if (code != CLI_OK)
         return code;
     atomic_store(&watching, true);
@@ -235,11 +236,11 @@ int cmd_serve(int argc, char **argv) {
          "the device memory for models: those that were not used for longest are dropped (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "write no line for each request", NULL},
         {0, "workers", CLI_INT, &o.workers, "N",
-         "how many batches the device works on at the same time, 1 to 4 (default: 2 with a small model on a CPU, else "
+         "how many batches a device works on at the same time, 1 to 4 (default: 2 with a small model on one CPU, else "
          "1)",
          NULL},
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
-        CLI_DEVICE(&o.device),
+        CLI_DEVICES(&o.device),
     };
     const cli_syntax syntax = {
         .name = "serve",

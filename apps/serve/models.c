@@ -158,8 +158,38 @@ void serve_model_drop(serve_seat *seat) {
         seat->model = NULL; /* the embedder's */
     tfm_model_free(&seat->model);
     tfm_embedder_free(&seat->embedder);
-    tfm_context_free(&seat->ctx);
+    tfm_fleet_free(&seat->fleet);
     atomic_store(&seat->loaded, false);
+}
+
+void serve_seat_name(char *out, size_t bytes, const serve_seat *seat) {
+    const tfm_fleet_member *member;
+    size_t used = 0;
+    *out = 0;
+    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)) && used < bytes; i++)
+        if (!member->dropped)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "",
+                                     tfm_context_device(member->context)->name);
+}
+
+bool serve_seat_failed(const serve_seat *seat) {
+    const tfm_fleet_member *member;
+    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)); i++)
+        if (!member->dropped && tfm_context_status(member->context) != TFM_OK)
+            return true;
+    return false;
+}
+
+double serve_seat_built(const serve_seat *seat) {
+    return cli_build_seconds(seat->fleet);
+}
+
+unsigned long long serve_seat_memory(const serve_seat *seat) {
+    const tfm_fleet_member *member;
+    unsigned long long all = 0;
+    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)); i++)
+        all += member->context ? tfm_context_memory(member->context) : 0;
+    return all;
 }
 
 int serve_model_loaded(serve_model *model) {
@@ -184,7 +214,7 @@ static void make_room(server *s, const serve_model *model) {
         serve_model *oldest = NULL;
         for (size_t i = 0; i < s->models.count; i++) {
             serve_model *m = &s->models.items[i];
-            if (!m->seats[0].ctx || m == model)
+            if (!m->seats[0].fleet || m == model)
                 continue;
             held += m->bytes;
             oldest = !oldest || m->used < oldest->used ? m : oldest;
@@ -201,18 +231,18 @@ tfm_status serve_model_need(const serve_worker *w, serve_model *model) {
     serve_seat *seat = &model->seats[w->number];
     if (s->options->limits.memory) /* there is one worker then */
         model->used = ++s->models.clock;
-    if (seat->ctx)
+    if (seat->fleet)
         return TFM_OK;
     make_room(s, model);
-    const tfm_context_options options = {.device = s->options->device, .on_build = cli_building};
+    const bool several = s->devices > 1;
     const tfm_model_options how = {.precision = s->options->how};
-    tfm_status status = tfm_context_open(&seat->ctx, &options);
+    tfm_status status = cli_open_fleet(&seat->fleet, s->options->device, several ? s->options->workers : 1);
     if (status == TFM_OK && model->task == SERVE_EMBED) {
-        status = tfm_embedder_open(&seat->embedder, seat->ctx, model->dir,
-                                   &(tfm_embedder_options){.precision = how.precision});
+        status = tfm_fleet_open_embedder(&seat->embedder, seat->fleet, model->dir,
+                                         &(tfm_embedder_options){.precision = how.precision});
         seat->model = status == TFM_OK ? tfm_embedder_model(seat->embedder) : NULL;
     } else if (status == TFM_OK) {
-        status = tfm_model_open(&seat->model, seat->ctx, model->dir, &how);
+        status = tfm_fleet_open_model(&seat->model, seat->fleet, model->dir, &how);
     }
     cli_progress(NULL);
     if (status != TFM_OK) {
@@ -222,6 +252,7 @@ tfm_status serve_model_need(const serve_worker *w, serve_model *model) {
     if (!serve_model_loaded(model))
         atomic_fetch_add(&s->counts.loads, 1);
     atomic_store(&seat->loaded, true);
-    serve_queue_open(s, model, s->options->workers ? s->options->workers : tfm_model_workers(seat->model));
+    const int workers = s->options->workers ? s->options->workers : tfm_model_workers(seat->model);
+    serve_queue_open(s, model, several ? 1 : workers);
     return TFM_OK;
 }

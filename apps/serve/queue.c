@@ -1,4 +1,5 @@
 /* The queue of jobs: limits, fair turns, and what nobody waits for any more. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -215,11 +216,17 @@ static void wait_for_returns(serve_worker *w) {
 /* The most tokens of a model's next batch. Texts are generated as fast together as alone, and are not held to it. */
 static uint64_t budget_of(const server *s, const serve_model *model) {
     const uint64_t most =
+        (uint64_t)s->devices *
         (uint64_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
     if (model->task == SERVE_GENERATE)
         return most;
     const double timely = model->pace > 0 ? model->pace * BATCH_SECONDS : (double)(most / UNKNOWN_PART);
     return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
+}
+
+int serve_queue_part(const serve_worker *w, int tokens) {
+    const uint64_t devices = w->server->devices, part = (w->batch_tokens + devices - 1) / devices;
+    return devices < 2 || (tokens > 0 && (uint64_t)tokens < part) || part > INT_MAX ? tokens : (int)part;
 }
 
 void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds) {

@@ -1,7 +1,7 @@
 /* What the files of tfm serve share.
  *
  * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; workers alone use
- * the device, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
+ * the devices, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
  * A request that needs the device becomes a job: its connection is suspended, a worker does its pieces, and the
  * connection goes on with the answer. The lock of the server guards jobs, clients and the queue. */
 #ifndef TFM_SERVE_H
@@ -48,11 +48,11 @@ enum { SERVE_CODE = 32, SERVE_WORKERS = 4 };
 
 /* A model as one worker has it loaded: that worker's alone, but for what is atomic. */
 typedef struct serve_seat {
-    tfm_context *ctx; /* NULL: it is not loaded */
+    tfm_fleet *fleet; /* of the devices, on which batches are worked on together; NULL: it is not loaded */
     tfm_model *model; /* the embedder's, of an encoder */
     tfm_embedder *embedder;
     atomic_bool loaded;
-    atomic_ullong memory; /* what it took on the device at most, while it was loaded */
+    atomic_ullong memory; /* what it took on the devices at most, while it was loaded */
 } serve_seat;
 
 typedef struct serve_model {
@@ -88,6 +88,12 @@ unsigned long long serve_model_memory(serve_model *model);
 /* Has a model loaded for this worker, and others dropped for it if memory is limited: there is one worker then. */
 tfm_status serve_model_need(const serve_worker *w, serve_model *model);
 void serve_model_drop(serve_seat *seat);
+/* Of the devices of a seat: the names of those that work, whether one of them has failed and would again, the time that
+ * they took to build kernels, and their memory. */
+void serve_seat_name(char *out, size_t bytes, const serve_seat *seat);
+bool serve_seat_failed(const serve_seat *seat);
+double serve_seat_built(const serve_seat *seat);
+unsigned long long serve_seat_memory(const serve_seat *seat);
 
 /* ---- Jobs (jobs.c) --------------------------------------------------------------------------------------------- */
 
@@ -203,6 +209,9 @@ bool serve_queue_take(serve_worker *w);
 /* Takes one more piece of the batch's key, where its turn has come, the batch has room and others need not wait for the
  * worker; it is the last of the worker's units then. */
 bool serve_queue_more(serve_worker *w);
+/* The most tokens that one of several devices is given at a time of the worker's batch, so that all get some: at most
+ * as many as the options say, `tokens`, 0 for the usual number. That number where there is one device. */
+int serve_queue_part(const serve_worker *w, int tokens);
 /* Says how long the model worked on the worker's batch. */
 void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds);
 /* Says how many workers may have a model from now on. */
@@ -384,6 +393,7 @@ struct server {
     uint64_t clock; /* the turn of the client that was served last */
     serve_worker workers[SERVE_WORKERS];
     int worker_count;
+    size_t devices; /* contexts: of several, which one worker deals its batches to */
     atomic_bool draining;
     bool ending;
     atomic_int requests; /* that are not answered yet */
@@ -391,7 +401,7 @@ struct server {
     struct serve_connection *connections;
     serve_counts counts;
     double started;
-    char device[128];
+    char device[256]; /* or devices */
     bool (*stopped)(void);
 };
 

@@ -67,8 +67,13 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         prompts[i] = (tfm_prompt){.text = piece->text, .bytes = piece->bytes};
     }
     tfm_generate_options options = units[0].job->generate; /* equal for all: who draws or stops is alone */
-    options.on_piece = on_piece;
+    bool streams = w->server->devices < 2; /* several devices share a batch unless somebody hears of its tokens */
+    for (size_t i = 0; i < count; i++)
+        streams |= units[i].job->stream != NULL;
+    options.on_piece = streams ? on_piece : NULL;
     options.on_piece_user = &b;
+    if (!streams)
+        options.batch_tokens = serve_queue_part(w, options.batch_tokens);
     options.reject = on_reject;
     options.reject_user = &b;
     options.go_on = go_on;

@@ -29,7 +29,7 @@ static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tf
         units[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
         serve_job_fail(units[i].job, code, "%s", sentence);
     }
-    if (seat->ctx && tfm_context_status(seat->ctx) != TFM_OK)
+    if (serve_seat_failed(seat))
         serve_model_drop(seat);
 }
 
@@ -45,10 +45,10 @@ static void work_on(serve_worker *w) {
         serve_queue_give_back(w, model);
         return;
     }
-    const double start = cli_seconds(), built = seat->ctx ? tfm_context_build_seconds(seat->ctx) : 0;
+    const double start = cli_seconds(), built = serve_seat_built(seat);
     if (loaded) {
         pthread_mutex_lock(&s->lock);
-        snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(seat->ctx)->name);
+        serve_seat_name(s->device, sizeof(s->device), seat);
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
@@ -57,9 +57,9 @@ static void work_on(serve_worker *w) {
                                                 : serve_work_generate(w, model, w->units, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
         fail_all(seat, w->units, w->count, status, loaded);
-    if (seat->ctx)
-        atomic_store(&seat->memory, tfm_context_memory(seat->ctx));
-    const double building = seat->ctx ? tfm_context_build_seconds(seat->ctx) - built : 0; /* once for each kernel */
+    if (seat->fleet)
+        atomic_store(&seat->memory, serve_seat_memory(seat));
+    const double building = seat->fleet ? serve_seat_built(seat) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
     const double seconds = cli_seconds() - start - building;
     const double counted = w->accounted - w->since, rest = seconds - counted;

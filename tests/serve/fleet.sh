@@ -1,0 +1,128 @@
+# tfm serve on several devices: two of PoCL's, which are alike, so that both need the same kernels.
+#     sh tests/serve/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER MAKE_DECODER
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+layer=$(realpath "$3")
+maker=$(realpath "$4")
+. "$root/tests/checks.sh"
+if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
+    echo "1..0 # SKIP tfm was built without libmicrohttpd"
+    exit 0
+fi
+command -v curl >/dev/null || {
+    echo "1..0 # SKIP there is no curl"
+    exit 0
+}
+export POCL_DEVICES="pthread pthread"
+unset TFM_DEVICE
+if [ "$("$tfm" devices 2>/dev/null | grep -c 'pthread-.*Portable Computing')" -lt 2 ]; then
+    echo "1..0 # SKIP PoCL does not list two devices here"
+    exit 0
+fi
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}use_sigaltstack=0"
+demo=$root/apps/demo
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$here"' EXIT
+
+# serve SETTING... -- ARGUMENT...: a server with these settings in its environment; its log is in `log`
+serve() {
+    stop
+    : >log
+    settings=
+    while [ "$1" != -- ]; do
+        settings="$settings $1"
+        shift
+    done
+    shift
+    env $settings "$tfm" serve --port 0 --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty \
+        -m "vec=$root/tests/golden/embedder" --beam 1 "$@" >served 2>log &
+    server=$!
+    port=
+    for _ in $(seq 600); do
+        port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/$,\1,p' log)
+        [ -z "$port" ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    at=http://127.0.0.1:$port
+}
+stop() {
+    ended=0
+    [ -n "$server" ] || return
+    kill "$server" 2>/dev/null
+    wait "$server"
+    ended=$?
+    server=
+}
+# translate, embed, write: requests; leave `out` and the status in $code
+translate() {
+    code=$(curl -s -m 600 -o out -w '%{http_code}' "$at/translate" --data-urlencode q@lines -d source=de -d target=en)
+}
+embed() {
+    code=$(curl -s -m 600 -o out -w '%{http_code}' "$at/v1/embeddings" -H 'Content-Type: application/json' \
+        -d '{"model":"vec","input":["Good morning.","Where is Tom?","I have sold the car."]}')
+}
+complete() { # complete STREAM: what is written after four prompts; four requests would not be one batch
+    curl -s -N -m 600 "$at/v1/completions" -H 'Content-Type: application/json' \
+        -d "{\"model\":\"chatty\",\"prompt\":[\"w10 w11\",\"w12\",\"w13 w14 w15\",\"w16\"],\"max_tokens\":12,\"temperature\":0,\"stream\":$1}" |
+        sed 's/"id":"[^"]*"//g; s/"created":[0-9]*//g' >out
+}
+warned() { # warned COUNT: so many warnings of devices
+    [ "$(grep -c '^tfm: warning: device [12] of the fleet' log)" = "$1" ]
+}
+near() { # near FILE FILE: the vectors are equal but for rounding
+    python3 - "$1" "$2" <<'PYTHON'
+import json, sys
+a, b = ([v["embedding"] for v in json.load(open(path))["data"]] for path in sys.argv[1:])
+assert len(a) == len(b) == 3
+assert all(abs(x - y) < 1e-4 for v, w in zip(a, b) for x, y in zip(v, w))
+PYTHON
+}
+
+mkdir chatty
+"$maker" chatty && python3 "$root/tests/serve/make_words.py" chatty || exit 1
+awk '{ print; print $0 " " $0 }' "$demo/test.de" >lines
+
+serve -- -d pocl
+translate
+check "one device: 200" [ "$code" = 200 ]
+cp out one
+embed
+cp out vectors
+complete false
+cp out written
+complete true
+cp out streamed
+check "and texts" says written '"text":" w'
+
+serve TFM_DEVICE=pocl,pocl TFM_LOG=info --
+translate
+check "two, by TFM_DEVICE: the same answer" cmp -s out one
+check "both have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' log)" -ge 2 ]
+embed
+check "the same vectors but for rounding" near out vectors
+complete false
+check "the same texts" cmp -s out written
+complete true
+check "the same texts by events" cmp -s out streamed
+curl -s "$at/status" >out
+check "both are named" [ "$(grep -o 'pthread-' out | wc -l)" = 2 ]
+stop
+check "it ends as ever" [ "$ended" = 0 ]
+
+serve OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeKernel -- -d pocl,pocl
+translate
+check "a kernel fails on one: its work is done on the other" cmp -s out one
+check "and there is one warning" warned 1
+translate
+check "the next request" cmp -s out one
+check "no other warning" warned 1
+
+serve OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeKernel TFM_FAULT_DEAD=1 \
+    TFM_FAULT_CODE=-36 -- -d pocl,pocl
+translate
+check "both fail: so does the request" [ "$code" = 500 ]
+check "one warning, and the last one's sentence beside that it listens" [ "$(grep -c '^tfm: warning: device' log) $(grep -c '^tfm: ' log)" = "1 3" ]
+stop
+echo "1..$count"
