@@ -51,6 +51,9 @@ kernels --export programs -- kernels --export programs -m model
 check "kernels of kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
 kernels --export programs -- devices
 check "a command that runs nothing" one_sentence 1 'no program was asked for'
+: >wall
+kernels --export wall/programs -- devices
+check "a folder that cannot be made: before anything runs" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'
 kernels --pack nowhere -o file
 check "no such folder" one_sentence 1 'nowhere/manifest.json'
 

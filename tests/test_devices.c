@@ -15,6 +15,7 @@
 #include "harness.h"
 #include "base/base.h"
 #include "dev/choose.h"
+#include "dev/wish.h"
 #include "tfm/device.h"
 
 enum { MAX_ROWS = 32, OUTPUT = 65536 };
@@ -513,6 +514,20 @@ static void test_rusticl(void **state) {
             assert_non_null(strstr(rows[i].error, "RUSTICL_ENABLE=nonesuch"));
 }
 
+/* A device's name may have commas; what is nothing but commas is a list all the same, whose places are empty. */
+static void test_commas(void **state) {
+    (void)state;
+    static const char *const LISTS[] = {",", ",,", " , ", ", ", "x,"}, *const NAMES[] = {"256 bits, fast", "a, b",
+                                                                                         "b, f"};
+    static const char name[] = "a, b, fast (256 bits, fast)";
+    tfm__device device = {.device = (cl_device_id)(uintptr_t)name};
+    snprintf(device.info.name, sizeof(device.info.name), "%s", name);
+    for (size_t i = 0; i < sizeof(LISTS) / sizeof(*LISTS); i++)
+        assert_true(tfm__wish_lists(LISTS[i], &device, 1));
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++)
+        assert_false(tfm__wish_lists(NAMES[i], &device, 1));
+}
+
 static void test_error_names(void **state) {
     (void)state;
     assert_string_equal(tfm__cl_error_name(CL_SUCCESS), "CL_SUCCESS");
@@ -546,6 +561,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_no_sys),
         cmocka_unit_test(test_nowhere_to_write),
         cmocka_unit_test(test_rusticl),
+        cmocka_unit_test(test_commas),
         cmocka_unit_test(test_error_names),
     };
     clean_environment();

@@ -39,6 +39,7 @@ typedef struct tfm_kernels_report {
  * for, as at the top of device.h: contexts then run the kernels that suit that device, whatever device they are on,
  * which must have a compiler. NULL means that the contexts' own device is meant, which then must be one: a context on
  * another one than the first does not open (TFM_ERROR_INPUT). TFM_ERROR_ARGUMENT if the process collects already.
+ * TFM_ERROR_IO if the folder could not be made or written into, before anything has run; nothing is made of it yet.
  * Meanwhile a context on a device without a compiler does not open (TFM_ERROR_UNSUPPORTED), nor does any while
  * TFM_KERNELS names a pack (TFM_ERROR_ARGUMENT). */
 TFM_API tfm_status tfm_kernels_begin(const char *dir, const char *device);

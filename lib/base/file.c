@@ -329,6 +329,29 @@ tfm_status tfm__dir_make(const char *path, mode_t mode) {
     return status;
 }
 
+tfm_status tfm__dir_makeable(const char *path) {
+    char *part = tfm__strdup(path);
+    if (!part)
+        return TFM_ERROR_MEMORY;
+    while (*part && !tfm__file_exists(part)) { /* up to what is there */
+        size_t length = strlen(part);
+        while (length > 0 && part[length - 1] == '/')
+            length--;
+        while (length > 0 && part[length - 1] != '/')
+            length--;
+        while (length > 1 && part[length - 1] == '/')
+            length--;
+        part[length] = '\0';
+    }
+    const char *there = *part ? part : ".";
+    int reason = is_folder(there) ? 0 : ENOTDIR;
+    if (!reason && access(there, W_OK | X_OK) != 0)
+        reason = errno;
+    free(part);
+    errno = reason;
+    return reason ? io_fail("write into the folder", path) : TFM_OK;
+}
+
 char *tfm__path_join(const char *dir, const char *name) {
     size_t length = strlen(dir);
     bool bare = length == 0 || dir[length - 1] == '/';

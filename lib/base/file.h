@@ -55,6 +55,9 @@ bool tfm__file_exists(const char *path);
  * 0700 for what is the user's alone. One that is there already is fine, and keeps its rights. */
 tfm_status tfm__dir_make(const char *path, mode_t mode);
 
+/* Whether that would work, and files could be written there: TFM_ERROR_IO with the sentence. Makes nothing. */
+tfm_status tfm__dir_makeable(const char *path);
+
 /* The names in a folder, but those that begin with a dot, in byte order. Free with tfm__names_free. */
 tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir);
 void tfm__names_free(char **names, size_t count);

@@ -6,8 +6,15 @@
 #include "dev/pocl.h"
 #include "dev/wish.h"
 
+static tfm_status refuse_empty(tfm__wish wish) {
+    return tfm__fail(TFM_ERROR_DEVICE,
+                     "%s is a list of devices with an empty place: put a device between each two commas", wish.source);
+}
+
 static tfm_status select_wanted(const tfm__device **out, const tfm__device *devices, size_t count, tfm__wish wish) {
     tfm__query query;
+    if (strchr(wish.text, ',') && !wish.text[strspn(wish.text, ", ")])
+        return refuse_empty(wish);
     if (tfm__wish_lists(wish.text, devices, count)) {
         char why[512];
         snprintf(why, sizeof(why), "%s \"%.100s\" lists several devices, and here one is taken: name that one",
@@ -143,10 +150,7 @@ static tfm_status take_words(const tfm__device **taken, size_t *taken_count, con
         for (size_t end = strlen(word); end > 0 && word[end - 1] == ' '; end--)
             word[end - 1] = 0;
         if (!word[0])
-            status = tfm__fail(TFM_ERROR_DEVICE,
-                               "%s is a list of devices with an empty place: put a device between "
-                               "each two commas",
-                               source);
+            status = refuse_empty((tfm__wish){word, source});
         else if (strcasecmp(word, "all") == 0)
             take_all(taken, taken_count, devices, count);
         else

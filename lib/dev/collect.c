@@ -45,7 +45,9 @@ static void forget(void) {
 tfm_status tfm_kernels_begin(const char *dir, const char *device) {
     if (TFM__NEEDS("kernels_begin", dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_status status = TFM_OK;
+    tfm_status status = tfm__dir_makeable(dir);
+    if (status != TFM_OK)
+        return status;
     pthread_mutex_lock(&lock);
     if (all.dir) {
         status =

@@ -136,6 +136,8 @@ static bool matches(const tfm__device *device, const tfm__query *query) {
 bool tfm__wish_lists(const char *text, const tfm__device *devices, size_t count) {
     if (!tfm__devices_listed(text))
         return false;
+    if (!text[strspn(text, ", ")]) /* no words, though a name may have such a part */
+        return true;
     for (size_t i = 0; i < count && strchr(text, ','); i++)
         if (devices[i].device && named(&devices[i], text))
             return false;
