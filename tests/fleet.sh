@@ -93,6 +93,22 @@ check "two have done some of it" [ "$(grep -c 'device [12] of the fleet has done
 run translate -m "$demo" -i lines --workers 17
 check "seventeen are refused" one_sentence 2 '--workers is 17: give 1 to 16'
 
+# ---- eval: the figures of one device, also where a kernel fails on one of two
+cat "$demo/test.de" >src
+cp "$demo/test.de" ref
+run eval -m "$demo" --src src --ref ref --beam 1 --device pocl
+cp out one
+(
+    export OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeKernel
+    run eval -m "$demo" --src src --ref ref --beam 1 --batch-tokens 64 --device pocl,pocl
+    echo "$code" >code
+)
+code=$(cat code)
+check "eval: a kernel fails on one device, and the figures are the same but for rounding" both 0 awk '
+    NR == FNR { line[FNR] = $0; last = $NF; next }
+    $1 == "ppl" ? ($NF / last - 1) ^ 2 > 1e-8 : $0 != line[FNR] { exit 1 } END { exit FNR != 4 }' one out
+check "and there is one warning of it" warned 1
+
 # ---- Lists
 TFM_DEVICE=pocl,pocl run devices --json
 check "devices: both are chosen" both 0 [ "$(grep -c '"chosen": true' out)" = 2 ]
