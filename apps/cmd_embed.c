@@ -255,9 +255,9 @@ int cmd_embed(int argc, char **argv) {
         .usage = "embed -m DIR [option...] < lines",
         .about = "Writes a vector for each line of UTF-8 text: what an encoder gives, pooled\n"
                  "over the line's tokens. The model is an encoder of Hugging Face (BERT,\n"
-                 "RoBERTa, XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT), a\n"
-                 "language model, or a directory of sentence-transformers, whose modules.json\n"
-                 "says how tokens are pooled; without it, by their mean.\n"
+                 "RoBERTa, XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT,\n"
+                 "that of T5), a language model, or a directory of sentence-transformers, whose\n"
+                 "modules.json says how tokens are pooled; without it, by their mean.\n"
                  "Lines that are longer than the model takes are cut; --stats counts them.\n"
                  "A bad line (invalid UTF-8, a NUL) is named on standard error and gives null,\n"
                  "an empty line, or a vector of NaN. The exit code is then 1.\n",

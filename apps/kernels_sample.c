@@ -10,8 +10,8 @@ enum { LONG_PROMPT = 600, STEPS = 12, LONG_STEPS = 80 };
 static const struct {
     int count, least, most, steps;
 } BATCHES[] = {
-    {1, 1, 1, STEPS},  {1, 6, 6, STEPS},   {1, 48, 48, LONG_STEPS},
-    {3, 4, 17, STEPS}, {16, 3, 40, STEPS}, {64, 2, 60, STEPS},
+    {1, 1, 1, STEPS},  {1, 6, 6, STEPS},   {1, 48, 48, LONG_STEPS}, {2, 5, 9, STEPS},
+    {3, 4, 17, STEPS}, {16, 3, 40, STEPS}, {28, 3, 12, STEPS},      {64, 2, 60, STEPS},
 };
 
 /* The ids of a batch, one text after another. */

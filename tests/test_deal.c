@@ -283,6 +283,16 @@ static void test_two_at_one_piece(void **state) {
     assert_int_equal(loser, 2);
     assert_true(tfm__deal_keep(&deal, 0, &loser)); /* as often as it likes */
     assert_int_equal(loser, 3);
+    const tfm__deal kept = deal;
+    tfm__piece pieces[3];
+    tfm__pace known[3];
+    memcpy(pieces, deal.pieces, sizeof(pieces));
+    memcpy(known, paces, sizeof(known));
+    tfm__deal_done(&deal, 2, 0.001); /* it ends before the first one has put its results away, */
+    assert_false(tfm__deal_take(&deal, 2, 9.1, &batch, &n)); /* and does not begin with them anew */
+    deal = kept;
+    memcpy(deal.pieces, pieces, sizeof(pieces));
+    memcpy(paces, known, sizeof(known));
     tfm__deal_done(&deal, 0, 9);
     assert_true(tfm__deal_over(&deal)); /* whatever the third is at */
     assert_true(tfm__deal_lost(&deal, 2) && !tfm__deal_keep(&deal, 2, &loser));

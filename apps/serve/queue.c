@@ -224,8 +224,9 @@ static uint64_t budget_of(const server *s, const serve_model *model) {
     return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
 }
 
-int serve_queue_part(const serve_worker *w, int tokens) {
-    const uint64_t devices = w->server->devices, part = (w->batch_tokens + devices - 1) / devices;
+int serve_queue_part(const serve_worker *w, int tokens, int least) {
+    const uint64_t devices = w->server->devices, all = w->batch_tokens;
+    const uint64_t even = (all + devices - 1) / devices, part = even > (uint64_t)least ? even : (uint64_t)least;
     return devices < 2 || (tokens > 0 && (uint64_t)tokens < part) || part > INT_MAX ? tokens : (int)part;
 }
 

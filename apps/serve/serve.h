@@ -209,9 +209,12 @@ bool serve_queue_take(serve_worker *w);
 /* Takes one more piece of the batch's key, where its turn has come, the batch has room and others need not wait for the
  * worker; it is the last of the worker's units then. */
 bool serve_queue_more(serve_worker *w);
-/* The most tokens that one of several devices is given at a time of the worker's batch, so that all get some: at most
- * as many as the options say, `tokens`, 0 for the usual number. That number where there is one device. */
-int serve_queue_part(const serve_worker *w, int tokens);
+/* Less of a batch of texts that are read is no use to a device: the work would be in handing it out. */
+enum { LEAST_TOKENS = 256 };
+/* The most tokens that one of several devices is given at a time of the worker's batch, so that all get some of one
+ * that is large: `least` at least, and at most as many as the options say, `tokens`, unless they are 0 and so say
+ * nothing. `tokens` where there is one device. */
+int serve_queue_part(const serve_worker *w, int tokens, int least);
 /* Says how long the model worked on the worker's batch. */
 void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds);
 /* Says how many workers may have a model from now on. */

@@ -44,7 +44,7 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_uni
     }
     tfm_embed_stats stats = {0};
     const tfm_embed_options options = {.line_bytes = bytes,
-                                       .batch_tokens = serve_queue_part(w, s->options->text.batch_tokens),
+                                       .batch_tokens = serve_queue_part(w, s->options->text.batch_tokens, LEAST_TOKENS),
                                        .reject = on_reject,
                                        .reject_user = (void *)(uintptr_t)units,
                                        .stats = &stats};

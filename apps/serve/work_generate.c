@@ -73,7 +73,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     options.on_piece = streams ? on_piece : NULL;
     options.on_piece_user = &b;
     if (!streams)
-        options.batch_tokens = serve_queue_part(w, options.batch_tokens);
+        options.batch_tokens = serve_queue_part(w, options.batch_tokens, 1);
     options.reject = on_reject;
     options.reject_user = &b;
     options.go_on = go_on;
@@ -81,6 +81,8 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     const tfm_status status = tfm_generate(model->seats[w->number].model, prompts, count, &options, on_generation, &b);
     for (size_t i = 0; i < count && b.starved; i++)
         serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the text");
+    for (size_t i = 0; i < count && !streams; i++) /* nobody was asked about each of them meanwhile */
+        serve_job_cut(b.server, units[i].job);
     free(prompts);
     return b.starved ? TFM_OK : status;
 }

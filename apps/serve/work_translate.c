@@ -101,7 +101,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     batch b = {.worker = w, .n_best = key.n_best};
     tfm_text_options text = s->options->text;
     tfm_search_options search = s->options->search;
-    text.batch_tokens = serve_queue_part(w, text.batch_tokens);
+    text.batch_tokens = serve_queue_part(w, text.batch_tokens, LEAST_TOKENS);
     text.split = key.split;
     text.language = key.split ? model->source : NULL;
     text.alignments = key.detail;

@@ -44,7 +44,7 @@ void tfm__mates_free(struct tfm__mates **mates);
  * and the device a CPU. */
 void tfm__mates_complete(const tfm_model *model);
 
-/* How many of the models lie on devices that have not failed. At least 1. */
+/* How many of the models lie on devices that have not failed. */
 size_t tfm__mates_count(const struct tfm__mates *mates);
 bool tfm__mates_has(const struct tfm__mates *mates, size_t who);
 

@@ -63,11 +63,13 @@ static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int n
         free(c->blocks[--c->block_count]);
 }
 
-/* Those for which the device has room: of rings each depth. */
+/* Those for which the device has room: of rings each depth. One that is not built, or cannot be tried now, does not
+ * keep the others from it, and is told at the end; one that is wrong does, for all of them are of one instruction. */
 static void check_all(tfm__check *c, bool rings) {
     const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
     const tfm__engine_kind *kind = tfm__engine_kind_of(c->ctx);
     const tfm__gemm_task any = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
+    const char *first = NULL;
     int ran = 0;
     c->why = tfm__engine_declines(c->ctx, &any);
     for (int i = 0; !c->why && i < kind->count; i++) {
@@ -75,9 +77,13 @@ static void check_all(tfm__check *c, bool rings) {
         if (tile->pace.narrows != rings || !tfm__engine_fits(c->ctx, tile))
             continue;
         const int most = tfm__engine_stages(c->ctx, tile, 0);
-        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->why && tfm__check_ready(c); stages++)
+        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->why && tfm__check_ready(c); stages++) {
             apart(c, tile, stages, ran++);
+            first = first ? first : c->why;
+            c->why = c->why == tfm__engine_trouble(TFM__WRONG) ? c->why : NULL;
+        }
     }
+    c->why = c->why ? c->why : first;
     if (!c->why && ran == 0)
         c->why = rings && kind->count <= TILES ? "the device's matrix engine has no rings of tiles"
                                                : "the device's work-groups or local memory are too small for its tiles";

@@ -129,8 +129,9 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
             f->rows /= 2;
         while (f->rows > 1 && !rows_fit(ctx, f->rows))
             f->rows /= 2;
+        f->parts = parts_of(ctx, t, f->rows);
         const int64_t depth = padded(t->k),
-                      again = tfm__divide_up(t->n, COLUMNS) * t->m * t->k * (int64_t)sizeof(float);
+                      again = tfm__divide_up(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
         if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
         else if (apart && f->rows > APART_BEFORE)

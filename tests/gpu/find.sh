@@ -42,6 +42,10 @@ for file in *.cl; do
         exit 1
     }
 done
+[ "$(printf '%s\n' *.cl | sed 's/-[0-9a-f]\{16\}[.]cl$//' | sort -u | wc -l)" -ge 5 ] || {
+    echo "programs of hardly any kernel file were found: does record.c know what the prelude takes in?" >&2
+    exit 1
+}
 # Emulations that a test asks for besides what GPUs run, as one of weights in 16 bits does.
 for file in gemm_engine-*.cl gemm_ring-*.cl; do
     [ ! -e "$file" ] || sed -n 1p "$file" | grep -q TFM_HAS_ENGINE || rm "$file" "${file%.cl}.launches"

@@ -30,14 +30,14 @@ static uint64_t hash(uint64_t seed, const char *text) {
     return seed;
 }
 
-/* The kernel file: the first that a #line mark names besides the prelude. A text without marks, such as CLBlast's, is
- * none of the library's: false. */
+/* The kernel file: the first that a #line mark names besides the prelude, and what that takes in. A text without marks,
+ * such as CLBlast's, is none of the library's: false. */
 static bool name_of(char *out, size_t size, const char *source) {
     static const char MARK[] = "#line 1 \"";
     for (const char *at = source; (at = strstr(at, MARK));) {
         at += strlen(MARK);
         const int length = (int)strcspn(at, ".\"\n");
-        if (strncmp(at, "prelude.", 8) != 0)
+        if (strncmp(at, "prelude.", 8) != 0 && strncmp(at, "activations.", 12) != 0)
             return snprintf(out, size, "%.*s", length, at) < (int)size;
     }
     return false;

@@ -151,8 +151,8 @@ static double expected(const tfm__deal *d, size_t who) {
 /* How long `who` would take for what another device is at, and some more; INFINITY where it is not to do that. */
 static double again(const tfm__deal *d, size_t who, size_t other) {
     const tfm__piece *piece = &d->pieces[other];
-    const bool may =
-        other != who && !d->alike && !d->out[who] && known(d, who) && piece->busy && !piece->lost && piece->twin == 0;
+    const bool may = other != who && !d->alike && !d->out[who] && known(d, who) && piece->busy && !piece->lost &&
+                     !piece->kept && piece->twin == 0;
     return may ? piece->work / speed(d, who) / MARGIN : INFINITY;
 }
 
@@ -226,6 +226,7 @@ bool tfm__deal_keep(tfm__deal *d, size_t who, size_t *loser) {
     *loser = piece->twin ? piece->twin - 1 : d->members;
     if (piece->lost)
         return false;
+    piece->kept = true;
     if (piece->twin) {
         tfm__piece *other = &d->pieces[piece->twin - 1];
         other->lost = true;

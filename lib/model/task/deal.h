@@ -38,6 +38,7 @@ typedef struct tfm__piece {
     bool busy;
     size_t twin; /* who else does these lines, counted from 1; 0: nobody */
     bool lost;   /* another one has kept what it made of them */
+    bool kept;   /* this one has, or begins to: nobody else takes them up any more */
 } tfm__piece;
 
 typedef struct tfm__deal {

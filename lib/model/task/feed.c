@@ -316,7 +316,7 @@ static tfm_status chunk_run(chunk *c) {
 
 /* What is not done of the lines that were given, and then all that come. */
 static tfm_status run_chunks(feed *f) {
-    const size_t devices = f->model->mates ? tfm__mates_count(f->model->mates) : 1;
+    const size_t mates = f->model->mates ? tfm__mates_count(f->model->mates) : 1, devices = mates > 0 ? mates : 1;
     chunk c = {.of = f};
     tfm_status status = TFM_OK;
     while (f->first && status == TFM_OK) {
