@@ -443,13 +443,13 @@ bool tfm__read_over(const tfm__read *read);
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read);
 void tfm__read_free(tfm_context *ctx, tfm__read **read);
 
-/* Tells the context's profile, if it writes a trace, what the host did between two seconds of tfm__seconds; `name` lives
- * on. */
+/* Tells the context's profile, if it writes a trace, what the host did between two seconds of tfm__seconds; `name`
+ * lives on. */
 void tfm__context_span(tfm_context *ctx, const char *name, double begun, double ended);
 
-/* Zeroed memory of the host for what is read from the device, and written to it, again and again; the device moves it by
- * itself where it is no processor and the driver has such memory. NULL, with *out NULL, where there is no memory at all.
- * All that was enqueued with it has to be waited for before it is freed, with the context that made it. */
+/* Zeroed memory of the host for what is read from the device, and written to it, again and again; the device moves it
+ * by itself where it is no processor and the driver has such memory. NULL, with *out NULL, where there is no memory at
+ * all. All that was enqueued with it has to be waited for before it is freed, with the context that made it. */
 typedef struct tfm__host_room tfm__host_room;
 void *tfm__host_room_new(tfm_context *ctx, tfm__host_room **out, size_t bytes);
 void tfm__host_room_free(tfm_context *ctx, tfm__host_room **room);

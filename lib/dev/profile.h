@@ -27,8 +27,8 @@ tfm_status tfm__profile_open(tfm__profile **out);
  * be NULL (a copy, a read). */
 void tfm__profile_add(tfm__profile *profile, const char *name, cl_event event, const tfm__grid *grid);
 
-/* What the host did from one second of tfm__seconds to another, such as waiting for other ranks; in the trace it is a row
- * of its own beside the device's. The clocks are laid beside each other by when launches were enqueued, to some
+/* What the host did from one second of tfm__seconds to another, such as waiting for other ranks; in the trace it is a
+ * row of its own beside the device's. The clocks are laid beside each other by when launches were enqueued, to some
  * microseconds. `name` lives on. */
 void tfm__profile_span(tfm__profile *profile, const char *name, double begun, double ended);
 
