@@ -97,7 +97,7 @@ host() {
     one sh tests/numbers.sh build/check/apps/tfm build/numbers build/numbers-run
     sanitized || return
     suite sanitized-scripts build/sanitized --suite scripts --timeout-multiplier 4 --wrapper "$wrapper"
-    TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite measuring --suite unoptimized --timeout-multiplier 4 \
+    TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite measuring --suite unoptimized --suite models --timeout-multiplier 4 \
         --wrapper "$wrapper"
 }
 # Each test that compares gradients.

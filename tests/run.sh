@@ -1,7 +1,7 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
 # PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
 # row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
-# here; `host`, and most of `device` again, under the address and undefined-behaviour sanitizers, and under them three
+# here; `host`, and most ops of `device` again, under the address and undefined-behaviour sanitizers, and under them two
 # seconds of damaged files for each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
@@ -107,7 +107,7 @@ job_rows() {
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
 }
 job_scripts() {
-    suite scripts "$build/check" --suite scripts
+    suite scripts "$build/check" --suite scripts --no-suite long-scripts
 }
 job_faults() {
     suite faults "$build/check" --suite unsanitized
@@ -117,7 +117,7 @@ job_clblast() {
 }
 # What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
-sanitized_device="--suite device --no-suite unoptimized --no-suite measuring"
+sanitized_device="--suite device --no-suite unoptimized --no-suite measuring --no-suite models"
 job_sanitized_build() {
     # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
     (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
@@ -143,9 +143,9 @@ job_sanitized_device() {
     # shellcheck disable=SC2086 # words
     sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" $sanitized_device --wrapper "$wrapper"
 }
-# Three seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
+# Two seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
 job_fuzzers() {
-    sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 3
+    sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 2
 }
 job_llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
@@ -153,7 +153,7 @@ job_llvmpipe() {
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
         # Ops, and one model; more of them is nightly's, and what is long to compile.
         suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized
-        suite llvmpipe-some "$build/check" attention gemm score_texts
+        suite llvmpipe-some "$build/check" attention score_texts
     else
         echo "0 0 1" >>"$counts"
         echo "there is no llvmpipe here: skipped"
