@@ -45,7 +45,7 @@
 #              and a browser (tests/serve/published.sh), where there is PyPI
 #   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
 #              (tests/packages.sh), where Debian's archive can be reached
-#   fuzzers    ten minutes of damaged files for each reader, not three seconds (tests/fuzz/run.sh)
+#   fuzzers    ten minutes of damaged files for each reader, not two seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
 # date if not given.

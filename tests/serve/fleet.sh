@@ -7,53 +7,24 @@ root=$(realpath "$2")
 layer=$(realpath "$3")
 maker=$(realpath "$4")
 . "$root/tests/checks.sh"
-if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
-    echo "1..0 # SKIP tfm was built without libmicrohttpd"
-    exit 0
-fi
-command -v curl >/dev/null || {
-    echo "1..0 # SKIP there is no curl"
-    exit 0
-}
+. "$root/tests/serve/common.sh"
 export POCL_DEVICES="pthread pthread"
 unset TFM_DEVICE
 if [ "$("$tfm" devices 2>/dev/null | grep -c 'pthread-.*Portable Computing')" -lt 2 ]; then
     echo "1..0 # SKIP PoCL does not list two devices here"
     exit 0
 fi
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}use_sigaltstack=0"
 demo=$root/apps/demo
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$here"' EXIT
 
-# serve SETTING... -- ARGUMENT...: a server with these settings in its environment; its log is in `log`
+# serve SETTING... -- ARGUMENT...: a server with these settings in its environment
 serve() {
-    stop
-    : >log
     settings=
     while [ "$1" != -- ]; do
         settings="$settings $1"
         shift
     done
     shift
-    env $settings "$tfm" serve --port 0 --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty \
-        -m "vec=$root/tests/golden/embedder" --beam 1 "$@" >served 2>log &
-    server=$!
-    port=
-    for _ in $(seq 600); do
-        port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/$,\1,p' log)
-        [ -z "$port" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    at=http://127.0.0.1:$port
-}
-stop() {
-    ended=0
-    [ -n "$server" ] || return
-    kill "$server" 2>/dev/null
-    wait "$server"
-    ended=$?
-    server=
+    start --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty -m "vec=$root/tests/golden/embedder" --beam 1 "$@"
 }
 # translate, embed, write: requests; leave `out` and the status in $code
 translate() {

@@ -31,9 +31,8 @@ typedef struct job {
     size_t emitted;
     tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
     tfm__halt halt;
-    bool shared; /* several devices work on the call */
-    bool
-        in_turn; /* one at a time does, and the caller is told of tokens: a text that begins anew knows what was told */
+    bool shared;  /* several devices work on the call */
+    bool in_turn; /* one at a time does, and a text that begins anew knows what the caller was told of it */
 } job;
 
 /* A batch that runs. Its texts are its own until they are kept: another device may run it too. */

@@ -1,0 +1,41 @@
+# What the tests of tfm serve share, after checks.sh: what they need, servers, and their end.
+#     . "$root/tests/serve/common.sh"
+if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
+    echo "1..0 # SKIP tfm was built without libmicrohttpd"
+    exit 0
+fi
+command -v curl >/dev/null || {
+    echo "1..0 # SKIP there is no curl"
+    exit 0
+}
+# PoCL's LLVM gives the thread that compiles a signal stack of its own, which the sanitizer would unmap at its end.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}use_sigaltstack=0"
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$here"' EXIT
+
+# start ARGUMENT...: a server on a free port; leaves $server, $port and $at. Its log is in `log`. $settings are words for
+# its environment, such as TFM_LOG=info.
+settings=
+start() {
+    stop
+    : >log # or the port of the server before is found in it
+    # shellcheck disable=SC2086 # words
+    env $settings "$tfm" serve --port 0 "$@" >served 2>log &
+    server=$!
+    port=
+    for _ in $(seq 600); do
+        port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/$,\1,p' log)
+        [ -z "$port" ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    at=http://127.0.0.1:$port
+}
+# stop: ends it by SIGTERM; leaves its exit code in $ended
+stop() {
+    ended=
+    [ -n "$server" ] || return
+    kill "$server" 2>/dev/null
+    wait "$server"
+    ended=$?
+    server=
+}
