@@ -57,7 +57,8 @@
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
         TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
 /* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new node. All items of the work-group take part: of the lines `each` copy one, side by side. */
+ * know, each as a new node. All items of the work-group take part, side by side in one line after another: where each
+ * had a line of its own, by a division, PoCL 3.1 made a kernel of it that ended the program. */
 #define EXTEND(group, from, first, count)                                                                              \
     for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
         const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
@@ -68,21 +69,18 @@
         TFM_AT(node_token)[node] = token;                                                                              \
         TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
         TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
+        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)NEWEST(row, node);                                             \
         if (b == 0) {                                                                                                  \
             TFM_AT(new_sentences)[group] = sentence;                                                                   \
             TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    const int each = max(TFM_GROUP / max((int)(count), 1), 1), item = (int)TFM_LANE();                                 \
-    for (int b = item / each; b < (int)(count); b += TFM_GROUP / each) {                                               \
+    for (int b = 0; b < (int)(count); b++) {                                                                           \
         const int parent = TFM_AT(next_parent)[(from)*BEAM + b];                                                       \
-        const long row = (first) + b;                                                                                  \
         __global const int *line = TFM_AT(table) + parent * OLD_ROOM;                                                  \
-        __global int *to = TFM_AT(new_table) + row * NEW_ROOM;                                                         \
-        for (int i = item % each; i < (int)past; i += each)                                                            \
+        __global int *to = TFM_AT(new_table) + ((first) + b) * NEW_ROOM;                                               \
+        for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP)                                                   \
             to[i] = PAST_NODE(line, i, parent);                                                                        \
-        if (item % each == 0)                                                                                          \
-            to[past] = (int)NEWEST(row, next_node + row);                                                              \
     }
 
 /* Where the rows of a sentence are, and what a step tells of those that it chooses. */
