@@ -19,16 +19,21 @@ static tfm__gemm_cut cut_into(const tfm__gemm_task *task, tfm__gemm_pace pace, i
     return cut;
 }
 
-/* Of the costs below, in products of a core: a launch, a float that each core reads or writes, and one that it reads to
- * write it in 16 bits. */
-static const double LAUNCH = 1e6, MOVED = 62, NARROWED = 51;
+/* Of the costs below, in products of a core: a launch that adds up parts; what the host takes to launch anything; what
+ * a launch that narrows takes of the device; a float that each core reads or writes, and one that it reads to write it
+ * in 16 bits. */
+static const double LAUNCH = 1e6, HOST = 1.25e6, NARROWS = 0.3e6, MOVED = 62, NARROWED = 51;
 
-/* What making operands narrow takes: a launch each, and what moves, as an H100 took. */
-static double narrowing(tfm_context *ctx, const tfm__gemm_task *task) {
-    const bool both = task->b.dtype == TFM_F32;
+/* Launches of their own that make operands narrow. */
+static int narrowings(const tfm__gemm_task *task, const tfm__gemm_pace *pace) {
+    return !pace->narrows ? 0 : task->b.dtype == TFM_F32 ? 2 : 1;
+}
+
+/* What they take, as an H100 took. */
+static double narrowing(tfm_context *ctx, const tfm__gemm_task *task, int launches) {
     const double a = (double)(task->batch * task->m * task->k);
-    const double b = both ? (double)((task->shared_b ? 1 : task->batch) * task->k * task->n) : 0;
-    return (both ? 2.1 : 1.05) * LAUNCH + NARROWED * (a + b) / (double)cores_of(ctx);
+    const double b = launches > 1 ? (double)((task->shared_b ? 1 : task->batch) * task->k * task->n) : 0;
+    return launches * NARROWS + (launches > 0 ? NARROWED * (a + b) / (double)cores_of(ctx) : 0);
 }
 
 /* As many tiles as a core could make in the time that it takes for `each`. */
@@ -38,19 +43,20 @@ static double filled(const tfm__gemm_pace *pace, double each) {
     return each > pace->alone ? each : pace->alone;
 }
 
-/* What the busiest core makes, and the sum over parts, which is a launch more, and reads as slowly as it is short. The
- * numbers are those of an H100. By floats: of 14 shapes of 64 to 4096 rows, each by 6 tiles in 1, 2 and 4 parts, what
- * costs least here is within an eighth of the fastest for 10; small products may take 1.4 times as long as they could.
- * By matrix engines: of 8 shapes of 256 to 4096 rows, each by 7 tiles in so many parts, it is the fastest for 7, and
- * 1.03 times it for the other. */
+/* What the busiest core makes, and the sum over parts, which is a launch more, and reads as slowly as it is short; at
+ * least what the host takes to launch all of it. The numbers are those of an H100. By floats: of 14 shapes of 64 to
+ * 4096 rows, each by 6 tiles in 1, 2 and 4 parts, what costs least here is within an eighth of the fastest for 10;
+ * small products may take 1.4 times as long as they could. By matrix engines: tests/bench/results/h100.md. */
 static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
     const int64_t cores = cores_of(ctx);
+    const int narrow = narrowings(task, &cut->pace), launches = 1 + narrow + (cut->parts > 1 ? 1 : 0);
     const double each = (double)tfm__divide_up(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
     const double depth = (double)(cut->chunk < task->k ? cut->chunk : task->k) + 32; /* and a group begins and ends */
     const double made = filled(&cut->pace, each) * cut->pace.m * cut->pace.n * depth / cut->pace.speed;
     const double moved = (double)(cut->parts + 1) * (double)(task->batch * task->m * task->n);
-    return made + (cut->parts == 1 ? 0 : LAUNCH + MOVED * moved / (double)cores) +
-           (cut->pace.narrows ? narrowing(ctx, task) : 0);
+    const double device =
+        made + (cut->parts == 1 ? 0 : LAUNCH + MOVED * moved / (double)cores) + narrowing(ctx, task, narrow);
+    return device > launches * HOST ? device : launches * HOST;
 }
 
 /* Few tiles leave cores idle, so the inner dimension may be cut too: into chunks that are long enough to be worth the

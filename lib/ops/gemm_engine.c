@@ -17,8 +17,8 @@ enum { LINE = TILE_K / 2 + 4 };
 static const tfm__engine_tile MMA_TILES[TILES + RINGS] = {
     {{128, 64, 2, 1.9, false, true}, 64, 32},   {{64, 64, 1.8, 2.9, false, true}, 32, 32},
     {{32, 32, 1.45, 4.8, false, true}, 16, 16}, {{16, 64, 0.95, 8, false, true}, 16, 32},
-    {{128, 128, 5.2, 0.5, true, true}, 64, 64}, {{128, 64, 3.7, 0.5, true, true}, 64, 32},
-    {{64, 64, 2.9, 0.5, true, true}, 32, 32}};
+    {{128, 128, 9.8, 1.7, true, true}, 64, 64}, {{128, 64, 7.5, 0.7, true, true}, 64, 32},
+    {{64, 64, 5.9, 1.2, true, true}, 32, 32}};
 static const tfm__engine_tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 32},
                                                    {{64, 64, 1.6, 2.5, false, false}, 32, 16},
                                                    {{32, 32, 0.8, 4, false, false}, 16, 16},
