@@ -16,7 +16,8 @@ SKIPPED = ('tfm_log_set',)  # NULL is its way back to the default
 OPTIONAL = ('sum', 'mean', 'inv_std', 'log_sum', 'nll', 'mask', 'probabilities', 'prefixes', 'prefix_counts', 'report',
             'tfm_block_forward memory', 'tfm_block_attend memory',
             'tfm_block_attend self_weights', 'tfm_block_attend cross_weights', 'tfm_gemm_by provider',
-            'tfm_linear_by provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_tokenizer_train target',
+            'tfm_linear_by provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_data_open_pairs targets',
+            'tfm_tokenizer_train target', 'tfm_tokenizer_train_pairs targets',
             'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_ranks ranks', 'tfm_trainer_set_shares shares',
             'tfm_text_sentences language', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')

@@ -136,6 +136,7 @@ static void test_results(void) {
     MAKES_NOTHING(tfm_fleet, tfm_fleet_new(&out, NULL, 1))
     MAKES_NOTHING(tfm_trainer, tfm_trainer_new(&out, NULL, NULL))
     MAKES_NOTHING(tfm_data, tfm_data_open(&out, tokenizer, NULL, NULL, NULL))
+    MAKES_NOTHING(tfm_data, tfm_data_open_pairs(&out, tokenizer, NULL, NULL, 1, NULL))
     MAKES_NOTHING(tfm_data, tfm_data_open_texts(&out, tokenizer, NULL, 1, NULL))
     MAKES_NOTHING(tfm_tokenizer, tfm_tokenizer_open(&out, NULL))
     MAKES_NOTHING(int32_t, tfm_tokenizer_encode(tokenizer, &out, &count, TFM_SOURCE, NULL, 1))

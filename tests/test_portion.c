@@ -28,6 +28,7 @@ typedef struct seat {
     int rank, told;
     const char *files[3]; /* a source and a target, or a source alone; of texts up to three */
     bool texts;
+    const char *targets[3]; /* those of several sources, which are `files` then */
     tfm_data_options options;
     tfm_data_position from;
     int calls; /* of tfm_data_next; it makes them all, whatever fails */
@@ -92,16 +93,23 @@ static uint64_t hash_rest(tfm_data_position at, tfm_data_counts c) {
     return add(add(begin, &at, sizeof(at)), counts, sizeof(counts));
 }
 
+static tfm_status open_files(tfm_data **data, const seat *s) {
+    size_t count = 0;
+    while (count < 3 && s->files[count])
+        count++;
+    if (s->texts)
+        return tfm_data_open_texts(data, tokenizer, s->files, count, &s->options);
+    if (s->targets[0])
+        return tfm_data_open_pairs(data, tokenizer, s->files, s->targets, count, &s->options);
+    return tfm_data_open(data, tokenizer, s->files[0], s->files[1], &s->options);
+}
+
 static void *read_text(void *user) {
     seat *s = user;
     const tfm_ranks ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
     tfm_data *data = NULL;
     s->options.ranks = &ranks;
-    size_t count = 0;
-    while (count < 3 && s->files[count])
-        count++;
-    if ((s->texts ? tfm_data_open_texts(&data, tokenizer, s->files, count, &s->options)
-                  : tfm_data_open(&data, tokenizer, s->files[0], s->files[1], &s->options)) != TFM_OK) {
+    if (open_files(&data, s) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message()); /* the others would wait for ever */
         exit(1);
     }
@@ -340,14 +348,56 @@ static void test_texts(void **state) {
         }
 }
 
+/* Three pairs of files, none of which has as many lines on both sides, with damaged lines. */
+static seat several_of(int64_t buffer) {
+    static char paths[6][4096];
+    static const int lines[6] = {200, 212, 100, 0, 298, 290};
+    for (int i = 0; i < 6; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "several%d", i);
+        snprintf(paths[i], sizeof(paths[i]), "%s", put_lines(name, lines[i], i + 1, 12, 0, 0));
+    }
+    seat job = pair_of(NULL, NULL, buffer);
+    for (int i = 0; i < 3; i++) {
+        job.files[i] = paths[2 * i];
+        job.targets[i] = paths[2 * i + 1];
+    }
+    return job;
+}
+
+/* Pairs of files one after the other: what has no partner is counted in the buffer that it is in. */
+static void test_several(void **state) {
+    (void)state;
+    static const int64_t buffers[] = {0, 1, 77};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
+        seat job = several_of(buffers[i]);
+        job.calls = buffers[i] == 1 ? MOST_CALLS : 200;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.hold_every = 7;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.strict = true;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.subword_alpha = 0.2f;
+        check_same(&job, 0);
+        job.options.strict = false;
+        check_same(&job, 0);
+    }
+    seat job = several_of(20); /* it is no damaged line that is refused, but one without a partner */
+    job.files[0] = put_lines("whole0", 50, 1, 0, 0, 0);
+    job.targets[0] = put_lines("whole1", 50, 2, 0, 0, 0);
+    job.options.strict = true;
+    check_same(&job, (uint64_t)job.calls * LINES);
+}
+
 /* From the place of any batch on, in the middle of a buffer or between two, other ranks give what one gave. */
 static void test_seek(void **state) {
     (void)state;
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 8, 0, 0));
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 8, 0, 0));
-    for (int kind = 0; kind < 4; kind++) {
-        seat job = pair_of(source, target, kind & 1 ? 70 : 0), *alone = malloc(sizeof(*alone)),
+    for (int kind = 0; kind < 8; kind++) {
+        const int64_t buffer = kind & 1 ? 70 : 0;
+        seat job = kind & 4 ? several_of(buffer) : pair_of(source, target, buffer), *alone = malloc(sizeof(*alone)),
              *seats = malloc(MOST_WORLD * sizeof(*seats));
         assert_true(alone && seats);
         job.options.subword_alpha = kind & 2 ? 0.2f : 0;
@@ -472,9 +522,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),    cmocka_unit_test(test_pieces), cmocka_unit_test(test_portion),
-        cmocka_unit_test(test_damaged),  cmocka_unit_test(test_texts),  cmocka_unit_test(test_seek),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_whole),   cmocka_unit_test(test_pieces),   cmocka_unit_test(test_portion),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_texts),    cmocka_unit_test(test_several),
+        cmocka_unit_test(test_seek),    cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

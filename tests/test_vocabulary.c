@@ -616,6 +616,55 @@ static void test_texts(void **state) {
                     TFM_ERROR_ARGUMENT, "are for pairs of lines");
 }
 
+/* The first lines of a file of the scratch folder, without the end of the last, and the others. */
+static void split(const char *name, int lines) {
+    char part[200], *text = NULL;
+    size_t size;
+    harness_ok(tfm__file_read(&text, &size, scratch_path(name)));
+    char *at = text;
+    while (lines-- > 0)
+        at = strchr(at, '\n') + 1;
+    snprintf(part, sizeof(part), "%s.1", name);
+    scratch_write(part, text, (size_t)(at - text) - 1);
+    snprintf(part, sizeof(part), "%s.2", name);
+    scratch_write(part, at, size - (size_t)(at - text));
+    free(text);
+}
+
+/* Of several pairs of files it learns what it learns of one that has all lines: together, apart, and of TSV files. */
+static void test_pairs(void **state) {
+    (void)state;
+    static const char *const names[] = {"train.de.1", "none",        "train.de.2", "train.en.1", "none",
+                                        "train.en.2", "train.tsv.1", "none",       "train.tsv.2"};
+    char paths[9][4096];
+    const char *files[9];
+    corpora();
+    scratch_text("none", "");
+    split("train.de", 400);
+    split("train.en", 1100);
+    split("train.tsv", 700);
+    for (int i = 0; i < 9; i++) {
+        snprintf(paths[i], sizeof(paths[i]), "%s", scratch_path(names[i]));
+        files[i] = paths[i];
+    }
+    for (int kind = 0; kind < 4; kind++) {
+        const bool tsv = kind & 2;
+        const tfm_vocabulary_options o = {.size = 150, .separate = kind & 1, .sentences = 2000};
+        char one[16], several[16];
+        snprintf(one, sizeof(one), "one%d", kind);
+        snprintf(several, sizeof(several), "several%d", kind);
+        harness_ok(train(one, tsv ? "train.tsv" : "train.de", tsv ? NULL : "train.en", o));
+        harness_ok(tfm_tokenizer_train_pairs(folder(several), tsv ? files + 6 : files, tsv ? NULL : files + 3, 3, &o));
+        for (size_t i = 0; i < TFM__COUNT(FILES); i++)
+            assert_true(same(one, several, FILES[i]));
+        assert_true(!o.separate || same(one, several, "target_vocab.json"));
+    }
+    scratch_refused(tfm_tokenizer_train_pairs(scratch_root, files, NULL, 0, NULL), TFM_ERROR_ARGUMENT,
+                    "at least one file");
+    scratch_refused(tfm_tokenizer_train_pairs(scratch_root, files + 1, files + 4, 1, NULL), TFM_ERROR_INPUT,
+                    "none: there is no line to learn from");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_joint),
@@ -633,6 +682,7 @@ int main(void) {
         cmocka_unit_test(test_many_characters),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_pairs),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -66,7 +66,7 @@ typedef struct tfm_data_counts {
     uint64_t empty;    /* Lines where a side has nothing but blanks. */
     uint64_t long_;    /* Lines where a side has more than max_length tokens. */
     uint64_t invalid;  /* Lines that are not UTF-8, contain a NUL or, in a TSV file, have no tab. */
-    uint64_t unpaired; /* Lines of the longer file after the other file has ended. */
+    uint64_t unpaired; /* Lines of the longer file of a pair after the other file has ended. */
     bool whole;        /* True if the counts are of a whole pass, false if of the part that was read so far. */
 } tfm_data_counts;
 
@@ -75,10 +75,12 @@ typedef struct tfm_data_counts {
 typedef struct tfm_data_position {
     int64_t epoch;     /* How many passes over the files are complete. */
     int64_t batch;     /* How many batches of the current buffer have been given out. */
-    int64_t line;      /* How many lines of each file come before the current buffer; of plain text, of all files. */
-    int64_t source_at; /* The byte of the source file, or of the file of plain text, where the buffer begins. */
-    int64_t target_at; /* The byte of the target file where the buffer begins; 0 for a TSV file. Of plain text, the
-                          number of the file, counted from 0. */
+    int64_t line;      /* How many lines come before the current buffer, in all files; lines of the longer file of a
+                          pair after the other has ended are not counted. */
+    int64_t source_at; /* The byte of the source file where the buffer begins, or of all source files one after the
+                          other; of plain text, the byte of the file that it begins in. */
+    int64_t target_at; /* The same of the target files; 0 for TSV files. Of plain text, the number of the file, counted
+                          from 0. */
     int64_t cut;       /* 10^9 times subword_alpha. If it differs from the reader's, the buffer starts again. */
 } tfm_data_position;
 
@@ -89,6 +91,14 @@ typedef struct tfm_data_position {
  * TFM_ERROR_IO for a file that cannot be opened, TFM_ERROR_ARGUMENT for an option out of range. */
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);
+/* Opens `count` pairs of such files, sources[i] with targets[i], or with `targets` NULL so many TSV files, which are
+ * read one after the other: a pass has the lines of all of them, and batches and hold_every are as if they were one
+ * pair of files, or one TSV file. Where one file of a pair is longer than the other, its rest has no partner, or is
+ * refused if `strict`, and the next pair begins with its first lines; where a file lacks the end of its last line, that
+ * line ends there. Files may be empty. What `strict` refuses is named by its files and its line in them. There is at
+ * least one file of each. Everything else is as with tfm_data_open. */
+TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *sources,
+                                       const char *const *targets, size_t count, const tfm_data_options *options);
 /* Opens `count` files of plain text, one after the other, for a language model. Each line is a text, as
  * tfm_tokenizer_encode encodes it, and a token that ends it; empty lines are passed over. The texts of a buffer are
  * shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which begin and end where they

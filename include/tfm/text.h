@@ -194,6 +194,11 @@ typedef struct tfm_vocabulary_options {
 TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
                                        const tfm_vocabulary_options *options);
 
+/* The same of `count` pairs of files, sources[i] with targets[i], or with `targets` NULL of so many TSV files: it
+ * learns what it would learn of all sources in one file and all targets in another. There is at least one of each. */
+TFM_API tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const *sources, const char *const *targets,
+                                             size_t count, const tfm_vocabulary_options *options);
+
 /* Learns the pieces of the lines of `count` text files, as a language model takes them, and writes tokenizer.json and
  * tokenizer_config.json into the folder `dir`, which must exist: what tfm_tokenizer_open and Hugging Face's
  * transformers read; and the same pieces as SentencePiece's own tokenizer.model. <unk> is 0; <s>, which is put before

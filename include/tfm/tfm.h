@@ -35,7 +35,8 @@
  *     tfm_pairs_deal, tfm_tune_interrupted,   |
  *     tfm_model_read_info, tfm_text_check,    |
  *     tfm_text_sentences, tfm_tokenizer_train |
- *     (also _texts), tfm_embedder_read_info,  |
+ *     (also _pairs, _texts),                  |
+ *     tfm_embedder_read_info,                 |
  *     tfm_model_quantize, tfm_kernels_*       |
  *     tfm_error_message                       | Any thread: each has a message of its own.
  *     tfm_log_set                             | Once, before other threads use the library. Any thread that uses

@@ -25,8 +25,7 @@ enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
 typedef struct corpus {
     const char *const *files; /* [count] */
     size_t count;
-    const char *sides[2]; /* where `files` may lie */
-    bool tsv, columns[2]; /* which columns of it */
+    bool tsv, columns[2]; /* which columns of them */
     bool codes;           /* lines may begin with the code of a language */
     char *name;           /* for sentences */
 } corpus;
@@ -329,21 +328,27 @@ tfm_status tfm__vocabulary_settle(tfm_vocabulary_options *o, const char *dir) {
     return status;
 }
 
-/* What a side learns from, or with one vocabulary for both, all. */
-static tfm_status choose(corpus *out, const char *source, const char *target, bool separate, int side) {
-    const bool both = !separate && target;
-    *out = (corpus){.count = both ? 2 : 1,
-                    .sides = {separate && target && side ? target : source, both ? target : NULL},
-                    .tsv = !target,
+/* Files, for sentences. */
+static char *name_of(const char *const *files, size_t count) {
+    if (count > 2)
+        return tfm__format("%s and %zu more", files[0], count - 1);
+    return count == 2 ? tfm__format("%s and %s", files[0], files[1]) : tfm__strdup(files[0]);
+}
+
+/* What a side learns from, or with one vocabulary for both, all: `count` files of sources, then as many of targets, or
+ * TSV files. */
+static tfm_status choose(corpus *out, const char *const *files, size_t count, bool tsv, bool separate, int side) {
+    *out = (corpus){.files = files + (separate && !tsv && side ? count : 0),
+                    .count = separate || tsv ? count : 2 * count,
+                    .tsv = tsv,
                     .columns = {!separate || side == 0, !separate || side == 1},
                     .codes = true};
-    out->files = out->sides;
-    if (both)
-        out->name = tfm__format("%s and %s", source, target);
-    else if (separate && !target)
-        out->name = tfm__format("%s, column %d", source, side + 1);
-    else
-        out->name = tfm__strdup(out->files[0]);
+    out->name = name_of(out->files, out->count);
+    if (out->name && separate && tsv) {
+        char *all = out->name;
+        out->name = tfm__format("%s, column %d", all, side + 1);
+        free(all);
+    }
     return out->name ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
@@ -351,7 +356,7 @@ tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *f
                                  const tfm_vocabulary_options *options) {
     learned model = {0};
     corpus c = {.files = files, .count = count};
-    c.name = count == 1 ? tfm__strdup(files[0]) : tfm__format("%s and %zu more", files[0], count - 1);
+    c.name = name_of(files, count);
     tfm_status status = c.name ? learn(&model, &c, options, 0) : TFM_ERROR_MEMORY;
     json_decref(model.codes);
     free(c.name);
@@ -360,18 +365,15 @@ tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *f
     return status;
 }
 
-tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
-                               const tfm_vocabulary_options *options) {
-    if (!dir || !source)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s is NULL", dir ? "source" : "dir");
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s", TFM__UNKNOWN_OPTION);
+/* Learns from `count` files of sources, then as many of targets, or TSV files, by settled options. */
+static tfm_status train(const char *dir, const char *const *files, size_t count, bool tsv,
+                        const tfm_vocabulary_options *options) {
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
     learned models[2] = {{0}};
     tfm_status status = tfm__vocabulary_settle(&o, dir);
     for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
         corpus c;
-        status = choose(&c, source, target, o.separate, i);
+        status = choose(&c, files, count, tsv, o.separate, i);
         if (status == TFM_OK)
             status = learn(&models[i], &c, &o, (uint64_t)i);
         free(c.name);
@@ -382,5 +384,33 @@ tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *
         free(models[i].bytes);
         json_decref(models[i].codes);
     }
+    return status;
+}
+
+tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
+                               const tfm_vocabulary_options *options) {
+    if (!dir || !source)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s is NULL", dir ? "source" : "dir");
+    return tfm_tokenizer_train_pairs(dir, &source, target ? &target : NULL, 1, options);
+}
+
+tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const *sources, const char *const *targets,
+                                     size_t count, const tfm_vocabulary_options *options) {
+    if (TFM__NEEDS("tokenizer_train_pairs", dir, sources) != TFM_OK ||
+        tfm__needs_texts("tokenizer_train_pairs", "sources", sources, count) != TFM_OK ||
+        (targets && tfm__needs_texts("tokenizer_train_pairs", "targets", targets, count) != TFM_OK))
+        return TFM_ERROR_ARGUMENT;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: %s", TFM__UNKNOWN_OPTION);
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_pairs: it needs at least one file");
+    const char **files = tfm__alloc(2 * count, sizeof(*files));
+    if (!files)
+        return TFM_ERROR_MEMORY;
+    memcpy(files, sources, count * sizeof(*files));
+    if (targets)
+        memcpy(files + count, targets, count * sizeof(*files));
+    const tfm_status status = train(dir, files, count, !targets, options);
+    free(files);
     return status;
 }

@@ -14,21 +14,12 @@ tfm_status tfm__texts_open(tfm__corpus *c) {
     return status;
 }
 
-tfm_status tfm__texts_begin(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
-    readers->file = (size_t)at.target_at;
-    return tfm__lines_open(&readers->files[0], c->names[readers->file], at.source_at);
-}
-
 /* The next line of the files; *more is false after the last. */
 static tfm_status next_line(const tfm__corpus *c, tfm__readers *readers, bool *more) {
     tfm_status status = tfm__lines_next(&readers->files[0], more);
-    while (status == TFM_OK && !*more && readers->file + 1 < c->name_count) {
-        status = tfm__corpus_check(c, readers->file, readers->files[0].file);
-        tfm__lines_close(&readers->files[0]);
-        readers->file++;
-        if (status == TFM_OK)
-            status = tfm__lines_open(&readers->files[0], c->names[readers->file], 0);
-        if (status == TFM_OK)
+    for (bool others = true; status == TFM_OK && !*more && others;) {
+        status = tfm__readers_go_on(c, readers, &others);
+        if (status == TFM_OK && others)
             status = tfm__lines_next(&readers->files[0], more);
     }
     return status;
@@ -60,7 +51,7 @@ static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uin
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s, line %lld%s: %s", name, (long long)b->next.line,
-                     c->name_count > 1 ? " of all files" : "", sentence);
+                     c->count > 1 ? " of all files" : "", sentence);
 }
 
 tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
@@ -91,7 +82,7 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
 
 tfm_status tfm__texts_none(const tfm__corpus *c, const tfm_data_counts *counts) {
     return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no line of text to learn from: %llu are empty, %llu are no text",
-                     c->names[0], c->name_count > 1 ? " and the other files" : "", (unsigned long long)counts->empty,
+                     c->names[0], tfm__corpus_others(c), (unsigned long long)counts->empty,
                      (unsigned long long)counts->invalid);
 }
 

@@ -2,8 +2,6 @@
 #include "train/corpus.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "text/spm.h"
 #include "text/tokenizer.h"
 
@@ -85,55 +83,70 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
     return status;
 }
 
-static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, verdict v) {
+static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, verdict v) {
     uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.long_, &b->counts.invalid};
     char sentence[512];
     (*counts[v])++;
     if (v == GOOD || !c->options.strict)
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", c->names[0], c->names[1] ? " and " : "",
-                     c->names[1] ? c->names[1] : "", (long long)b->next.line, sentence);
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", from->files[0].name, c->sides > 1 ? " and " : "",
+                     c->sides > 1 ? from->files[1].name : "", (long long)tfm__readers_line(from, 0, b->next.line),
+                     sentence);
 }
 
-/* Lines that one file has and the other has not. */
-static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *longer, bool more) {
+/* Lines that the file of one side has and the other, which has ended, has not. */
+static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, int side, bool more) {
+    tfm__lines *longer = &from->files[side];
     if (c->options.strict && more)
-        return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than the other file, which ends after line %lld",
-                         longer->name, (long long)b->next.line);
+        return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than %s, which ends after line %lld", longer->name,
+                         from->files[1 - side].name, (long long)tfm__readers_line(from, 1 - side, b->next.line));
     tfm_status status = TFM_OK;
     for (; more && status == TFM_OK; b->counts.unpaired++)
         status = tfm__lines_next(longer, &more);
     return status;
 }
 
+/* The next line of each side; *more is false after the last. What one file of a pair has more than the other is
+ * passed over, so that the next pair begins in step. */
+static tfm_status next_lines(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, bool *more) {
+    for (;;) {
+        bool has[2];
+        tfm_status status = tfm__lines_next(&from->files[0], &has[0]);
+        has[1] = has[0];
+        if (status == TFM_OK && c->sides > 1)
+            status = tfm__lines_next(&from->files[1], &has[1]);
+        *more = status == TFM_OK && has[0] && has[1];
+        if (status != TFM_OK || *more)
+            return status;
+        status = count_rest(c, b, from, has[1] ? 1 : 0, has[0] != has[1]);
+        if (status == TFM_OK)
+            status = tfm__readers_go_on(c, from, more);
+        if (status != TFM_OK || !*more)
+            return status;
+    }
+}
+
 /* The next pair, if it is good; *end: the files are over. */
 static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, bool *end) {
-    tfm__lines *readers = from->files;
-    const bool tsv = !c->names[1];
-    bool more[2];
+    const tfm__lines *readers = from->files;
+    bool more;
     tfm__span sides[2];
     verdict v = INVALID;
-    tfm_status status = tfm__lines_next(&readers[0], &more[0]);
-    more[1] = more[0];
-    if (status == TFM_OK && !tsv)
-        status = tfm__lines_next(&readers[1], &more[1]);
-    if (status != TFM_OK)
+    tfm_status status = next_lines(c, b, from, &more);
+    *end = status == TFM_OK && !more;
+    if (status != TFM_OK || !more)
         return status;
-    if (!more[0] || !more[1]) {
-        *end = true;
-        return count_rest(c, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
-    }
     b->next.line++;
     if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
         return TFM_OK;
     sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
     sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
-    if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
+    if (c->sides == 1 && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
         tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
     else
         status = add_pair(c, b, sides, &v);
-    return status == TFM_OK ? count_verdict(c, b, v) : status;
+    return status == TFM_OK ? count_verdict(c, b, from, v) : status;
 }
 
 tfm_status tfm__corpus_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
@@ -165,15 +178,6 @@ static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__rea
 
 size_t tfm__corpus_most(const tfm__corpus *c) {
     return c->options.buffer ? (size_t)c->options.buffer : 200000;
-}
-
-tfm_data_position tfm__readers_tell(const tfm__corpus *c, const tfm__readers *readers, int64_t line) {
-    const tfm__lines *files = readers->files;
-    return (tfm_data_position){.line = line,
-                               .source_at = files[0].file ? ftello(files[0].file) : 0,
-                               .target_at = c->texts      ? (int64_t)readers->file
-                                            : c->names[1] ? ftello(files[1].file)
-                                                          : 0};
 }
 
 /* Up to so many pairs or texts, and where the next buffer begins. */
@@ -254,10 +258,10 @@ static tfm_status sort(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *r
 /* A pass whose first buffer has no pair has none at all. */
 static tfm_status no_pair(const tfm__corpus *c, const tfm_data_counts *counts) {
     return tfm__fail(TFM_ERROR_INPUT,
-                     "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are no "
-                     "text, %llu have no partner",
-                     c->names[0], c->names[1] ? " and " : "", c->names[1] ? c->names[1] : "",
-                     (unsigned long long)counts->empty, (unsigned long long)counts->long_,
+                     "%s%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are "
+                     "no text, %llu have no partner",
+                     c->names[0], c->sides > 1 ? " and " : "", c->sides > 1 ? c->names[c->count] : "",
+                     tfm__corpus_others(c), (unsigned long long)counts->empty, (unsigned long long)counts->long_,
                      (unsigned long long)counts->invalid, (unsigned long long)counts->unpaired);
 }
 
@@ -296,24 +300,6 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
     free(b);
 }
 
-static tfm__stamp stamp_of(FILE *file) {
-    struct stat info;
-    return fstat(fileno(file), &info) == 0 ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, 0}
-                                           : (tfm__stamp){-1, 0, 0, 0};
-}
-
-static uint64_t hash_of(FILE *file, int64_t bytes) {
-    enum { BLOCK = 4096, BLOCKS = 1024 };
-    const int64_t blocks = tfm__divide_up(bytes, BLOCK), step = tfm__divide_up(blocks, BLOCKS);
-    unsigned char block[BLOCK];
-    tfm__hash hash = {0};
-    for (int64_t i = 0; i < blocks; i += step) {
-        const ssize_t got = pread(fileno(file), block, BLOCK, (off_t)(i * BLOCK));
-        tfm__hash_add(&hash, block, got > 0 ? (size_t)got : 0);
-    }
-    return tfm__hash_end(&hash);
-}
-
 tfm_status tfm__corpus_open(tfm__corpus *c) {
     tfm_status status = TFM_OK;
     for (int side = 0; !c->texts && side < 2 && status == TFM_OK; side++) {
@@ -321,47 +307,7 @@ tfm_status tfm__corpus_open(tfm__corpus *c) {
         status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
         tfm_ids_free(&ids);
     }
-    for (size_t i = 0; i < c->name_count && status == TFM_OK; i++) {
-        tfm__lines r;
-        status = tfm__lines_open(&r, c->names[i], 0);
-        if (status == TFM_OK)
-            c->stamps[i] = stamp_of(r.file);
-        if (status == TFM_OK)
-            c->stamps[i].hash = hash_of(r.file, c->stamps[i].bytes);
-        tfm__lines_close(&r);
-    }
-    return status;
-}
-
-/* What was read during a change, or after it, belongs to neither text. */
-tfm_status tfm__corpus_check(const tfm__corpus *c, size_t i, FILE *file) {
-    const tfm__stamp was = c->stamps[i], is = file ? stamp_of(file) : was;
-    const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
-    if (is.bytes != was.bytes || (later && hash_of(file, is.bytes) != was.hash))
-        return tfm__fail(TFM_ERROR_IO, "%s has changed while it was trained on: a run needs one text to its end",
-                         c->names[i]);
-    return TFM_OK;
-}
-
-tfm_status tfm__corpus_check_read(const tfm__corpus *c, const tfm__readers *readers, tfm_status status) {
-    for (size_t i = 0; i < 2 && (status == TFM_OK || status == TFM_ERROR_INPUT); i++) {
-        FILE *const file = readers->files[i].file;
-        if (file && tfm__corpus_check(c, c->texts ? readers->file : i, file) != TFM_OK)
-            status = TFM_ERROR_IO;
-    }
-    return status;
-}
-
-tfm_status tfm__readers_open(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
-    if (c->texts)
-        return tfm__texts_begin(c, readers, at);
-    tfm_status status = tfm__lines_open(&readers->files[0], c->names[0], at.source_at);
-    return status == TFM_OK && c->names[1] ? tfm__lines_open(&readers->files[1], c->names[1], at.target_at) : status;
-}
-
-void tfm__readers_close(tfm__readers *readers) {
-    tfm__lines_close(&readers->files[0]);
-    tfm__lines_close(&readers->files[1]);
+    return status == TFM_OK ? tfm__corpus_stamp(c) : status;
 }
 
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {

@@ -17,18 +17,21 @@ typedef struct tfm__stamp {
 typedef struct tfm__corpus {
     tfm_tokenizer *tokenizer; /* The corpus is one of its owners. */
     bool texts;               /* The files are of texts, not of pairs. */
-    char **names;             /* The paths, NULL last. Of pairs there are two, or one for a TSV file. */
-    size_t name_count;        /* How many they are. */
-    tfm__stamp *stamps;       /* [name_count]: the files as they were when reading began. */
+    size_t sides;             /* How many files are read in step: two of pairs, or one of texts or a TSV file. */
+    size_t count;             /* How many files each side has; they are read one after the other. */
+    char **names;             /* [sides * count]: the paths, those of the sources first. */
+    size_t name_count;        /* How many of them are set. */
+    tfm__stamp *stamps;       /* [sides * count]: the files as they were when reading began. */
     tfm_data_options options; /* What the caller asked for. */
     size_t around[2];         /* How many tokens stand around a text of each side, such as EOS; of texts the second. */
     int32_t end;              /* Of texts: the token that follows each, or -1. */
 } tfm__corpus;
 
-/* The files as they are read: both of pairs, or the one of texts that it has come to. */
+/* The files that reading has come to: both of pairs, or one of texts or a TSV file. */
 typedef struct tfm__readers {
     tfm__lines files[2];
-    size_t file; /* Of texts: its number. */
+    size_t file;       /* Their number. */
+    int64_t before[2]; /* Of pairs: how many bytes the files before them have, on each side. */
 } tfm__readers;
 
 /* A pair of lines as ids, which lie in a buffer; or a text, or a block of such, which is a target without a source. */
@@ -69,19 +72,33 @@ typedef struct tfm__pair_buffer {
 /* Of lines of text a buffer of texts has no more than what comes to so many ids, since lines may be long. */
 enum { TFM__MOST_IDS = 1 << 25 };
 
-/* Notes what stands around a text, and what the files are like, so that tfm__pair_buffer_read sees a change. */
-tfm_status tfm__corpus_open(tfm__corpus *corpus);
-/* Refuses file number `i`, which is open or NULL, if it has changed. */
-tfm_status tfm__corpus_check(const tfm__corpus *corpus, size_t i, FILE *file);
-/* Does so with those that a buffer is read from, where reading came to `status`. Returns that, or why not. */
+/* ---- Files (files.c) ---- */
+
+/* Notes what the files are like, so that reading sees a change. */
+tfm_status tfm__corpus_stamp(tfm__corpus *corpus);
+/* Whether there can be such a place in the files as they were then. */
+bool tfm__corpus_has(const tfm__corpus *corpus, tfm_data_position at);
+/* Refuses those that are open if they have changed, where reading came to `status`. Returns that, or why not. */
 tfm_status tfm__corpus_check_read(const tfm__corpus *corpus, const tfm__readers *readers, tfm_status status);
-/* How many pairs or texts fill a buffer. */
-size_t tfm__corpus_most(const tfm__corpus *corpus);
+/* " and the other files" where there are more than a sentence names, or "". */
+const char *tfm__corpus_others(const tfm__corpus *corpus);
 /* Opens the files at a place. */
 tfm_status tfm__readers_open(const tfm__corpus *corpus, tfm__readers *readers, tfm_data_position at);
+/* Goes on with the files after those that are open, if there are any: *more. */
+tfm_status tfm__readers_go_on(const tfm__corpus *corpus, tfm__readers *readers, bool *more);
 void tfm__readers_close(tfm__readers *readers);
 /* Where they are, after `line` lines. */
 tfm_data_position tfm__readers_tell(const tfm__corpus *corpus, const tfm__readers *readers, int64_t line);
+/* The number, within the open file of a side, of the line that was read last, which is line `line` of all. What was
+ * read is lost. */
+int64_t tfm__readers_line(tfm__readers *readers, int side, int64_t line);
+
+/* ---- Pairs and buffers (corpus.c) ---- */
+
+/* Notes what stands around a text, and what the files are like. */
+tfm_status tfm__corpus_open(tfm__corpus *corpus);
+/* How many pairs or texts fill a buffer. */
+size_t tfm__corpus_most(const tfm__corpus *corpus);
 /* The next line of each side and their pair, if it is good, or the next text; *end: the files are over. */
 tfm_status tfm__corpus_read(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__readers *readers, bool *end);
 /* Counts a line that is not held out. Whether it is another rank's, which tokenizes it: of `world` ranks number i has
@@ -101,8 +118,6 @@ tfm_status tfm__pair_buffer_arrange(const tfm__corpus *corpus, tfm__pair_buffer 
 
 /* Finds out what the tokenizer puts around a text. */
 tfm_status tfm__texts_open(tfm__corpus *corpus);
-/* Opens the file that a buffer begins in. */
-tfm_status tfm__texts_begin(const tfm__corpus *corpus, tfm__readers *readers, tfm_data_position at);
 /* The next line, and its text as the last of the buffer's if it is good; *end: the files are over. What is no good
  * text is counted, or if `strict` refused. */
 tfm_status tfm__text_read(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__readers *readers, bool *end);

@@ -204,23 +204,25 @@ static tfm_status check_options(const tfm_data_options *options) {
     return TFM_OK;
 }
 
-/* Notes what is read, and how. */
-static tfm_status describe(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
+/* Notes what is read, and how: so many files of each side that is not NULL. */
+static tfm_status describe(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *sides[2], size_t count,
                            const tfm_data_options *options) {
     c->tokenizer = tfm__tokenizer_retain(tokenizer);
     c->options = options ? *options : (tfm_data_options){0};
-    c->names = tfm__alloc(count + 1, sizeof(*c->names));
-    c->stamps = tfm__alloc(count, sizeof(*c->stamps));
+    c->sides = sides[1] ? 2 : 1;
+    c->count = count;
+    c->names = tfm__alloc(c->sides * count, sizeof(*c->names));
+    c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
     if (!c->names || !c->stamps)
         return TFM_ERROR_MEMORY;
-    for (; c->name_count < count; c->name_count++)
-        if (!(c->names[c->name_count] = tfm__strdup(files[c->name_count])))
+    for (size_t *i = &c->name_count; *i < c->sides * count; ++*i)
+        if (!(c->names[*i] = tfm__strdup(sides[*i / count][*i % count])))
             return TFM_ERROR_MEMORY;
     tfm_status status = tfm__corpus_open(c);
     return status == TFM_OK && c->texts ? tfm__texts_open(c) : status;
 }
 
-static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, bool texts, const char *const *files,
+static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, bool texts, const char *const *sides[2],
                              size_t count, const tfm_data_options *options) {
     tfm_status status = check_options(options);
     if (status != TFM_OK)
@@ -229,7 +231,7 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
     if (!d)
         return TFM_ERROR_MEMORY;
     d->corpus.texts = texts;
-    status = describe(&d->corpus, tokenizer, files, count, options);
+    status = describe(&d->corpus, tokenizer, sides, count, options);
     if (status == TFM_OK && options)
         status = tfm__sharing_open(&d->sharing, options);
     if (status == TFM_OK)
@@ -245,7 +247,19 @@ tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const c
     TFM__EMPTIED(out);
     if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    return open_files(out, tokenizer, false, (const char *[]){source, target}, target ? 2 : 1, options);
+    return tfm_data_open_pairs(out, tokenizer, &source, target ? &target : NULL, 1, options);
+}
+
+tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *sources,
+                               const char *const *targets, size_t count, const tfm_data_options *options) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("data_open_pairs", out, tokenizer, sources) != TFM_OK ||
+        tfm__needs_texts("data_open_pairs", "sources", sources, count) != TFM_OK ||
+        (targets && tfm__needs_texts("data_open_pairs", "targets", targets, count) != TFM_OK))
+        return TFM_ERROR_ARGUMENT;
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open_pairs: it needs at least one file");
+    return open_files(out, tokenizer, false, (const char *const *[]){sources, targets}, count, options);
 }
 
 tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
@@ -256,7 +270,7 @@ tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, c
         return TFM_ERROR_ARGUMENT;
     if (count == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open_texts: it needs at least one file");
-    return open_files(out, tokenizer, true, files, count, options);
+    return open_files(out, tokenizer, true, (const char *const *[]){files, NULL}, count, options);
 }
 
 void tfm_data_free(tfm_data **pointer) {
@@ -338,23 +352,13 @@ tfm_data_position tfm_data_tell(const tfm_data *d) {
 /* Every pass adds 1 to the epoch: a number that none can come to keeps the sum from overflowing. */
 enum { MOST_EPOCHS = INT32_MAX };
 
-/* Checks that there can be such a place in the files as they are. A line has at least one byte, its end. */
+/* Checks that there can be such a place in the files as they are. */
 static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
-    const tfm__corpus *c = &d->corpus;
-    const int64_t at[] = {to.source_at, to.target_at};
-    bool good = to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && to.line >= 0 && to.source_at >= 0;
-    if (c->texts) {
-        good = good && to.target_at >= 0 && (size_t)to.target_at < c->name_count;
-        good = good && (c->stamps[to.target_at].bytes < 0 || to.source_at <= c->stamps[to.target_at].bytes);
-    }
-    for (size_t i = 0; i < 2 && !c->texts; i++)
-        good &= i < c->name_count ? at[i] >= to.line && (c->stamps[i].bytes < 0 || at[i] <= c->stamps[i].bytes)
-                                  : at[i] == 0;
-    if (good)
+    if (to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && tfm__corpus_has(&d->corpus, to))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_INPUT,
                      "%s has no batch %lld of pass %lld after line %lld and byte %lld: it is not the file that it was",
-                     c->names[0], (long long)to.batch, (long long)to.epoch, (long long)to.line,
+                     d->corpus.names[0], (long long)to.batch, (long long)to.epoch, (long long)to.line,
                      (long long)to.source_at);
 }
 

@@ -135,7 +135,7 @@ static tfm_status read_line(tfm__portion *p, const tfm__corpus *c) {
     if (status != TFM_OK)
         return status;
     const tfm_data_position at = tfm__readers_tell(c, &p->readers, b->next.line);
-    p->marks[p->covered++] = (tfm__mark){at.line, at.source_at, at.target_at};
+    p->marks[p->covered++] = (tfm__mark){at.line, at.source_at, at.target_at, b->counts.unpaired};
     return TFM_OK;
 }
 
@@ -433,6 +433,7 @@ tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus
         forget_words(p);
         const tfm__mark at = p->marks[p->filled - 1];
         b->counts = p->counts;
+        b->counts.unpaired = at.unpaired;
         b->next.line = at.line;
         b->next.source_at = at.source_at;
         b->next.target_at = at.target_at;

@@ -40,9 +40,10 @@ typedef struct tfm__stream {
     size_t count, room, at; /* How many there are, room for how many, and where the next record begins. */
 } tfm__stream;
 
-/* Where the files stand after a line. */
+/* Where the files stand after a line, and how many lines without a partner come before it. */
 typedef struct tfm__mark {
     int64_t line, source_at, target_at;
+    uint64_t unpaired;
 } tfm__mark;
 
 /* One rank's part of one buffer. Where segmentations are drawn, which for a line follow from those of the lines before
