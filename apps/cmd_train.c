@@ -60,9 +60,12 @@ static int open_all(train_run *r) {
     texts.end = tfm_model_get_info(r->model)->eos_id;
     if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
         return cli_fail_library();
+    const char *const *targets;
+    const cli_texts *sources = train_pairs(o, &targets);
     const tfm_status status =
-        train_of_texts(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
-                          : tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order);
+        train_of_texts(o)
+            ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
+            : tfm_data_open_pairs(&r->data, r->tokenizer, sources->items, targets, sources->count, &order);
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
@@ -82,26 +85,33 @@ static const char *valid_options(const train_recipe *o) {
     return train_of_texts(o) ? "--valid-text" : "--valid-src and --valid-tgt";
 }
 
+/* Says where a file and its translation have not as many lines. */
+static int warn_unequal(const train_run *r) {
+    const train_recipe *o = &r->recipe;
+    for (size_t i = 0; i < o->targets.count; i++) {
+        const char *const source = o->sources.items[i], *const target = o->targets.items[i];
+        int64_t sources = o->targets.count == 1 ? r->lines : -1, targets = 0;
+        if ((sources < 0 && train_count_lines(source, &sources) != CLI_OK) ||
+            train_count_lines(target, &targets) != CLI_OK)
+            return CLI_FAILED;
+        if (sources != targets)
+            train_say("warning: %s has %" PRId64 " lines and %s %" PRId64
+                      ": where a line is missing in the middle, all after it are paired with what is no translation of "
+                      "them; stop here and mend them unless it is the end that is missing",
+                      source, sources, target, targets);
+    }
+    return CLI_OK;
+}
+
 /* What a run can be begun with, and is most often a mistake. Not told again when the run goes on. */
 static int warn(const train_run *r) {
     enum { FEW = 100 };
     const train_recipe *o = &r->recipe;
-    int64_t sources = r->lines, targets = 0;
     if (r->valid.count > 0 && r->valid.count < FEW)
         train_say("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
                   "hundred by %s",
                   r->valid.count, train_unit(o, r->valid.count), valid_options(o));
-    if (o->tsv || !o->target)
-        return CLI_OK;
-    if ((sources < 0 && train_count_lines(o->source, &sources) != CLI_OK) ||
-        train_count_lines(o->target, &targets) != CLI_OK)
-        return CLI_FAILED;
-    if (sources != targets)
-        train_say("warning: %s has %" PRId64 " lines and %s %" PRId64
-                  ": where a line is missing in the middle, all after it are paired with what is no translation of "
-                  "them; stop here and mend them unless it is the end that is missing",
-                  o->source, sources, o->target, targets);
-    return CLI_OK;
+    return warn_unequal(r);
 }
 
 static int say_what(train_run *r) {
@@ -183,13 +193,16 @@ static int check_file(const train_recipe *o, const char *file, const char *optio
 }
 
 static int check_files(const train_recipe *o) {
-    const char *files[] = {o->source, o->target, o->tsv, o->valid_source, o->valid_target, o->valid_tsv, o->valid_text};
-    const char *const options[] = {"src", "tgt", "tsv", "valid-src", "valid-tgt", "valid-tsv", "valid-text"};
+    const char *const files[] = {o->valid_source, o->valid_target, o->valid_tsv, o->valid_text};
+    const char *const options[] = {"valid-src", "valid-tgt", "valid-tsv", "valid-text"};
+    const cli_texts *const lists[] = {&o->sources, &o->targets, &o->tsvs, &o->texts};
+    const char *const list_options[] = {"src", "tgt", "tsv", "text"};
     int code = CLI_OK;
+    for (size_t i = 0; i < CLI_COUNT(lists); i++)
+        for (size_t k = 0; k < lists[i]->count && code == CLI_OK; k++)
+            code = check_file(o, lists[i]->items[k], list_options[i]);
     for (size_t i = 0; i < CLI_COUNT(files) && code == CLI_OK; i++)
         code = files[i] ? check_file(o, files[i], options[i]) : CLI_OK;
-    for (size_t i = 0; i < o->texts.count && code == CLI_OK; i++)
-        code = check_file(o, o->texts.items[i], "text");
     return code;
 }
 
@@ -285,7 +298,8 @@ int cmd_train(int argc, char **argv) {
     cli_option options[TRAIN_OPTIONS];
     const cli_syntax syntax = {
         .name = "train",
-        .usage = "train -o DIR --src FILE --tgt FILE [option...]\n"
+        .usage = "train -o DIR --src FILE --tgt FILE [--src FILE --tgt FILE...]\n"
+                 "                 [option...]\n"
                  "       tfm train -o DIR --text FILE [--text FILE...] [option...]\n"
                  "       tfm train -o DIR --from DIR (--src FILE --tgt FILE | --text FILE)\n"
                  "                 [option...]\n"

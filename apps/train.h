@@ -22,7 +22,7 @@ enum { TRAIN_OPTIONS = 73 };
 
 /* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
-    const char *source, *target, *tsv;
+    cli_texts sources, targets, tsvs; /* the files of pairs: as many targets as sources, or files of both */
     const char *valid_source, *valid_target, *valid_tsv;
     cli_texts texts; /* the files that a language model learns; none: the run is of pairs */
     const char *valid_text;
@@ -70,6 +70,11 @@ enum { FAMILY_GPT, FAMILY_LLAMA };
 /* Whether the run is of a language model, which learns texts and no pairs. */
 static inline bool train_of_texts(const train_recipe *recipe) {
     return recipe->texts.count > 0;
+}
+/* The files of its sources, or of both sides; *targets: those of its targets, NULL where there are none. */
+static inline const cli_texts *train_pairs(const train_recipe *recipe, const char *const **targets) {
+    *targets = recipe->tsvs.count > 0 ? NULL : recipe->targets.items;
+    return recipe->tsvs.count > 0 ? &recipe->tsvs : &recipe->sources;
 }
 /* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
 static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
@@ -146,7 +151,7 @@ int train_valid_warn(const train_valid *valid, const tfm_tokenizer *tokenizer, i
 uint64_t train_valid_hash(const train_valid *valid);
 /* Counts the lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
-/* Counts those that pairs or texts are held out of: of the source side, or of all texts. */
+/* Counts those that pairs or texts are held out of: of the source side, or of texts, in all files. */
 int train_count_all(const train_recipe *recipe, int64_t *count);
 /* Measures how good the model is on them. Returns what cli_measure_pairs returns. */
 tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);

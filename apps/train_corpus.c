@@ -34,19 +34,18 @@ static uint64_t hash_file(const char *path, off_t bytes) {
 static void note(json_t *corpus, const char *file) {
     struct stat info;
     char hash[32];
-    if (!file || stat(file, &info) != 0)
+    if (stat(file, &info) != 0)
         return;
     snprintf(hash, sizeof(hash), "%016" PRIx64, hash_file(file, info.st_size));
     json_array_append_new(corpus, json_pack("[I, s]", (json_int_t)info.st_size, hash));
 }
 
 json_t *train_corpus_read(const train_recipe *recipe) {
-    const char *files[] = {recipe->source, recipe->target, recipe->tsv};
+    const cli_texts *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
     json_t *corpus = json_array();
-    for (size_t i = 0; i < CLI_COUNT(files); i++)
-        note(corpus, files[i]);
-    for (size_t i = 0; i < recipe->texts.count; i++)
-        note(corpus, recipe->texts.items[i]);
+    for (size_t i = 0; i < CLI_COUNT(lists); i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            note(corpus, lists[i]->items[k]);
     return corpus;
 }
 

@@ -125,9 +125,11 @@ static tfm_status learn_tokenizer(const train_run *r) {
                                             .source_language = o->source_language,
                                             .target_language = o->target_language,
                                             .seed = (uint64_t)o->seed};
+    const char *const *targets;
+    const cli_texts *sources = train_pairs(o, &targets);
     cli_progress("training a vocabulary");
     return train_of_texts(o) ? tfm_tokenizer_train_texts(r->dir, o->texts.items, o->texts.count, &options)
-                             : tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target, &options);
+                             : tfm_tokenizer_train_pairs(r->dir, sources->items, targets, sources->count, &options);
 }
 
 /* The tokenizer of this run: there, given, or trained now. */

@@ -54,14 +54,19 @@ train_recipe train_recipe_unset(void) {
 }
 
 void train_recipe_free(train_recipe *recipe) {
+    cli_texts *const lists[] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
     json_decref(recipe->stored);
-    free(recipe->texts.items);
     recipe->stored = NULL;
-    recipe->texts = (cli_texts){0};
+    for (size_t i = 0; i < CLI_COUNT(lists); i++) {
+        free(lists[i]->items);
+        *lists[i] = (cli_texts){0};
+    }
 }
 
 #define TEXT(letter, name, field, argument, help)                                                                      \
     { letter, name, CLI_TEXT, &r->field, argument, help, NULL }
+#define FILES(letter, name, field, help)                                                                               \
+    { letter, name, CLI_LIST, &r->field, "FILE", help, NULL }
 #define COUNT(name, field, help)                                                                                       \
     { 0, name, CLI_INT, &r->field, "N", help, NULL }
 #define WHOLE(name, field, help)                                                                                       \
@@ -90,18 +95,18 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         FLAG("recompute", recompute,
              "keep of each block only what it reads, and run it once more in the backward pass: less memory for a "
              "batch, more time, and the same bits if it would fit without this, too; it is not in the recipe"),
-        TEXT('s', "src", source, "FILE", "the lines to translate from"),
-        TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
-        TEXT(0, "tsv", tsv, "FILE", "one file of lines `source TAB target` in place of --src and --tgt"),
+        FILES('s', "src", sources, "the lines to translate from; may be given several times, each with a --tgt"),
+        FILES('t', "tgt", targets,
+              "their translations, line by line; the first is of the first --src, the second of the second"),
+        FILES(0, "tsv", tsvs,
+              "a file of lines `source TAB target` in place of --src and --tgt; may be given several times"),
         TEXT(0, "valid-src", valid_source, "FILE", "the lines to translate from at validations"),
         TEXT(0, "valid-tgt", valid_target, "FILE", "their translations, line by line"),
         TEXT(0, "valid-tsv", valid_tsv, "FILE",
              "one file of lines `source TAB target` in place of --valid-src and --valid-tgt"),
-        {0, "text", CLI_LIST, &r->texts, "FILE",
-         "in place of pairs: train a language model on this plain text, each line of which is a text of its own; may "
-         "be "
-         "given several times",
-         NULL},
+        FILES(0, "text", texts,
+              "in place of pairs: train a language model on this plain text, each line of which is a text of its own; "
+              "may be given several times"),
         TEXT(0, "valid-text", valid_text, "FILE", "the text whose perplexity is measured at validations"),
         WHOLE("hold-out", hold_out,
               "without validation files: keep about so many pairs, or lines of text, evenly over the training files, "

@@ -70,17 +70,32 @@ static json_t *path_json(const char *path, const char *dir) {
     return value;
 }
 
-static json_t *list_json(const cli_texts *list, const char *dir) {
+static bool is_one_of(const char *const *names, size_t count, const char *name) {
+    size_t k = 0;
+    while (k < count && strcmp(name, names[k]) != 0)
+        k++;
+    return k < count;
+}
+
+/* A list; but one file stands alone where older programs took no more. */
+static json_t *list_json(const cli_option *option, const char *dir) {
+    static const char *const ALONE[] = {"src", "tgt", "tsv"};
+    const cli_texts *list = option->value;
+    if (list->count == 1 && is_one_of(ALONE, CLI_COUNT(ALONE), option->name))
+        return path_json(list->items[0], dir);
     json_t *values = list->count > 0 ? json_array() : json_null();
     for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(values, path_json(list->items[i], dir));
+        if (json_array_append_new(values, path_json(list->items[i], dir)) != 0) {
+            json_decref(values);
+            return NULL;
+        }
     return values;
 }
 
 static json_t *value_json(const cli_option *option, const char *dir) {
     switch (option->kind) {
     case CLI_LIST:
-        return list_json(option->value, dir);
+        return list_json(option, dir);
     case CLI_FLAG:
         return json_boolean(*(bool *)option->value);
     case CLI_TEXT:
@@ -148,10 +163,15 @@ static bool set_path(const cli_option *option, json_t *object, const char *dir) 
     return true;
 }
 
-/* Several of them. */
+/* Several of them, of which a single one may stand alone. */
 static bool set_paths(const cli_option *option, json_t *object, const char *dir) {
     json_t *values = json_object_get(object, option->name);
     cli_texts *list = option->value;
+    if (json_is_string(values)) {
+        values = json_pack("[O]", values);
+        if (json_object_set_new(object, option->name, values) != 0)
+            return false;
+    }
     for (size_t i = 0; i < json_array_size(values); i++) {
         const char *text = json_string_value(json_array_get(values, i));
         json_t *path = !text ? NULL : text[0] == '/' ? json_incref(json_array_get(values, i)) : joined(dir, text);
@@ -200,13 +220,6 @@ static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-l
                                       "freeze",        "text",         "valid-text",  "block",       "family",
                                       "kv-heads",      "wire",         "deal",        "precision"};
 
-static bool is_one_of(const char *const *names, size_t count, const char *name) {
-    size_t k = 0;
-    while (k < count && strcmp(name, names[k]) != 0)
-        k++;
-    return k < count;
-}
-
 static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(YOUNGER, CLI_COUNT(YOUNGER), name);
 }
@@ -250,36 +263,44 @@ static bool validated_apart(const train_recipe *r) {
     return r->valid_source || r->valid_target || r->valid_tsv || r->valid_text;
 }
 
-/* Parses the command line; files of text that it names stand in the place of all that the file of the recipe names,
- * which *stored then has, for free(). */
-static int parse_over(train_recipe *recipe, cli_texts *stored, const cli_syntax *syntax, int argc, char **argv) {
-    *stored = recipe->texts;
-    recipe->texts = (cli_texts){0};
+/* Options that may be given several times. */
+enum { LISTS = 4 };
+
+/* Parses the command line; the files that an option names there stand in the place of all that the file of the recipe
+ * names for it, which *stored then has, for free(). */
+static int parse_over(train_recipe *recipe, cli_texts stored[LISTS], const cli_syntax *syntax, int argc, char **argv) {
+    cli_texts *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
+    for (size_t i = 0; i < LISTS; i++) {
+        stored[i] = *lists[i];
+        *lists[i] = (cli_texts){0};
+    }
     const int code = cli_parse(syntax, argc, argv);
-    if (recipe->texts.count > 0)
-        return code;
-    free(recipe->texts.items);
-    recipe->texts = *stored;
-    stored->items = NULL;
+    for (size_t i = 0; i < LISTS; i++)
+        if (lists[i]->count == 0) {
+            free(lists[i]->items);
+            *lists[i] = stored[i];
+            stored[i].items = NULL;
+        }
     return code;
 }
 
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
     const bool shard = recipe->shard, recompute = recipe->recompute;
-    cli_texts stored = {0};
+    cli_texts stored[LISTS] = {{0}};
     train_recipe_free(recipe);
     *recipe = train_recipe_unset();
     recipe->resume = dir;
     int code = read_file(recipe, dir);
     train_recipe kept = *recipe;
     if (code == CLI_OK)
-        code = parse_over(recipe, &stored, syntax, argc, argv);
+        code = parse_over(recipe, stored, syntax, argc, argv);
     recipe->device = device;
     recipe->shard = shard;
     recipe->recompute = recompute;
     const char *fixed = code == CLI_GO ? find_fixed(recipe, &kept, changed) : NULL;
-    free(stored.items);
+    for (size_t i = 0; i < LISTS; i++)
+        free(stored[i].items);
     if (code != CLI_GO)
         return code;
     if (fixed)

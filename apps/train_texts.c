@@ -10,9 +10,9 @@ static const char *find_paired(const train_recipe *o) {
         const char *name;
         bool given;
     } all[] = {
-        {"src", o->source},
-        {"tgt", o->target},
-        {"tsv", o->tsv},
+        {"src", o->sources.count > 0},
+        {"tgt", o->targets.count > 0},
+        {"tsv", o->tsvs.count > 0},
         {"valid-src", o->valid_source},
         {"valid-tgt", o->valid_target},
         {"valid-tsv", o->valid_tsv},
@@ -45,10 +45,14 @@ int train_texts_check(const train_recipe *o, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--valid-text is for runs on --text");
     if (!o->resume && (o->block >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
         return cli_misuse(syntax, "--family, --kv-heads and --block are for runs on --text");
-    if (!o->tsv && (!o->source || !o->target))
+    const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
+    if (both == 0 && (sources == 0 || targets == 0))
         return cli_misuse(syntax, "--src and --tgt are needed, or --tsv, or --text for a language model");
-    if (o->tsv && (o->source || o->target))
+    if (both > 0 && sources + targets > 0)
         return cli_misuse(syntax, "give --src and --tgt, or --tsv, not both");
+    if (sources != targets)
+        return cli_misuse(syntax, "--src has %zu file%s and --tgt has %zu: give a --tgt for each --src, in their order",
+                          sources, sources == 1 ? "" : "s", targets);
     if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
         return cli_misuse(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
     return CLI_GO;

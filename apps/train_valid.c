@@ -99,18 +99,21 @@ static const char *why_bad(char *room, size_t room_bytes, const char *side, cons
     return room;
 }
 
-/* Every `every`-th pair from the `every`-th on; with 1, all. Bad pairs are left out, and counted, or refused
- * if `strict`. */
-static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every, bool strict) {
+/* Every `every`-th pair of the files, of which *before come before these; with 1, all. Bad pairs are left out, and
+ * counted, or refused if `strict`. */
+static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every, int64_t *before,
+                      bool strict) {
     reader r;
     bool there = true;
     size_t bad = 0;
+    int64_t line = 0;
     int code = open_files(&r, source, target);
-    for (int64_t line = 1; code == CLI_OK && there; line++) {
+    while (code == CLI_OK && there) {
         const char *s, *t;
         size_t s_bytes, t_bytes;
         code = next(&r, &there, &s, &s_bytes, &t, &t_bytes);
-        if (code != CLI_OK || !there || line % every != 0)
+        line += there;
+        if (code != CLI_OK || !there || (*before + line) % every != 0)
             continue;
         char room[512];
         const char *why = r.tabless ? "there is no tab in it" : why_bad(room, sizeof(room), "source", s, s_bytes);
@@ -128,6 +131,18 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
     if (code == CLI_OK && bad > 0)
         train_say("validation: %zu bad pairs of %s are left out", bad, source);
     close_files(&r);
+    *before += line;
+    return code;
+}
+
+/* Those that are held out of the training files. */
+static int read_held(train_valid *v, const train_recipe *recipe) {
+    int64_t line = 0;
+    int code = CLI_OK;
+    const char *const *targets;
+    const cli_texts *sources = train_pairs(recipe, &targets);
+    for (size_t i = 0; i < sources->count && code == CLI_OK; i++)
+        code = read_pairs(v, sources->items[i], targets ? targets[i] : NULL, recipe->hold_every, &line, recipe->strict);
     return code;
 }
 
@@ -200,17 +215,17 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
         .source_language = recipe->from ? recipe->source_language : NULL,
         .target_language = recipe->from ? recipe->target_language : NULL};
     int code = CLI_OK;
+    int64_t line = 0;
     if (v->texts)
         return open_texts(v, recipe);
     if (recipe->valid_source || recipe->valid_tsv) {
-        code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
-                                 : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, recipe->strict);
+        code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1, &line, recipe->strict)
+                                 : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, &line, recipe->strict);
         if (code == CLI_OK && v->count == 0)
             code =
                 cli_fail("%s has no pair for validation", recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
     } else if (recipe->hold_every > 0) {
-        code = read_pairs(v, recipe->tsv ? recipe->tsv : recipe->source, recipe->target, recipe->hold_every,
-                          recipe->strict);
+        code = read_held(v, recipe);
     }
     return code;
 }
@@ -267,12 +282,13 @@ int train_count_lines(const char *path, int64_t *count) {
 }
 
 int train_count_all(const train_recipe *recipe, int64_t *count) {
-    int code = train_of_texts(recipe) ? CLI_OK : train_count_lines(recipe->tsv ? recipe->tsv : recipe->source, count);
-    if (train_of_texts(recipe))
-        *count = 0;
-    for (size_t i = 0; i < recipe->texts.count && code == CLI_OK; i++) {
+    const char *const *targets;
+    const cli_texts *files = train_of_texts(recipe) ? &recipe->texts : train_pairs(recipe, &targets);
+    int code = CLI_OK;
+    *count = 0;
+    for (size_t i = 0; i < files->count && code == CLI_OK; i++) {
         int64_t more = 0;
-        code = train_count_lines(recipe->texts.items[i], &more);
+        code = train_count_lines(files->items[i], &more);
         *count += more;
     }
     return code;

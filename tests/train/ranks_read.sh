@@ -35,6 +35,16 @@ for world in 2 3; do
     rm -rf again
 done
 
+# ---- Several files
+head -n 100 bad.de | head -c -1 >first.de
+head -n 103 bad.en >first.en # three without a partner
+tail -n +101 bad.de >last.de
+tail -n +101 bad.en >last.en
+# shellcheck disable=SC2086
+fresh 2 several ${plan#*bad.en} --src first.de --tgt first.en --src last.de --tgt last.en
+check "the same text in several files" [ "$code" = 0 -a "$(data several)" = "$(data alone | sed 's/"unpaired":3/"unpaired":6/')" ]
+check "has the same updates, to the bit" cmp of2/snapshots/00000009.safetensors several/snapshots/00000009.safetensors
+
 # ---- From the middle of a buffer on
 # shellcheck disable=SC2086
 fresh 3 part $plan --updates 4

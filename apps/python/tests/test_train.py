@@ -44,6 +44,23 @@ def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: 
     assert tfm.Translator(out).translate("Danke.")
 
 
+def test_several_files_are_as_one(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    parts: dict[str, Any] = {"src": [], "tgt": []}
+    for side, whole in texts.items():
+        lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+        for number, some in enumerate((lines[:50], lines[50:])):
+            parts[side].append(tmp_path / f"{side}{number}")
+            parts[side][-1].write_text("".join(some), encoding="utf-8")
+    losses = []
+    for name, files in (("one", texts), ("several", parts)):
+        reports: list[dict[str, Any]] = []
+        tfm.train(tmp_path / name, start=DEMO, **files, updates=2, report_every=1, hold_out=0, batch_tokens=256,
+                  warmup=1, dropout=0, callbacks=[reports.append])
+        losses.append([report["loss"] for report in reports if report["type"] == "train"])
+    assert len(losses[0]) == 2 and losses[0] == losses[1]
+    assert len(json.loads((tmp_path / "several" / "recipe.json").read_text())["src"]) == 2
+
+
 def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
     def fail(report: dict[str, Any]) -> None:
         if report["type"] == "train":
@@ -59,6 +76,8 @@ def test_what_is_wrong_is_said(texts: dict[str, Any], tmp_path: pathlib.Path) ->
         tfm.train(**texts)
     with pytest.raises(tfm.ArgumentError, match="--tgt are needed"):
         tfm.train(tmp_path / "run", src=texts["src"])
+    with pytest.raises(tfm.ArgumentError, match="--src has 2 files and --tgt has 1"):
+        tfm.train(tmp_path / "run", src=[texts["src"]] * 2, tgt=texts["tgt"])
     with pytest.raises(tfm.ArgumentError, match="no-such-option"):
         tfm.train(tmp_path / "run", **texts, no_such_option=3)
     with pytest.raises(tfm.Error, match="nowhere"):

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _program
@@ -20,7 +20,8 @@ Callback = Callable[[dict[str, Any]], Any]
 _LOOK = 0.1  # seconds between looks at a run's log
 
 
-def train(out: Path | None = None, *, src: Path | None = None, tgt: Path | None = None, tsv: Path | None = None,
+def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
+          tgt: Path | Sequence[Path] | None = None, tsv: Path | Sequence[Path] | None = None,
           start: Path | None = None, resume: Path | None = None, callbacks: Iterable[Callback] = (),
           progress: Progress = False, **options: Any) -> dict[str, Any]:
     """Trains a model on pairs of lines and returns the last report of the run.
@@ -29,10 +30,11 @@ def train(out: Path | None = None, *, src: Path | None = None, tgt: Path | None 
         tfm.Translator("law").translate("Die Klage wird abgewiesen.")
 
     It is a run of `tfm train`, with the same files in the folder `out`, and can be gone on with by either. It has a
-    process of its own, which goes on where this one is killed. `src` and `tgt` are files of
-    lines, or `tsv` is one of both. `start` is a model to begin with (`--from`), and `resume` the folder of a run to go
-    on with. Every other option of `tfm train --help` has its name with "_" for "-", such as `valid_src`,
-    `batch_tokens=2048` or `pre_norm=True`; several devices, such as `device="gpu,gpu"`, share each update.
+    process of its own, which goes on where this one is killed. `src` and `tgt` are files of lines, or `tsv` is one of
+    both; lists of files are read one after the other, the first of `src` with the first of `tgt`. `start` is a model to
+    begin with (`--from`), and `resume` the folder of a run to go on with. Every other option of `tfm train --help` has
+    its name with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and takes a list where it
+    may be given several times; several devices, such as `device="gpu,gpu"`, share each update.
 
     Each of the `callbacks` is called with every report as `train.jsonl` has it: {"type": "train", "update": 50,
     "loss": ...}, {"type": "valid", "bleu": ...} and so on. One that returns False, and Ctrl-C, end the run in good
@@ -62,7 +64,8 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        arguments += [flag] if value is True else [flag, os.fspath(value) if hasattr(value, "__fspath__") else str(value)]
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            arguments += [flag] if one is True else [flag, os.fspath(one) if hasattr(one, "__fspath__") else str(one)]
     return arguments
 
 
