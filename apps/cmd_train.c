@@ -180,13 +180,19 @@ static void close_all(train_run *r) {
     free(r->checkpoint);
 }
 
-/* Text is read more than once, and from its middle. */
-static int check_file(const train_recipe *o, const char *file, const char *option) {
+/* Text is read more than once, and from its middle. `count`: how many files the option has. */
+static int check_file(const train_recipe *o, const char *file, const char *option, size_t count) {
     struct stat info;
-    if (stat(file, &info) != 0 || access(file, R_OK) != 0)
-        return cli_fail("cannot read %s: %s%s%s%s", file, strerror(errno),
-                        o->resume ? "; if it lies elsewhere now, say where by --" : "", o->resume ? option : "",
-                        o->resume ? " FILE" : "");
+    if (stat(file, &info) != 0 || access(file, R_OK) != 0) {
+        const char *why = strerror(errno);
+        if (!o->resume)
+            return cli_fail("cannot read %s: %s", file, why);
+        if (count == 1)
+            return cli_fail("cannot read %s: %s; if it lies elsewhere now, say where by --%s FILE", file, why, option);
+        return cli_fail(
+            "cannot read %s: %s; if it lies elsewhere now, give all %zu files of --%s again, in their order", file, why,
+            count, option);
+    }
     if (!S_ISREG(info.st_mode))
         return cli_fail("cannot train on %s: it is no regular file, and text is read more than once", file);
     return CLI_OK;
@@ -200,9 +206,9 @@ static int check_files(const train_recipe *o) {
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(lists); i++)
         for (size_t k = 0; k < lists[i]->count && code == CLI_OK; k++)
-            code = check_file(o, lists[i]->items[k], list_options[i]);
+            code = check_file(o, lists[i]->items[k], list_options[i], lists[i]->count);
     for (size_t i = 0; i < CLI_COUNT(files) && code == CLI_OK; i++)
-        code = files[i] ? check_file(o, files[i], options[i]) : CLI_OK;
+        code = files[i] ? check_file(o, files[i], options[i], 1) : CLI_OK;
     return code;
 }
 
@@ -316,6 +322,8 @@ int cmd_train(int argc, char **argv) {
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
+                    "  tfm train -o wmt --src europarl.de --tgt europarl.en \\\n"
+                    "      --src news.de --tgt news.en\n"
                     "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en \\\n"
                     "      --freeze 'model.encoder.*'\n"
                     "  tfm train -o tales --text tales.txt --family llama --preset tiny\n"

@@ -269,18 +269,25 @@ enum { LISTS = 4 };
 /* Parses the command line; the files that an option names there stand in the place of all that the file of the recipe
  * names for it, which *stored then has, for free(). */
 static int parse_over(train_recipe *recipe, cli_texts stored[LISTS], const cli_syntax *syntax, int argc, char **argv) {
+    static const char *const NAMES[LISTS] = {"src", "tgt", "tsv", "text"};
     cli_texts *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
     for (size_t i = 0; i < LISTS; i++) {
         stored[i] = *lists[i];
         *lists[i] = (cli_texts){0};
     }
-    const int code = cli_parse(syntax, argc, argv);
+    int code = cli_parse(syntax, argc, argv);
     for (size_t i = 0; i < LISTS; i++)
         if (lists[i]->count == 0) {
             free(lists[i]->items);
             *lists[i] = stored[i];
             stored[i].items = NULL;
         }
+    for (size_t i = 0; i < LISTS && code == CLI_GO; i++)
+        if (stored[i].items && stored[i].count > 0 && stored[i].count != lists[i]->count)
+            code =
+                cli_misuse(syntax, "the run has %zu file%s of --%s, and %zu %s given: give all of them, in their order",
+                           stored[i].count, stored[i].count == 1 ? "" : "s", NAMES[i], lists[i]->count,
+                           lists[i]->count == 1 ? "is" : "are");
     return code;
 }
 

@@ -212,7 +212,7 @@ static void test_no_position(void **state) {
     memcpy(place, "0 0 0 0 0 0\"", 12);
     place[2] = '9'; /* that batch is not there */
     write_sealed("bad", bytes, size);
-    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "has no batch 9");
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "there is no batch 9");
     harness_ok(tfm_trainer_load(trainer, data, path));
     free(bytes);
     free(dir);

@@ -149,7 +149,7 @@ static void test_seek(void **state) {
                                      {.line = INT64_MAX, .source_at = INT64_MAX, .target_at = INT64_MAX}};
         for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
             never[i].cut = places[0].cut;
-            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "it is not the file that it was");
+            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
         }
         tfm_data_free(&data);
         tfm_data_free(&other);
@@ -247,7 +247,7 @@ static void test_texts(void **state) {
         }
         tfm_data_position never = places[0];
         never.target_at = 1; /* there is one file */
-        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "it is not the file that it was");
+        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "the text is not what it was");
         tfm_data_free(&data);
         o.seed = 8;
         run_texts(again, others, files, 1, o, more);

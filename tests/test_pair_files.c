@@ -230,7 +230,7 @@ static void test_no_place(void **state) {
         {.source_at = -1, .target_at = bytes[1]},
     };
     for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
-        harness_refused(tfm_data_seek(data, never[i]), TFM_ERROR_INPUT, "it is not the file that it was");
+        harness_refused(tfm_data_seek(data, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
     harness_ok(tfm_data_seek(data, (tfm_data_position){.line = PAIRS, .source_at = bytes[0], .target_at = bytes[1]}));
     assert_int_equal(tfm_data_tell(data).epoch, 1);
     tfm_data_free(&data);

@@ -424,7 +424,7 @@ static void test_seek(void **state) {
         for (int i = 0; i < 3; i++) {
             assert_int_equal(seats[i].made[0].status, TFM_ERROR_INPUT);
             assert_int_equal(seats[i].made[9].status, TFM_ERROR_INPUT);
-            assert_non_null(strstr(seats[i].sentence, "has no batch 100000 there"));
+            assert_non_null(strstr(seats[i].sentence, "there is no batch 100000 there"));
         }
         free(alone);
         free(seats);

@@ -102,8 +102,8 @@ static tfm__pair_buffer *finish(tfm_data *d) {
 }
 
 static tfm_status no_batch(const tfm_data *d, tfm_data_position at) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s has no batch %lld there: it is not the file that it was", d->corpus.names[0],
-                     (long long)at.batch);
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no batch %lld there: the text is not what it was",
+                     d->corpus.names[0], tfm__corpus_others(&d->corpus), (long long)at.batch);
 }
 
 /* Waits for the thread and does without what it made. */
@@ -356,10 +356,11 @@ enum { MOST_EPOCHS = INT32_MAX };
 static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
     if (to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && tfm__corpus_has(&d->corpus, to))
         return TFM_OK;
-    return tfm__fail(TFM_ERROR_INPUT,
-                     "%s has no batch %lld of pass %lld after line %lld and byte %lld: it is not the file that it was",
-                     d->corpus.names[0], (long long)to.batch, (long long)to.epoch, (long long)to.line,
-                     (long long)to.source_at);
+    return tfm__fail(
+        TFM_ERROR_INPUT,
+        "%s%s: there is no batch %lld of pass %lld after line %lld and byte %lld: the text is not what it was",
+        d->corpus.names[0], tfm__corpus_others(&d->corpus), (long long)to.batch, (long long)to.epoch,
+        (long long)to.line, (long long)to.source_at);
 }
 
 /* Reads the buffer at a place, and checks that it has the batch of that place. */

@@ -163,7 +163,7 @@ static tfm_status make_whole(tfm__portion *p, const tfm__corpus *c) {
     return status;
 }
 
-/* Another rank makes it: here the files are only looked at. */
+/* Another rank makes it, and checks all files that it reads: here only those in which it begins are looked at. */
 static tfm_status look_only(tfm__portion *p, const tfm__corpus *c) {
     tfm_status status = tfm__readers_open(c, &p->readers, p->line.begin);
     return tfm__corpus_check_read(c, &p->readers, status);

@@ -40,9 +40,9 @@ check "--resume: as if it had never stopped" both 0 cmp part/snapshots/00000012.
 mkdir moved
 mv three.de moved
 resume part --updates 13
-check "--resume: a file that is gone" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, say where by --src FILE'
+check "--resume: a file that is gone" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, give all 3 files of --src again, in their order'
 resume part --updates 13 --src moved/three.de
-check "--resume: fewer files of one side" one_sentence 2 '--src has 1 file and --tgt has 3'
+check "--resume: fewer files of one side" one_sentence 2 'the run has 3 files of --src, and 1 is given: give all of them, in their order'
 resume part --updates 13 --src one.de --src two.de --src moved/three.de
 check "--resume: files that have moved" both 0 grep -q '"../moved/three.de"' part/recipe.json
 mv moved/three.de .

@@ -17,6 +17,7 @@ from .model import Path
 
 #: Is called with each report of a run. False ends it in good order.
 Callback = Callable[[dict[str, Any]], Any]
+_SEVERAL = ("src", "tgt", "tsv", "text")  # options that may be given several times
 _LOOK = 0.1  # seconds between looks at a run's log
 
 
@@ -33,8 +34,8 @@ def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
     process of its own, which goes on where this one is killed. `src` and `tgt` are files of lines, or `tsv` is one of
     both; lists of files are read one after the other, the first of `src` with the first of `tgt`. `start` is a model to
     begin with (`--from`), and `resume` the folder of a run to go on with. Every other option of `tfm train --help` has
-    its name with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and takes a list where it
-    may be given several times; several devices, such as `device="gpu,gpu"`, share each update.
+    its name with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` takes a list, too;
+    several devices, such as `device="gpu,gpu"`, share each update.
 
     Each of the `callbacks` is called with every report as `train.jsonl` has it: {"type": "train", "update": 50,
     "loss": ...}, {"type": "valid", "bleu": ...} and so on. One that returns False, and Ctrl-C, end the run in good
@@ -64,7 +65,10 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        for one in value if isinstance(value, (list, tuple)) else [value]:
+        several = not isinstance(value, (str, bytes)) and not hasattr(value, "__fspath__") and isinstance(value, Iterable)
+        if several and name not in _SEVERAL:
+            raise ArgumentError(f"{name} takes one value, and was given {value!r}")
+        for one in value if several else [value]:
             arguments += [flag] if one is True else [flag, os.fspath(one) if hasattr(one, "__fspath__") else str(one)]
     return arguments
 
