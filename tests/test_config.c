@@ -213,9 +213,10 @@ static void test_precedence(void **state) {
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
     harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
     assert_int_equal(c.rules.forced_eos_id, 3);
-    /* Where neither file says it, it is what MarianConfig has; a null is none. */
-    harness_ok(load(&c, "{\"forced_eos_token_id\": null, \"eos_token_id\": 5}"));
-    assert_int_equal(c.rules.forced_eos_id, 0);
+    /* Where neither file says it, or one says null, there is none. */
+    scratch_text("config.json", "{\"model_type\": \"marian\", \"eos_token_id\": 5}");
+    harness_ok(load_dir(&c, scratch_path(".")));
+    assert_int_equal(c.rules.forced_eos_id, -1);
     scratch_text("config.json", "{\"model_type\": \"marian\", \"forced_eos_token_id\": null}");
     harness_ok(load_dir(&c, scratch_path(".")));
     assert_int_equal(c.rules.forced_eos_id, -1);

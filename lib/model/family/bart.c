@@ -20,9 +20,9 @@ static void describe(tfm__stack_arch *s, kind k) {
 
 static tfm_status read_kind(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from, kind k) {
     static const tfm__id_defaults defaults[] = {
-        [BART] = {.pad = 1, .eos = 2, .start = 2, .forces_eos = true},
-        [MBART] = {.pad = 1, .eos = 2, .start = 0, .forces_eos = true}, /* `bos_token_id`, where nothing else is said */
-        [PEGASUS] = {.pad = 0, .eos = 1, .start = 0, .forces_eos = true},
+        [BART] = {.pad = 1, .eos = 2, .start = 2},
+        [MBART] = {.pad = 1, .eos = 2, .start = 0}, /* `bos_token_id`, where nothing else is said */
+        [PEGASUS] = {.pad = 0, .eos = 1, .start = 0},
     };
     tfm__id_defaults ids = defaults[k];
     tfm__seq2seq c = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 50265};

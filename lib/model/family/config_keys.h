@@ -57,7 +57,6 @@ const char *tfm__activation_name(tfm_activation activation);
 /* Defaults of ids, where neither file has the key. */
 typedef struct tfm__id_defaults {
     int pad, eos, start;
-    bool forces_eos; /* the end is forced at the maximum length */
 } tfm__id_defaults;
 
 /* What the first of `architectures` says of a model with a decoder alone. Classes that end in `with_head`

@@ -91,7 +91,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
 }
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    static const tfm__id_defaults ids = {.pad = 58100, .eos = 0, .start = 58100, .forces_eos = true};
+    static const tfm__id_defaults ids = {.pad = 58100, .eos = 0, .start = 58100};
     config c = {.common = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 58101}};
     tfm_status status = read_layout(&c, from);
     if (status == TFM_OK)

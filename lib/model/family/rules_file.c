@@ -79,14 +79,14 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
         if (status != TFM_OK)
             return status;
     }
-    /* Where there is a generation_config.json, it alone says what is forced, as in transformers. */
+    /* Where there is a generation_config.json, it alone says what is forced, else config.json as it is, without its
+     * class's defaults, as in transformers 5.23. */
     static const char first[] = "forced_bos_token_id";
     out->forced_bos_id = -1;
     const tfm_status status = read_found_id(&out->forced_bos_id, tfm__generation_key(from, first), first, size);
     if (status != TFM_OK)
         return status;
-    const bool none = from->generation || json_is_null(json_object_get(from->config, FORCED_END));
-    out->forced_eos_id = defaults->forces_eos && !none ? defaults->eos : -1;
+    out->forced_eos_id = -1;
     return read_forced_end(&out->forced_eos_id, from, size, true);
 }
 
