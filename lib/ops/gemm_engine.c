@@ -12,8 +12,8 @@ enum { LINE = TILE_K / 2 + 4 };
 /* Largest first; `speed` and `alone` as in gemm_tiled.c. Those of MMA were measured on an H100: a tile of 128 x 128,
  * which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses, which
  * `tfm tune --precision` tries on the device. A wave has wave_m x wave_n of a tile. After them, for MMA alone, the
- * tiles of cl/gemm_ring.cl, measured there too: one of them nearly fills a core, since its copies go on while it
- * multiplies. */
+ * tiles of cl/gemm_ring.cl, measured there too: two of the largest fill a core, which has registers for no more, and
+ * one alone takes three quarters of their time. */
 static const tfm__engine_tile MMA_TILES[TILES + RINGS] = {
     {{128, 64, 2, 1.9, false, true}, 64, 32},   {{64, 64, 1.8, 2.9, false, true}, 32, 32},
     {{32, 32, 1.45, 4.8, false, true}, 16, 16}, {{16, 64, 0.95, 8, false, true}, 16, 32},
