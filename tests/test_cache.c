@@ -239,6 +239,8 @@ static void test_room(void **state) {
     sparse("0000000000000002.tfm", 60 << 20, 200);
     sparse("0000000000000004.tfm-1-1", 5, 7200); /* left by a dead process */
     sparse("0000000000000005.tfm-1-1", 5, 10);   /* being written by another one */
+    sparse("0000000000000006.table-1-1", 5, 7200);
+    sparse("0000000000000007.table", 5, 7200); /* it lasts */
     sparse("somebody's.file", 500 << 20, 9999);
     tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
     assert_false(there("0000000000000003.tfm"));
@@ -246,6 +248,8 @@ static void test_room(void **state) {
     assert_true(there("0000000000000001.tfm"));
     assert_false(there("0000000000000004.tfm-1-1"));
     assert_true(there("0000000000000005.tfm-1-1"));
+    assert_false(there("0000000000000006.table-1-1"));
+    assert_true(there("0000000000000007.table"));
     assert_true(there("somebody's.file"));
     assert_there(KEY, PAYLOAD, sizeof(PAYLOAD));
 }

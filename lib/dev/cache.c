@@ -182,12 +182,17 @@ static int older(const void *a, const void *b) {
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* Whether the file is ours, by its name: a folder that the user named may hold others. */
+/* Whether the file is ours, by its name: a folder that the user named may hold others. Lasting ones are none, for no
+ * room is made by removing them; what was to become one is. */
 static bool is_entry(const char *name, bool *temporary) {
-    if (strspn(name, "0123456789abcdef") != 16 || strncmp(name + 16, SUFFIX, strlen(SUFFIX)) != 0)
+    if (strspn(name, "0123456789abcdef") != 16 || strlen(name) >= TFM__CACHE_NAME)
         return false;
-    *temporary = name[16 + strlen(SUFFIX)] != 0;
-    return strlen(name) < TFM__CACHE_NAME;
+    const bool lasting = strncmp(name + 16, LASTING_SUFFIX, strlen(LASTING_SUFFIX)) == 0;
+    const char *suffix = lasting ? LASTING_SUFFIX : SUFFIX;
+    if (strncmp(name + 16, suffix, strlen(suffix)) != 0)
+        return false;
+    *temporary = name[16 + strlen(suffix)] != 0;
+    return *temporary || !lasting;
 }
 
 /* Lists the entries, and removes what dead processes left. */
