@@ -37,7 +37,10 @@
  * same but where rounding moves the border between two tokens.
  *
  * A device that fails is left out from then on, by all models of the fleet: the log has a warning, what it worked on
- * goes to the others, and the call goes on. When the last one fails, the call does, as it would with that device alone.
+ * goes to the others, and the call goes on. One that had no room for a single line, which others may have taken and may
+ * give back, is left out for the rest of the call and for the next one, and then tried again; where it has no room
+ * again, for the next two, four and so on, at most 64. When the last one fails, the call does, as it would with that
+ * device alone.
  *
  * Training: a trainer of a model on several devices trains on all of them (train.h).
  *
@@ -88,7 +91,7 @@ TFM_API void tfm_fleet_free(tfm_fleet **fleet);
 /* One context of a fleet, on one of its devices. */
 typedef struct tfm_fleet_member {
     tfm_context *context; /* Belongs to the fleet and ends with it. NULL while it is not open. */
-    bool dropped;         /* It has failed and is left out. */
+    bool dropped;         /* It has failed and is left out, for now at least. */
     const char *reason;   /* The sentence of that failure, or "". */
     uint64_t lines;       /* The lines (or sentences, or windows of long texts) that it is done with so far. */
     double seconds;       /* The time that these took, without the building of kernels. */

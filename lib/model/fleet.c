@@ -7,6 +7,8 @@
 #define MOST_WORKERS 16
 /* A model of no more parameters gets a second worker by itself. */
 #define SMALL_MODEL 32000000
+/* A device that had no room rests for one call, then for twice as many each time, and never for more. */
+#define LONGEST_REST 64
 
 /* ---- A fleet's life -------------------------------------------------------------------------------------------- */
 
@@ -17,10 +19,11 @@ static tfm_status fleet_make(tfm_fleet **out, size_t count) {
     atomic_init(&fleet->owners, 1);
     pthread_mutex_init(&fleet->building, NULL);
     fleet->members = tfm__alloc(count, sizeof(*fleet->members));
+    fleet->rests = tfm__alloc(count, sizeof(*fleet->rests));
     for (size_t i = 0; i < count && fleet->members; i++)
         fleet->members[i].reason = "";
     fleet->count = fleet->members ? count : 0;
-    return fleet->members ? TFM_OK : TFM_ERROR_MEMORY;
+    return fleet->members && fleet->rests ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 void tfm_fleet_free(tfm_fleet **pointer) {
@@ -40,6 +43,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
     }
     pthread_mutex_destroy(&fleet->building);
     free(fleet->members);
+    free(fleet->rests);
     free(fleet);
 }
 
@@ -63,10 +67,40 @@ void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
     tfm_context_clear_error(m->context); /* so that models are freed, and calls for the host alone go on */
 }
 
+/* Others may have taken the room, and give it back. */
+void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t who, tfm_status status) {
+    struct tfm__rest *rest = &fleet->rests[who];
+    if (status == TFM_ERROR_MEMORY) {
+        rest->last = rest->last == 0 ? 1 : rest->last < LONGEST_REST ? 2 * rest->last : LONGEST_REST;
+        rest->calls = rest->last + 1; /* the one that begins with it there is the last */
+    }
+    tfm__fleet_drop(fleet, who, tfm_error_message());
+}
+
 void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who) {
     const tfm_fleet_member *m = &fleet->members[who];
-    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out from now on, and others do its work: %s",
-             who + 1, m->context ? tfm_context_device(m->context)->name : "which cannot be opened", m->reason);
+    char until[64] = "from now on";
+    if (fleet->rests[who].calls > 0)
+        snprintf(until, sizeof(until), "of this call and %u more", fleet->rests[who].last);
+    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", who + 1,
+             m->context ? tfm_context_device(m->context)->name : "which cannot be opened", until, m->reason);
+}
+
+void tfm__fleet_wake(tfm_fleet *fleet) {
+    for (size_t i = 0; i < fleet->count; i++) {
+        tfm_fleet_member *m = &fleet->members[i];
+        if (fleet->rests[i].calls == 0 || --fleet->rests[i].calls > 0)
+            continue;
+        tfm__log(TFM_LOG_INFO, "device %zu of the fleet is tried again", i + 1);
+        if (m->reason[0])
+            free((char *)(uintptr_t)m->reason);
+        m->reason = "";
+        m->dropped = false;
+    }
+}
+
+void tfm__fleet_worked(tfm_fleet *fleet, size_t who) {
+    fleet->rests[who].last = 0;
 }
 
 /* Several devices may build at the same time. */

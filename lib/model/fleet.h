@@ -15,7 +15,14 @@ struct tfm_fleet {
     pthread_mutex_t building; /* Held while on_build is called. */
     tfm_build_fn on_build;
     void *on_build_user;
-    bool spare; /* The second of the members is opened when it is needed. */
+    bool spare;              /* The second of the members is opened when it is needed. */
+    struct tfm__rest *rests; /* [count] */
+};
+
+/* How long a device rests that had no room. */
+struct tfm__rest {
+    unsigned calls; /* After so many more calls it is tried again; 0: it does not rest. */
+    unsigned last;  /* How long it has rested the last time, if it has done nothing since. */
 };
 
 /* How the models, or the embedders, of a directory are opened on the devices of a fleet. */
@@ -54,8 +61,14 @@ void tfm__signals_block(sigset_t *before);
 
 /* Whether a failure may be the device's own, so that another one may do better. */
 bool tfm__fleet_may_drop(tfm_status status);
-/* Leaves a device out from now on, for the reason that `sentence` gives; and says so in the log. */
+/* Leaves a device out from now on, for the reason that `sentence` gives; and says so in the log. After a call that it
+ * had no room for it is left out for some calls alone, more each time. */
 void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence);
+void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t who, tfm_status status);
 void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who);
+/* Begins a call: devices that have rested are there again. */
+void tfm__fleet_wake(tfm_fleet *fleet);
+/* The device has done some work. */
+void tfm__fleet_worked(tfm_fleet *fleet, size_t who);
 
 #endif

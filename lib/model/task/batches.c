@@ -139,9 +139,11 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
         size_t who;
         tfm_model *on = first_of(model, &who);
         const tfm_status status = tfm__batch_fit(on, batch, n, work);
+        if (status == TFM_OK && model->mates)
+            tfm__fleet_worked(model->mates->fleet, who);
         if (!tfm__fleet_may_drop(status) || !model->mates || tfm__mates_count(model->mates) < 2)
             return status;
-        tfm__fleet_drop(model->mates->fleet, who, tfm_error_message());
+        tfm__fleet_drop_from_call(model->mates->fleet, who, status);
         tfm__fleet_say_dropped(model->mates->fleet, who);
         tfm__error_restore(kept);
     }
@@ -177,6 +179,8 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
     for (size_t i = 0; i < count; i++)
         if (lines[i].ids)
             order[ordered++] = &lines[i];
+    if (model->mates)
+        tfm__fleet_wake(model->mates->fleet);
     if (!work->in_turn)
         tfm__batches_share(model, lines, count, limit);
     const bool several = tfm__batches_shared(model) && !work->in_turn;

@@ -104,6 +104,7 @@ static void succeed(crew *c, size_t who, tfm__line *const *batch, size_t n, doub
     tfm__deal_done(&c->deal, who, seconds);
     m->lines += n;
     m->seconds += seconds;
+    tfm__fleet_worked(c->mates->fleet, who);
     c->ready[c->ready_count++] = (ready){batch, n};
 }
 
@@ -117,7 +118,7 @@ static bool fail(crew *c, size_t who, tfm_status status) {
     if (!c->ended && !dropped)
         end(c, status, tfm_error_message());
     if (dropped)
-        tfm__fleet_drop(c->mates->fleet, who, tfm_error_message());
+        tfm__fleet_drop_from_call(c->mates->fleet, who, status);
     tfm__deal_drop(&c->deal, who);
     return dropped;
 }
