@@ -96,11 +96,12 @@ lane() {
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it. Scripts
 # that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
 # What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
-# here most of what is for users.
+# here most of what is for users. What measures seconds or bytes is nightly's, where nothing else runs.
 job_pocl() {
     export TFM_CACHE_DIR=off
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized
-    suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized --no-suite measuring
+    suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized \
+        --no-suite measuring
 }
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
@@ -117,7 +118,7 @@ job_clblast() {
 }
 # What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
-sanitized_device="--suite device --no-suite unoptimized --no-suite measuring --no-suite models"
+sanitized_device="--suite device --no-suite unoptimized --no-suite models"
 job_sanitized_build() {
     # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
     (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
