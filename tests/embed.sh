@@ -66,6 +66,22 @@ run embed -m "$golden/masked" --fill-mask --top 2 -i masks
 check "masks: a line for each" [ "$code" = 0 -a "$(awk -F'\t' 'NF == 4' out | wc -l)" = 2 ]
 run embed -m "$golden/masked" --fill-mask -i lines
 check "masks: a line without one is bad" both 1 says err 'line 1: there is no \[MASK\]'
+echo "[MASK] cat" >masks
+run embed -m "$golden/masked" --fill-mask --top 64 --format json -i masks
+check "masks: a special token is called what it is called, not nothing" \
+    both 0 [ "$(grep -c '"text":""' out)" = 0 -a "$(grep -o '"text":"\[[A-Z]*\]"' out | wc -l)" -gt 1 ]
+# A token more than the embeddings have rows, as Gemma 3 has one for pictures.
+mkdir more
+cp "$golden/masked"/* more
+sed -i 's/"added_tokens": *\[/&{"id": 89, "content": "<image>", "special": true},/' more/tokenizer.json
+echo 'the [MASK] sits.' >masks
+run embed -m more --fill-mask -i masks
+check "a token more than there are rows: texts without it are as ever" both 0 [ -s out ]
+echo 'the [MASK] <image>' >masks
+run embed -m more --fill-mask -i masks
+check "with it they are bad" both 1 says err 'line 1: the text has the token "<image>", whose id is 89, and the model.s embeddings have 89 rows'
+run info more
+check "and tfm info says what it always says" both 0 says out '^commands  *embed, embed --fill-mask$'
 run embed -m "$golden/masked" --classify -i lines
 check "a head that is not there" one_sentence 1 'has no head that tells classes'
 

@@ -124,6 +124,9 @@ static void test_spellings(void **state) {
     }
     assert_int_equal(b->rules.eos_id_count, 2);
     assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
+    /* Of all tokens some files say so. */
+    harness_ok(load(b, "{\"model_type\": \"llama\", \"top_k\": -1}"));
+    assert_int_equal(b->rules.prompt.top_k, 0);
     /* A dynamic rotation is for texts of any length. */
     harness_ok(load(b, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}"));
     assert_true(b->arch.decoder.rotary.border == 2048 && b->arch.decoder.max_positions == 1 << 20);

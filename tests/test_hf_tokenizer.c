@@ -184,6 +184,59 @@ static void test_specials(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
+/* A token that tokenizer.json has keeps its flags where a name of its own says others; added_tokens_decoder says them
+ * anew. */
+static void test_flags(void **state) {
+    (void)state;
+    static const char *const CONFIGS[] = {
+        "{\"tokenizer_class\": \"RobertaTokenizer\"}",
+        "{\"tokenizer_class\": \"RobertaTokenizer\", \"mask_token\": {\"content\": \"<mask>\", \"lstrip\": false, "
+        "\"rstrip\": true}}",
+        "{\"tokenizer_class\": \"RobertaTokenizer\", \"added_tokens_decoder\": {\"380\": {\"content\": \"<mask>\", "
+        "\"lstrip\": false, \"rstrip\": true, \"special\": true}}}"};
+    static const char line[] = "the <mask> the";
+    int32_t *ids[TFM__COUNT(CONFIGS)];
+    size_t counts[TFM__COUNT(CONFIGS)];
+    scratch_copy("tests/golden/tokenizers/roberta/tokenizer.json", "tokenizer.json");
+    for (size_t i = 0; i < TFM__COUNT(CONFIGS); i++) {
+        tfm_tokenizer *tokenizer;
+        scratch_text("tokenizer_config.json", CONFIGS[i]);
+        harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids[i], &counts[i], TFM_SOURCE, line, strlen(line)));
+        tfm_tokenizer_free(&tokenizer);
+    }
+    assert_int_equal(counts[0], counts[1]);
+    assert_memory_equal(ids[0], ids[1], counts[0] * sizeof(int32_t));
+    assert_true(counts[2] != counts[0] || memcmp(ids[0], ids[2], counts[0] * sizeof(int32_t)) != 0);
+    for (size_t i = 0; i < TFM__COUNT(CONFIGS); i++)
+        tfm_ids_free(&ids[i]);
+}
+
+/* A script's characters are its own: a full stop that Han uses is none of them. */
+static void test_scripts(void **state) {
+    (void)state;
+    static const char *const PATTERNS[] = {"\\\\p{Han}+", "[^\\\\P{Han}]+", "\\\\P{^Han}+", "[\\\\p{Han}\\\\p{Thai}]+"};
+    for (size_t i = 0; i < TFM__COUNT(PATTERNS); i++) {
+        tfm_tokenizer *tokenizer;
+        int32_t *ids;
+        size_t count;
+        char *file =
+            tfm__format("{\"model\": {\"type\": \"WordLevel\", \"unk_token\": \"<unk>\", \"vocab\": {\"<unk>\": "
+                        "0, \"東京\": 1, \"。\": 2}}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+                        "{\"Regex\": \"%s\"}, \"behavior\": \"Isolated\", \"invert\": false}}",
+                        PATTERNS[i]);
+        scratch_text("tokenizer.json", file);
+        scratch_text("tokenizer_config.json", "{}");
+        harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, "東京。", strlen("東京。")));
+        assert_int_equal(count, 2);
+        assert_true(ids[0] == 1 && ids[1] == 2);
+        tfm_ids_free(&ids);
+        tfm_tokenizer_free(&tokenizer);
+        free(file);
+    }
+}
+
 /* A language that the class has by itself is one also where its token was not added; another word is none. */
 static void test_plain_language(void **state) {
     (void)state;
@@ -263,6 +316,7 @@ static void test_streams(void **state) {
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),   cmocka_unit_test(test_older),
                                        cmocka_unit_test(test_streams), cmocka_unit_test(test_specials),
+                                       cmocka_unit_test(test_flags),   cmocka_unit_test(test_scripts),
                                        cmocka_unit_test(test_classes), cmocka_unit_test(test_plain_language)};
     if (count > 1) {
         folder = arguments[1];

@@ -73,11 +73,13 @@ TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
 TFM_API const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer);
 
 /* Turns a line of `bytes` bytes of UTF-8 into *count token ids, with the special tokens that the model wants around it:
- * with Marian the end-of-sentence id last, with others what `tokenizer(text).input_ids` of transformers has. The caller
- * frees *ids with tfm_ids_free. A piece that has no id becomes the unknown id. With Marian a language code at the
- * beginning of the line, such as `>>fra<<`, is one token, but for directories of Marian's own; added tokens are single
- * tokens wherever they stand. An empty line gives the special tokens alone. On failure *ids is NULL; TFM_ERROR_INPUT
- * for a line that tfm_text_check refuses or that has more than 64 MiB. */
+ * with Marian the end-of-sentence id last, with others what `tokenizer(text).input_ids` of transformers has, or, where
+ * transformers 5 puts steps of its own in the place of those in tokenizer.json, as its LlamaTokenizer and GPT2Tokenizer
+ * do, what the file's steps give, with which the model was trained. The caller frees *ids with tfm_ids_free. A piece
+ * that has no id becomes the unknown id. With Marian a language code at the beginning of the line, such as `>>fra<<`,
+ * is one token, but for directories of Marian's own; added tokens are single tokens wherever they stand. An empty line
+ * gives the special tokens alone. On failure *ids is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses, that
+ * has more than 64 MiB, or that has a token for which a model's embeddings have no row. */
 TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                         const char *line, size_t bytes);
 /* How a text is to be encoded. All zeros is what tfm_tokenizer_encode does. */

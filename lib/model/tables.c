@@ -59,7 +59,7 @@ static bool one_table(const tfm__loader *l, int a, int b, bool tied) {
     const tfm__stored *x = l->tables[a], *y = l->tables[b];
     if (x == y || (tied && equal(x, y)))
         return true;
-    if (tied && !(a == 2 && l->family->output_by_file))
+    if (tied && x->usable && y->usable && !(a == 2 && l->family->output_by_file))
         tfm__log(TFM_LOG_WARNING,
                  "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
                  x->name, y->name);

@@ -3,25 +3,29 @@
 #include "base/file.h"
 #include "text/hf_class.h"
 
+static const tfm__added_piece *find_added(const tfm__hf_tokenizer *t, const char *text) {
+    for (size_t i = 0; text && i < t->added.count; i++)
+        if (strcmp(t->added.items[i].text, text) == 0)
+            return &t->added.items[i];
+    return NULL;
+}
+
 /* A token: a string, or an object with `content` and flags. What is known of it already stays, but for what the object
- * says. */
-static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, tfm__place place) {
+ * says; of a token that is named as a special one all of it stays, as in transformers. */
+static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, bool named,
+                            tfm__place place) {
     tfm__added_piece piece = {.special = special, .normalized = !special, .id = (int32_t)id};
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     if (!text || id >= TFM__MAX_IDS)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has %s; a token is needed", place.path, place.section,
                          tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    const tfm__added_piece *known = find_added(t, text);
     tfm_status status = TFM_OK;
-    if (json_is_object(value)) {
+    if (json_is_object(value) && !(known && named))
         status = tfm__added_piece_flags(&piece, value, place);
-        piece.special |= special;
-    } else {
-        for (size_t i = 0; i < t->added.count; i++)
-            if (strcmp(t->added.items[i].text, text) == 0) {
-                piece = t->added.items[i];
-                piece.special |= special;
-            }
-    }
+    else if (known)
+        piece = *known;
+    piece.special |= special;
     piece.text = (char *)(uintptr_t)text;
     return status == TFM_OK ? tfm__added_pieces_add(&t->added, t->model.lexicon, &piece, place.path) : status;
 }
@@ -45,7 +49,7 @@ static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const
             if (errno || end == key || *end || number < 0 || number >= TFM__MAX_IDS)
                 return tfm__fail(TFM_ERROR_FORMAT, "%s: `added_tokens_decoder` has the id \"%.100s\"", path, key);
             if (last == INT64_MAX && status == TFM_OK)
-                status = add_token(t, value, number, false, place);
+                status = add_token(t, value, number, false, false, place);
             else if (number > last && number < id) {
                 id = number;
                 next = value;
@@ -54,7 +58,7 @@ static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const
         if (!next)
             break;
         if (status == TFM_OK)
-            status = add_token(t, next, id, false, place);
+            status = add_token(t, next, id, false, false, place);
         last = id;
     }
     return status;
@@ -71,20 +75,13 @@ static tfm_status add_older(tfm__hf_tokenizer *t, const char *dir) {
     json_object_foreach(tokens, text, id) {
         json_t *token = status == TFM_OK ? json_string(text) : NULL;
         if (token)
-            status =
-                add_token(t, token, json_is_integer(id) ? json_integer_value(id) : -1, false, (tfm__place){path, text});
+            status = add_token(t, token, json_is_integer(id) ? json_integer_value(id) : -1, false, false,
+                               (tfm__place){path, text});
         json_decref(token);
     }
     json_decref(tokens);
     free(path);
     return status;
-}
-
-static bool is_added(const tfm__hf_tokenizer *t, const char *text) {
-    for (size_t i = 0; text && i < t->added.count; i++)
-        if (strcmp(t->added.items[i].text, text) == 0)
-            return true;
-    return false;
 }
 
 /* A list of tokens, or an object whose values they are. In transformers a name in a list makes no token special that
@@ -96,12 +93,12 @@ static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const ch
     size_t i;
     tfm_status status = TFM_OK;
     json_array_foreach(list, i, value) {
-        if (status == TFM_OK && !is_added(t, json_string_value(value)))
-            status = add_token(t, value, -1, true, (tfm__place){path, key});
+        if (status == TFM_OK && !find_added(t, json_string_value(value)))
+            status = add_token(t, value, -1, true, false, (tfm__place){path, key});
     }
     json_object_foreach((json_t *)(uintptr_t)list, name, value) {
         if (status == TFM_OK)
-            status = add_token(t, value, -1, true, (tfm__place){path, key});
+            status = add_token(t, value, -1, true, false, (tfm__place){path, key});
     }
     return status;
 }
@@ -118,12 +115,13 @@ static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t
         if (!value && kind) /* a name that nobody said */
             text = kind->specials[i];
         if (value && !json_is_null(value))
-            status = add_token(t, value, -1, true, (tfm__place){path, tfm__special_keys[i]});
+            status = add_token(t, value, -1, true, true, (tfm__place){path, tfm__special_keys[i]});
         ids[i] = text ? tfm__lexicon_find(t->model.lexicon, text, strlen(text)) : -1;
         /* It counts where the vocabulary has it; to older files transformers adds it. */
         if (!value && text && (ids[i] >= 0 || t->older)) {
             json_t *name = json_string(text);
-            status = name ? add_token(t, name, -1, true, (tfm__place){path, tfm__special_keys[i]}) : TFM_ERROR_MEMORY;
+            status =
+                name ? add_token(t, name, -1, true, true, (tfm__place){path, tfm__special_keys[i]}) : TFM_ERROR_MEMORY;
             json_decref(name);
             ids[i] = tfm__lexicon_find(t->model.lexicon, text, strlen(text));
         }

@@ -162,6 +162,13 @@ static const char QWEN[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
+/* Whether a line is two pieces with a blank between them. */
+static bool is_merge(const char *line, size_t bytes) {
+    const char *blank = memchr(line, ' ', bytes);
+    return blank && blank > line && blank + 1 < line + bytes &&
+           !memchr(blank + 1, ' ', bytes - (size_t)(blank + 1 - line));
+}
+
 static tfm_status read_merges(json_t *merges, const char *path) {
     tfm__lines lines = {0};
     bool more = true;
@@ -169,6 +176,11 @@ static tfm_status read_merges(json_t *merges, const char *path) {
     while (status == TFM_OK && (status = tfm__lines_next(&lines, &more)) == TFM_OK && more) {
         if (lines.bytes == 0 || (lines.bytes >= 8 && memcmp(lines.text, "#version", 8) == 0))
             continue;
+        if (!is_merge(lines.text, lines.bytes)) {
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is no two pieces with a blank between them", path,
+                               json_array_size(merges) + 1);
+            continue;
+        }
         json_t *line = memchr(lines.text, '\0', lines.bytes) ? NULL : json_stringn(lines.text, lines.bytes);
         if (!line || json_array_append_new(merges, line) != 0)
             status =

@@ -1,4 +1,7 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 #include <stdio.h>
+#include <unicode/uchar.h>
 #include "text/regex.h"
 
 /* Oniguruma's syntax beside PCRE2's with UTF and UCP. Most is the same. What is not: `\s`, `\w`, `\h` and POSIX classes
@@ -9,6 +12,8 @@
 #define WORD_IN_CLASS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define WORD WORD_IN_CLASS "\\xb2\\xb3\\xb9\\xbc-\\xbe" /* by another table than in a class */
 #define PUNCTUATION "\\p{P}\\p{S}"
+
+#define PCRE2_SCRIPTS_EXTENDED (PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40)
 
 enum { NESTING = 100 };
 
@@ -40,7 +45,19 @@ static bool begins(const translation *t, const char *text) {
     return (size_t)(t->end - t->at) >= bytes && memcmp(t->at, text, bytes) == 0;
 }
 
-/* `\u00e9`, `\x{e9}`; the rest is PCRE2's. */
+/* Whether the `bytes` at `name` are a script's name, such as Han. */
+static bool is_script(const char *name, size_t bytes) {
+    char whole[32];
+    if (bytes >= sizeof(whole))
+        return false;
+    memcpy(whole, name, bytes);
+    whole[bytes] = 0;
+    return u_getPropertyValueEnum(UCHAR_SCRIPT, whole) != UCHAR_INVALID_CODE &&
+           u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, whole) == UCHAR_INVALID_CODE;
+}
+
+/* `\u00e9`, `\x{e9}`; `\p{Han}`, which in PCRE2 from 10.40 on are the characters that Han uses, its own or not, and in
+ * Oniguruma its own; the rest is PCRE2's. */
 static void escape_other(translation *t) {
     if (t->at[1] == 'u' && t->end - t->at >= 6) {
         put(t, "\\x{");
@@ -65,6 +82,12 @@ static void escape_other(translation *t) {
                 t->at = close + 1;
                 return;
             }
+        const bool negated = t->at[3] == '^';
+        const char *name = t->at + 3 + negated;
+        if (close && PCRE2_SCRIPTS_EXTENDED && is_script(name, (size_t)(close - name))) {
+            put(t, (t->at[1] == 'P') != negated ? "\\P{sc:" : "\\p{sc:");
+            t->at = name;
+        }
         copy(t, close ? (size_t)(close + 1 - t->at) : 2);
         return;
     }

@@ -8,6 +8,7 @@
 struct tfm_tokenizer {
     atomic_int owners; /* who opened it, its model, readers of data */
     tfm__tokenizer_parts parts;
+    int32_t limits[2]; /* by side: ids from this one on are not taken; 0 for none */
 };
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -147,6 +148,24 @@ static tfm_status check_text(const char *text, size_t bytes) {
     return tfm_text_check(text, bytes);
 }
 
+void tfm__tokenizer_limit(tfm_tokenizer *tokenizer, int32_t source, int32_t target) {
+    tokenizer->limits[TFM_SOURCE] = source;
+    tokenizer->limits[TFM_TARGET] = target;
+}
+
+static tfm_status check_limit(const tfm_tokenizer *tokenizer, const tfm__ids *list, tfm_side side) {
+    const int32_t limit = tokenizer->limits[side];
+    for (size_t i = 0; limit > 0 && i < list->count; i++)
+        if (list->ids[i] >= limit) {
+            const char *piece = tfm_tokenizer_piece(tokenizer, side, list->ids[i]);
+            return tfm__fail(TFM_ERROR_INPUT,
+                             "the text has the token \"%.100s\", whose id is %d, and the model's embeddings have %d "
+                             "rows: leave it out",
+                             piece ? piece : "", (int)list->ids[i], (int)limit);
+        }
+    return TFM_OK;
+}
+
 static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                          const tfm_encode_options *options, const char *line, size_t bytes, float alpha) {
     *ids = NULL;
@@ -163,6 +182,8 @@ static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *
     if (status == TFM_OK)
         status =
             tokenizer->parts.kind->encode(tokenizer->parts.self, &list, side, options, bytes ? line : "", bytes, alpha);
+    if (status == TFM_OK)
+        status = check_limit(tokenizer, &list, side);
     if (status != TFM_OK) {
         free(list.ids);
         return status;

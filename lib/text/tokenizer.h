@@ -16,6 +16,9 @@ tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer);
 tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                  const char *line, size_t bytes, float alpha);
 
+/* Has encoding refuse ids from these numbers on, by side, as a model's embeddings have no rows for them. */
+void tfm__tokenizer_limit(tfm_tokenizer *tokenizer, int32_t source, int32_t target);
+
 /* Whether it is one of Marian's. */
 bool tfm__tokenizer_is_marian(const tfm_tokenizer *tokenizer);
 

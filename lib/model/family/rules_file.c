@@ -368,8 +368,13 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
                    {"repetition_penalty", &out->repetition_penalty, 1e6},
                    {"encoder_repetition_penalty", &out->source_penalty, 1e6}};
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++)
-        status = tfm__read_int(counts[i].value, tfm__generation_key(from, counts[i].key), counts[i].key, 0, INT_MAX);
+    for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++) {
+        const tfm__found found = tfm__generation_key(from, counts[i].key);
+        if (counts[i].value == &out->top_k && json_is_integer(found.value) && json_integer_value(found.value) == -1)
+            out->top_k = 0; /* some files say so of all tokens */
+        else
+            status = tfm__read_int(counts[i].value, found, counts[i].key, 0, INT_MAX);
+    }
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++)
         status = tfm__read_number(numbers[i].value, tfm__generation_key(from, numbers[i].key), numbers[i].key, 0,
                                   numbers[i].high);

@@ -134,12 +134,14 @@ static tfm_status emit_all(const job *j, size_t count) {
                 const char *piece = tfm_tokenizer_piece(tokenizer, TFM_SOURCE, j->ids[at]);
                 char *text = NULL;
                 status = tfm_tokenizer_decode(tokenizer, &text, &j->ids[at], 1);
+                /* Of a special token, which a text is written without, it is what the token is called. */
+                const bool nameless = status == TFM_OK && !*text && piece && strcmp(piece, "\xe2\x96\x81") != 0;
                 const tfm_word_guess word = {.line = line,
                                              .mask = m - j->first[line],
                                              .rank = k,
                                              .id = j->ids[at],
                                              .piece = piece ? piece : "",
-                                             .text = text,
+                                             .text = nameless ? piece : text,
                                              .probability = exp((double)j->log_probs[at])};
                 if (status == TFM_OK && !j->emit(j->user, &word))
                     status = tfm__fail(TFM_ERROR_CANCELLED, "guessing was stopped at line %zu", line + 1);
