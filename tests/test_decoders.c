@@ -16,6 +16,7 @@ static void test_defaults(void **state) {
         {"gpt2", 768, 3072, 12, 12, 12, 64, 1024, 50257, 0, 0, true},
         {"llama", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false},
         {"mistral", 4096, 14336, 32, 32, 8, 128, 131072, 32000, 4096, 1e4, false},
+        {"ministral", 4096, 14336, 32, 32, 8, 128, 131072, 32000, 4096, 1e4, false},
         {"qwen2", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false},
         {"qwen3", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false},
         {"smollm3", 2048, 11008, 36, 16, 4, 128, 32768, 128256, 0, 2e6, true},
@@ -79,6 +80,14 @@ static void test_spellings(void **state) {
         {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
          ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}, \"rope_theta\": 900}",
          "{\"model_type\": \"gemma3_text\", " DECODER_SIZES ", \"rope_theta\": 900}"},
+        {"{\"model_type\": \"mistral\", " DECODER_SIZES
+         ", \"sliding_window\": 7, \"layer_types\": [\"full_attention\", "
+         "\"sliding_attention\", \"full_attention\"]}",
+         "{\"model_type\": \"ministral\", " DECODER_SIZES ", \"sliding_window\": 7, \"layer_types\": "
+         "[\"full_attention\", \"sliding_attention\", \"full_attention\"]}"},
+        {"{\"model_type\": \"mistral\", " DECODER_SIZES ", \"sliding_window\": 7}",
+         "{\"model_type\": \"mistral\", " DECODER_SIZES ", \"sliding_window\": 7, \"layer_types\": "
+         "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\"]}"},
         {"{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "
          "\"max_window_layers\": 2}",
          "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "

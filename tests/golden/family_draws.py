@@ -188,6 +188,8 @@ def draw_windows(family, r, layers, config):
     window = r.randint(2, 12)
     if family in ("mistral", "phi3"):
         config["sliding_window"] = r.choice([None, window])
+    elif family == "ministral":
+        config.update(sliding_window=window, layer_types=draw_types(r, layers))
     elif family in ("qwen2", "qwen3"):
         config.update(use_sliding_window=coin(r), sliding_window=window, max_window_layers=r.randint(0, layers))
         if config["use_sliding_window"] and coin(r):

@@ -421,6 +421,19 @@ CASES = {
             cls="MistralForCausalLM", dtype="F32", files="bin", config=llama(
                 16, 2, (4, 1), 22, 47, 46, rope(200.0), sliding_window=None, head_dim=6, tie_word_embeddings=True)),
     },
+    "ministral": {
+        "windows-f16": dict(cls="MinistralForCausalLM", dtype="F16", config=llama(
+            24, 4, (4, 2), 33, 61, 2, rope(1000000.0), sliding_window=6, head_dim=6, tie_word_embeddings=False,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"])),
+        "all-windows-bf16": dict(
+            cls="MinistralForCausalLM", dtype="BF16", files="shards", config=llama(
+                20, 2, (5, 5), 26, 57, 9, rope(5000.0), sliding_window=4, head_dim=4, tie_word_embeddings=True,
+                rms_norm_eps=1e-4)),
+        "no-windows-bin": dict(
+            cls="MinistralForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 3, (4, 1), 22, 47, 46, rope(200.0), sliding_window=5, head_dim=6, tie_word_embeddings=False,
+                layer_types=["full_attention", "full_attention", "full_attention"])),
+    },
     "qwen2": {
         "windows-f16": dict(cls="Qwen2ForCausalLM", dtype="F16", config=llama(
             24, 4, (4, 2), 30, 68, 3, rope(1000000.0), use_sliding_window=True, sliding_window=6, max_window_layers=2,

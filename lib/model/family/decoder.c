@@ -155,6 +155,7 @@ static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *kind, in
                      bool flagged) {
     switch (kind->windows) {
     case TFM__WINDOW_EVERYWHERE:
+    case TFM__WINDOW_LISTED:
         return s->window > 0;
     case TFM__WINDOW_FROM_LAYER:
         return s->window > 0 && layer >= first;
@@ -298,6 +299,14 @@ static json_t *layers_json(const tfm__stack_arch *s, bool turns) {
     return list;
 }
 
+/* Whether some layers see a window and others do not. */
+static bool is_mixed(const tfm__stack_arch *s) {
+    bool mixed = false;
+    for (int i = 1; i < s->layers; i++)
+        mixed |= (s->layer[i] & TFM__LOCAL_LAYER) != (s->layer[0] & TFM__LOCAL_LAYER);
+    return mixed;
+}
+
 static int write_windows(json_t *out, const tfm__decoder_kind *kind, const tfm__stack_arch *s) {
     int bad = 0;
     if (kind->windows == TFM__WINDOW_NOWHERE)
@@ -305,7 +314,7 @@ static int write_windows(json_t *out, const tfm__decoder_kind *kind, const tfm__
     bad |= set(out, "sliding_window", s->window ? json_integer(s->window) : json_null());
     if (kind->windows == TFM__WINDOW_FROM_LAYER || kind->windows == TFM__WINDOW_IF_UNTURNED)
         bad |= set(out, "use_sliding_window", json_boolean(s->window > 0));
-    if (kind->windows != TFM__WINDOW_EVERYWHERE)
+    if (kind->windows == TFM__WINDOW_LISTED ? is_mixed(s) : kind->windows != TFM__WINDOW_EVERYWHERE)
         bad |= set(out, "layer_types", layers_json(s, false));
     if (kind->windows == TFM__WINDOW_IF_UNTURNED)
         bad |= set(out, "no_rope_layers", layers_json(s, true));

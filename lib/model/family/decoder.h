@@ -9,6 +9,7 @@
 typedef enum tfm__window_keys {
     TFM__WINDOW_NOWHERE,
     TFM__WINDOW_EVERYWHERE,  /* `sliding_window` is for all layers; null: for none */
+    TFM__WINDOW_LISTED,      /* `layer_types`, or `sliding_window` is for all layers */
     TFM__WINDOW_FROM_LAYER,  /* if `use_sliding_window`: `layer_types`, or layers from `max_window_layers` on */
     TFM__WINDOW_IF_UNTURNED, /* `layer_types`, or if `use_sliding_window` those that do not turn (`no_rope_layers`) */
     TFM__WINDOW_BY_PATTERN,  /* `layer_types`, or all but every so-manieth */

@@ -106,8 +106,8 @@ extern const tfm__family tfm__family_m2m100;
 extern const tfm__family tfm__family_t5, tfm__family_mt5, tfm__family_umt5;
 extern const tfm__family tfm__family_gpt2;
 extern const tfm__family tfm__family_opt;
-extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,
-    tfm__family_smollm3, tfm__family_phi3;
+extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_ministral, tfm__family_qwen2,
+    tfm__family_qwen3, tfm__family_smollm3, tfm__family_phi3;
 extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_starcoder2, tfm__family_stablelm,
     tfm__family_granite, tfm__family_olmo2;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;

@@ -30,9 +30,26 @@ static const tfm__decoder_kind mistral = {.type = "mistral",
                                           .epsilon = 1e-6,
                                           .activation_key = "hidden_act",
                                           .activation = TFM_SILU,
-                                          .windows = TFM__WINDOW_EVERYWHERE,
+                                          .windows = TFM__WINDOW_LISTED,
                                           .window = 4096,
                                           .theta = 10000};
+
+/* What transformers makes of a Mistral whose configuration has `layer_types`, too. */
+static const tfm__decoder_kind ministral = {.type = "ministral",
+                                            .class_name = "Ministral",
+                                            .width = 4096,
+                                            .feed_forward = 14336,
+                                            .layers = 32,
+                                            .heads = 32,
+                                            .kv_heads = 8,
+                                            .max_positions = 131072,
+                                            .vocabulary = 32000,
+                                            .epsilon = 1e-6,
+                                            .activation_key = "hidden_act",
+                                            .activation = TFM_SILU,
+                                            .windows = TFM__WINDOW_LISTED,
+                                            .window = 4096,
+                                            .theta = 10000};
 
 static const tfm__decoder_kind qwen2 = {.type = "qwen2",
                                         .class_name = "Qwen2",
@@ -129,6 +146,7 @@ static const tfm__naming PHI3_NAMES[TFM__ROLES] = {
 
 TFM__DECODER_FAMILY(llama, "Llama", TABLES, NAMES);
 TFM__DECODER_FAMILY(mistral, "Mistral", TABLES, NAMES);
+TFM__DECODER_FAMILY(ministral, "Ministral", TABLES, NAMES);
 TFM__DECODER_FAMILY(qwen2, "Qwen2", TABLES, NAMES);
 TFM__DECODER_FAMILY(qwen3, "Qwen3", TABLES, NAMES);
 TFM__DECODER_FAMILY(smollm3, "SmolLM3", TABLES, NAMES);
