@@ -97,11 +97,11 @@ static inline void score_four(float *z, __local const float *q, __global const n
     }
 }
 
-/* z[i] += the products of QUERIES rows of q with one key. */
-static inline void score_key(float *z, __local const float *q, __global const number *k) {
+/* z[i] += the products of QUERIES rows of q with one key. `none` is 0 as TFM_TURNS wants it. */
+static inline void score_key(float *z, __local const float *q, __global const number *k, const int none) {
     int d = 0;
 #pragma unroll 1
-    for (; d + AHEAD <= DK; d += AHEAD) {
+    for (; d + AHEAD <= TFM_TURNS(DK, none); d += AHEAD) {
 #pragma unroll
         for (int e = 0; e < AHEAD; e += 4)
             score_four(z, q + d + e, k + d + e);
@@ -166,7 +166,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
     const long queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
-    const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN;
+    const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN, none = TFM_NONE(targets);
     __global float *out = TFM_AT(y);
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
     const shared_keys keys = keys_at(shape, b, kv_head);
@@ -213,7 +213,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         }
         /* `first` is 0, which compilers do not see: what is the same for all tiles would be in registers throughout. */
         for (int s = nearest; s < furthest; s += TILE) {
-            const int count = min(furthest - s, TILE), first = s < 0;
+            const int count = min(furthest - s, TFM_TURNS(TILE, none)), first = s < 0;
             for (int j = lane; j < TILE; j += TFM_GROUP) {
                 float z[QUERIES];
                 const int at = j < count ? key_row(keys, s + j) : -1;
@@ -221,7 +221,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 for (int i = 0; i < QUERIES; i++)
                     z[i] = 0.0f;
                 if (at >= 0)
-                    score_key(z, qs + first, keys.k + at * keys.k_step);
+                    score_key(z, qs + first, keys.k + at * keys.k_step, none);
                 row[j] = at;
 #if DROPS
                 kept[j] = kept_by(TFM_DROPS(), first_block(shape, b, kv_head), block * QUERIES, s + j);

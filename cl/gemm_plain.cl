@@ -8,12 +8,12 @@
  * the last two in loops where they are more than the grid has. The host gives the sizes (a table in
  * lib/ops/gemm_plain.c). b may be of 16 bits (stored.cl). */
 #include "stored.cl"
-#ifndef TILE_M
-#define TILE_M 8
-#define TILE_N 8
+#ifndef TILE_M /* as the program of gemm_epilogue is built, for any group and few registers */
+#define TILE_M 4
+#define TILE_N 4
 #define TILE_K 16
-#define ITEM_M 8
-#define ITEM_N 8
+#define ITEM_M 4
+#define ITEM_N 4
 #endif
 #define LX (TILE_N / ITEM_N)
 #define LY (TILE_M / ITEM_M)

@@ -440,3 +440,13 @@ static inline void tfm_place_next_run(tfm_place *p, long d1, long d2, long d3) {
 
 /* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on wide devices). */
 #define TFM_KERNEL __kernel __attribute__((reqd_work_group_size(TFM_GROUP, 1, 1)))
+
+/* How often a loop goes round that must not be unrolled: n times, where `none` is TFM_NONE of a parameter, which is 0,
+ * and no compiler knows it. Intel's unrolls loops whose turns it knows, or the most of them, whatever a pragma says,
+ * and what it then keeps in registers for all turns spills. The parameter is a long from 0 to 2^31. */
+#ifdef cl_intel_required_subgroup_size
+#define TFM_TURNS(n, none) ((n) + (none))
+#else
+#define TFM_TURNS(n, none) (n)
+#endif
+#define TFM_NONE(parameter) ((int)((parameter) >> 32))
