@@ -80,6 +80,19 @@ static inline void put_across(__local float *first, const int line, const unit v
 #endif
 }
 
+/* Intel's compiler begins all rows of the results at a time, and all steps, and spills: there the loop that writes rows
+ * goes round, and sums are moved to where each turn takes them from; and so does the loop over steps. Items of two rows
+ * do without. */
+#if defined(cl_intel_required_subgroup_size) && ITEM_M > 2
+#define ROLLED 1
+#define TURNS TFM_TURNS
+#define EACH_WRITTEN _Pragma("nounroll")
+#else
+#define ROLLED 0
+#define TURNS(n, none) (n)
+#define EACH_WRITTEN _Pragma("unroll")
+#endif
+
 /* Items of few rows have pairs of them, or one. */
 #if ITEM_M >= 4
 #define HIGH 4
@@ -100,6 +113,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
     __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
+    const int none = TFM_NONE(parts);
 
     GEMM_PLACE
 
@@ -158,7 +172,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
         from_b += TILE_K * b_step;
         FETCH(left - TILE_K)
 #pragma unroll UNROLL
-        for (int s = 0; s < TILE_K; s++) {
+        for (int s = 0; s < TURNS(TILE_K, none); s++) {
             float over[ITEM_M];
 #pragma unroll
             for (int i = 0; i < ITEM_M; i += HIGH) {
@@ -188,9 +202,9 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
     const int whole = parts == 1;
     __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
     __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
-#pragma unroll
-    for (int i = 0; i < ITEM_M; i++) {
-        const int r = QUAD_ROW(i);
+    EACH_WRITTEN
+    for (int i = 0; i < TURNS(ITEM_M, none); i++) {
+        const int r = QUAD_ROW(i), made = ROLLED ? 0 : i;
         if (r < rows) {
 #pragma unroll
             for (int j = 0; j < ITEM_N; j += 4) {
@@ -200,7 +214,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
                     for (int e = 0; e < 4; e++) {
                         const INDEX at = column + min(QUAD_COLUMN(j) + e, columns - 1);
                         const float add = has_addend ? more[(row + r) * (INDEX)addend_row + at] : 0.0f;
-                        quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[i][j + e], add)) : sum[i][j + e];
+                        quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[made][j + e], add)) : sum[made][j + e];
                     }
                     __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
 #if QUADS
@@ -214,6 +228,10 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
                 }
             }
         }
+        /* The next row's sums come to the first one's place. */
+#pragma unroll
+        for (int e = 0; e < (ROLLED ? (ITEM_M - 1) * ITEM_N : 0); e++)
+            sum[e / ITEM_N][e % ITEM_N] = sum[e / ITEM_N + 1][e % ITEM_N];
     }
 }
 

@@ -34,6 +34,7 @@ static const struct {
     {"cl_nv_device_attribute_query", TFM__HAS_NV_QUERIES, 12},
     {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
     {"cl_intel_subgroup_matrix_multiply_accumulate", TFM__HAS_INTEL_MATRICES, 12},
+    {"cl_intel_required_subgroup_size", TFM__HAS_INTEL_SIZES, 12},
     {"cl_khr_command_buffer", TFM__HAS_COMMANDS, 12},
 };
 

@@ -88,6 +88,7 @@ enum {
     TFM__HAS_AMX_BF16 = 1 << 16,       /* products of tiles by the processor, of bf16 */
     TFM__HAS_AMX_INT8 = 1 << 17,       /*   and of bytes, where tfm__tiles_allowed */
     TFM__HAS_INTEL_MATRICES = 1 << 18, /* Intel's matrix engine: cl_intel_subgroup_matrix_multiply_accumulate */
+    TFM__HAS_INTEL_SIZES = 1 << 19,    /* cl_intel_required_subgroup_size, which is how its GPUs are known */
 };
 
 typedef struct tfm__capabilities {

@@ -75,7 +75,10 @@ typedef struct tfm__tuning {
     int64_t gemm_few_rows; /* rows, at most, that SIMT devices take for few: those of a step of decoding */
     int gemm_tile;      /* of SIMT devices' register tiles: the one of this place in their table, from 1; 0: the best */
     int64_t gemm_parts; /* cuts of the inner dimension; 0: as many as the device has room for */
-    bool gemm_large;    /* elements are counted in 64 bits even where there are few: for tests */
+    int gemm_held; /* floats that an item of register tiles sums up, or reads ahead, at most, without more_registers;
+                      0: any number */
+    const char *more_registers; /* a build option by which an item has more registers, or NULL */
+    bool gemm_large;            /* elements are counted in 64 bits even where there are few: for tests */
 
     /* Matrix engines. */
     tfm_dtype gemm_inputs; /* what products of F32 may round the numbers to that they read: F16, BF16, or F32, which

@@ -106,6 +106,13 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
         tuning.attention_rows = 8;
         tuning.attention_resident = true;
     }
+    /* Intel's compiler spills where a product's item has 64 sums, or reads 40 floats ahead: of 128 registers the rest
+     * takes as many. Those of its GPUs that have a matrix engine can give 256, to half as many items. */
+    if (tuning.class == TFM__SIMT && capabilities->has & TFM__HAS_INTEL_SIZES) {
+        const bool engine = capabilities->engine == TFM__ENGINE_DPAS || capabilities->engine == TFM__ENGINE_DPAS_16;
+        tuning.gemm_held = 36;
+        tuning.more_registers = engine ? " -cl-intel-256-GRF-per-thread" : NULL;
+    }
     tuning.bf16_dots = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
     /* What tiles read is made by the instructions for vectors. */
     tuning.bf16_tiles = tuning.bf16_dots && capabilities->has & TFM__HAS_AMX_BF16;

@@ -30,7 +30,18 @@ static size_t items_of(const struct tile *tile) {
     return (size_t)(tile->pace.m / tile->item_m * (tile->pace.n / tile->item_n));
 }
 
-static bool fits(const struct tile *tile, const tfm__limits *limits) {
+/* Whether an item sums up, or reads ahead, more floats than the device's registers hold, unless it is asked for more of
+ * those. */
+static bool wants_registers(tfm_context *ctx, const struct tile *tile) {
+    const int most = tfm__context_tuning(ctx)->gemm_held;
+    const int ahead = tile->k * (tile->pace.m + tile->pace.n) / (int)items_of(tile);
+    return most > 0 && (tile->item_m * tile->item_n > most || ahead > most);
+}
+
+static bool fits(tfm_context *ctx, const struct tile *tile) {
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    if (wants_registers(ctx, tile) && !tfm__context_tuning(ctx)->more_registers)
+        return false;
     const size_t items = items_of(tile);
     const size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->pace.m + tile->pace.n + 8);
     return items <= limits->max_group && items <= limits->max_items[0] && bytes <= limits->local_bytes;
@@ -42,7 +53,7 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
     if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
         return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
     const tfm__gemm_setting own = {0}, s = tfm__gemm_setting_of(ctx, &tfm__gemm_tiled, task);
-    return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(&TILES[s.tile - 1], tfm__context_limits(ctx))) ? own : s;
+    return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(ctx, &TILES[s.tile - 1])) ? own : s;
 }
 
 /* `refused`: a bit for each tile that is not to be taken. */
@@ -52,8 +63,7 @@ static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refus
     best.quads = best.unit == 4 && tfm__gemm_to_fours(task);
     unsigned usable = 0;
     for (size_t i = 0; i < TFM__COUNT(TILES); i++)
-        if (fits(&TILES[i], tfm__context_limits(ctx)) && !(refused >> i & 1) &&
-            (asked.tile == 0 || asked.tile == (int)i + 1))
+        if (fits(ctx, &TILES[i]) && !(refused >> i & 1) && (asked.tile == 0 || asked.tile == (int)i + 1))
             usable |= 1U << i;
     const int place =
         tfm__gemm_cut_best(ctx, &best.cut, task, TILES, (int)TFM__COUNT(TILES), sizeof(TILES[0]), usable, asked.parts);
@@ -80,11 +90,12 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_t
     const struct tile *tile = p->tile;
     return tfm__kernel_get(ctx, "gemm_tiled", "gemm_tiled",
                            "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DQUADS=%d "
-                           "-DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
+                           "-DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
                            tile->pace.m, tile->pace.n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n,
                            p->unit, p->quads, p->large ? "long" : "int", task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__stored_define(task->b.dtype));
+                           tfm__stored_define(task->b.dtype),
+                           wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->more_registers : "");
 }
 
 /* The best tile whose kernel the driver takes in groups of so many items. */
@@ -115,7 +126,7 @@ static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index
     const int64_t by_rule = tfm__gemm_cut_of(ctx, task, tile->pace, 0).parts,
                   parts = tfm__gemm_cut_of(ctx, task, tile->pace, asked).parts;
     /* Parts that come to what was tried already are not tried again. */
-    if (!fits(tile, tfm__context_limits(ctx)) || (asked > 0 && (parts != asked || asked == by_rule)))
+    if (!fits(ctx, tile) || (asked > 0 && (parts != asked || asked == by_rule)))
         return true;
     const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->pace.m, tile->pace.n, tile->k);
     if (asked > 0)

@@ -9,6 +9,7 @@
  *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
  *         compute=N    it is NVIDIA's, of compute capability N / 10
  *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
+ *         intel=1      it is Intel's: it has cl_intel_required_subgroup_size
  *         dpas=N       it is Intel's, with a matrix engine, and sub-groups of N items or twice or four times as many
  *         width=N      it is no GPU, but a CPU with vectors of N floats
  *         unbuilt=1    the driver builds none of the library's programs (unbuilt.h)
@@ -62,6 +63,7 @@ static cl_int say_extensions(cl_device_id device, ANSWER) {
                    {"subgroups", "cl_khr_subgroups"},
                    {"compute", "cl_nv_device_attribute_query"},
                    {"gfx", "cl_amd_device_attribute_query"},
+                   {"intel", "cl_intel_required_subgroup_size"},
                    {"dpas", "cl_intel_subgroup_matrix_multiply_accumulate"}};
     enum { COUNT = sizeof(DECIDED) / sizeof(DECIDED[0]) };
     size_t bytes = 0;

@@ -112,6 +112,11 @@ intel() {
 wrong_intel() {
     python3 "$here/intel_scratch.py" "$out.bin"
 }
+# The library knows such a device, and asks it for other programs than others.
+# shellcheck disable=SC2034 # check.sh has them
+pose_dg2=intel=1,dpas=8,group=1024,local=65536,fp16=1,subgroups=1
+# shellcheck disable=SC2034
+pose_gen9=intel=1,group=256,local=65536,fp16=1,subgroups=1
 have_dg2() { have_intel; }
 build_dg2() { intel dg2; }
 wrong_dg2() { wrong_intel; }
