@@ -100,6 +100,18 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
  * parts be kept till then. `none` is 0, and no compiler knows it. */
 #define AFTER(first, x) (ONE_BY_ONE ? as_float(as_uint(x) | (as_uint(first) & none)) : (x))
 
+/* Intel's compiler does not unroll so long a loop over keys, and has what it indexes in memory: there the loop goes
+ * round, and g is turned by a key each time. */
+#ifdef cl_intel_required_subgroup_size
+#define ROLLED 1
+#define EACH_KEY(j)                                                                                                    \
+    LOOP                                                                                                               \
+    for (int j = 0; j < TFM_TURNS(4, (int)none); j++)
+#else
+#define ROLLED 0
+#define EACH_KEY EACH4
+#endif
+
 /* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
  * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
  * begins at query t_first and key s_first; all_sums are those of stage_sums. */
@@ -109,7 +121,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
                           const float cap, const uint none) {
     const int t = t_first + 4 * QUERY_LANE(lane), s = s_first + KEY_LANE(lane);
     __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
-    EACH4 (j) {
+    EACH_KEY (j) {
         const int key = s + j * KEY_ITEMS;
         EACH_SET (set) {
 #if DROPS
@@ -118,7 +130,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
             const float factor[] = {factors.x, factors.y, factors.z, factors.w};
 #endif
             EACH4 (i) {
-                const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + j;
+                const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + (ROLLED ? 0 : j);
                 const int target = t + r, seen = sees(shape, keys, target, key);
                 float score = scores[r * row + j * column] * scale, slope = scale;
 #if SCORED
@@ -145,6 +157,15 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
         }
         if (!ONE_BY_ONE)
             mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
+#if ROLLED
+        EACH_ROW (r) {
+            const float made = g[4 * r];
+            g[4 * r] = g[4 * r + 1];
+            g[4 * r + 1] = g[4 * r + 2];
+            g[4 * r + 2] = g[4 * r + 3];
+            g[4 * r + 3] = made;
+        }
+#endif
     }
 }
 

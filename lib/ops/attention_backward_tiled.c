@@ -23,13 +23,14 @@ bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const char *name, int pass,
                               tfm__attention_tile t, int queries, int keys) {
     char items[TFM__ATTENTION_ITEMS];
+    const char *more = tfm__context_tuning(ctx)->more_registers; /* which sums fill */
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0 && a->y.offset % 4 == 0 &&
                          dy.offset % 4 == 0;
     return tfm__kernel_get(
         ctx, "attention_backward_tiled", name,
-        "-DPASS=%d -DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DSCORED=%d -DDROPS=%d%s", pass,
+        "-DPASS=%d -DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DSCORED=%d -DDROPS=%d%s%s", pass,
         (int)a->key_width, (int)a->value_width, t.rows, queries, keys, aligned, a->cap > 0 || a->mask.buffer,
-        tfm__dropout_on(&a->dropout), tfm__attention_items(items, ctx, t));
+        tfm__dropout_on(&a->dropout), tfm__attention_items(items, ctx, t), more && pass != OWN ? more : "");
 }
 
 static tfm_status keys_pass(tfm_context *ctx, const tfm__attention *a, tfm_tensor own, tfm_tensor dy, tfm__gradient dk,
