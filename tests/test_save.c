@@ -285,6 +285,70 @@ static void test_position_offset(void **state) {
     tfm_model_free(&model);
 }
 
+/* The generation_config.json of a model that is opened with this one, and saved. */
+static json_t *saved_rules(const char *from, const char *rules, bool chosen) {
+    char root[] = "/tmp/tfm-test-save-XXXXXX", path[128];
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    tfm_model *model;
+    assert_non_null(mkdtemp(root));
+    for (size_t i = 0; i < TFM__COUNT(files); i++) {
+        char *dir = harness_source(from), *source = tfm__path_join(dir, files[i]), *bytes;
+        size_t size;
+        snprintf(path, sizeof(path), "%s/%s", root, files[i]);
+        harness_ok(tfm__file_read(&bytes, &size, source));
+        harness_ok(tfm__file_write(path, bytes, size));
+        free(bytes);
+        free(source);
+        free(dir);
+    }
+    snprintf(path, sizeof(path), "%s/generation_config.json", root);
+    harness_ok(tfm__file_write(path, rules, strlen(rules)));
+    harness_ok(tfm_model_open(&model, harness_context(), root, &(tfm_model_options){.no_tokenizer = true}));
+    if (chosen)
+        model->rules.forced_bos_id = 7; /* as tfm_model_set_target_language does */
+    harness_ok(tfm_model_save(model, root, TFM_F32));
+    tfm_model_free(&model);
+    json_t *saved = json_load_file(path, 0, NULL);
+    assert_non_null(saved);
+    remove_dir(root);
+    return saved;
+}
+
+#define DRAWN                                                                                                          \
+    "\"do_sample\": true, \"temperature\": 0.6, \"top_k\": 0, \"typical_p\": 0.9, \"stop_strings\": [\"x\"], "         \
+    "\"use_cache\": false, \"cache_implementation\": \"static\", \"of_later\": {\"a\": [1]}, \"min_length\": null, "   \
+    "\"suppress_tokens\": [3, 4], \"bad_words_ids\": [[5], [6, 7]], \"eos_token_id\": [1, 2], \"max_length\": 20, "    \
+    "\"transformers_version\": \"4.40\""
+#define BEAMS "\"do_sample\": true, \"length_penalty\": 0.5, \"forced_eos_token_id\": 4, "
+
+/* What a directory's generation_config.json says is written along: what tfm does not know, and what it does not do. */
+static void test_own_rules(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *rules, *want;
+        bool chosen;
+    } cases[] = {
+        {"tests/golden/gradients-llama", "{\"_from_model_config\": true, " DRAWN "}",
+         "{" DRAWN ", \"bos_token_id\": null, \"pad_token_id\": null}", false},
+        /* Ids that config.json has, and a first one that was chosen since. */
+        {"tests/golden/postnorm-relu-bias", "{" BEAMS "\"forced_bos_token_id\": 3}",
+         "{" BEAMS "\"forced_bos_token_id\": 7, \"decoder_start_token_id\": 5, \"eos_token_id\": 5, "
+         "\"pad_token_id\": 0}",
+         true},
+    };
+    for (size_t i = 0; i < TFM__COUNT(cases); i++) {
+        json_t *got = saved_rules(cases[i].from, cases[i].rules, cases[i].chosen);
+        json_t *want = json_loads(cases[i].want, 0, NULL);
+        char *text = json_dumps(got, JSON_COMPACT);
+        print_message("# %s\n", text);
+        assert_non_null(want);
+        assert_true(json_equal(got, want));
+        free(text);
+        json_decref(got);
+        json_decref(want);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_model *model;
@@ -298,9 +362,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_created),         cmocka_unit_test(test_opened), cmocka_unit_test(test_untied_tables),
-        cmocka_unit_test(test_nothing_changes), cmocka_unit_test(test_fused),  cmocka_unit_test(test_position_offset),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_created),         cmocka_unit_test(test_opened),  cmocka_unit_test(test_untied_tables),
+        cmocka_unit_test(test_nothing_changes), cmocka_unit_test(test_fused),   cmocka_unit_test(test_position_offset),
+        cmocka_unit_test(test_own_rules),       cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -139,10 +139,11 @@ TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
  * exist. tfm_model_open reads them, and so does Hugging Face's transformers, except for pre-norm models of Marian,
  * which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are stored as
- * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. Of a
- * model of pictures and text (tfm_model_info.part_of) the text alone is written, as a model by itself. A number that
- * would round beyond 65504 is infinite as F16. TFM_ERROR_ARGUMENT for another `dtype`; TFM_ERROR_UNSUPPORTED for a
- * family that is not written (tfm_model_info.written), and for a model whose matrices are bytes or of 16 bits. */
+ * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. A
+ * generation_config.json that the model was opened with is written with all its keys, known here or not. Of a model of
+ * pictures and text (tfm_model_info.part_of) the text alone is written, as a model by itself. A number that would round
+ * beyond 65504 is infinite as F16. TFM_ERROR_ARGUMENT for another `dtype`; TFM_ERROR_UNSUPPORTED for a family that is
+ * not written (tfm_model_info.written), and for a model whose matrices are bytes or of 16 bits. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
 /* Gives the model up and sets *model to NULL. Trainers of the model keep it alive. Does nothing for NULL. The

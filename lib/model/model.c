@@ -353,6 +353,8 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     if (status == TFM_OK)
         status = tfm__model_new(out, ctx, family, &arch, rules);
     free(rules);
+    if (status == TFM_OK)
+        (*out)->generation = json_incref(files.generation);
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = tfm_model_open_tokenizer(*out, dir);
     if (status == TFM_OK)
@@ -435,6 +437,7 @@ void tfm_model_free(tfm_model **pointer) {
     free_stack(ctx, &model->decoder, &model->arch.decoder);
     tfm__head_free(ctx, &model->head);
     tfm__classes_free(&model->classes);
+    json_decref(model->generation);
     tfm_tokenizer_free(&model->tokenizer);
     tfm__shortlist_free(&model->shortlist);
     free(model);

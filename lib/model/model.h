@@ -66,6 +66,7 @@ struct tfm_model {
     const tfm__family *family;
     tfm__arch arch;
     tfm__rules rules;
+    json_t *generation; /* Its directory's generation_config.json, of which `rules` is what is known; or NULL. */
     tfm_tokenizer *tokenizer;
     tfm_model_info info;
 

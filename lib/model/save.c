@@ -17,6 +17,12 @@ static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
     return root;
 }
 
+/* What others do by keys that tfm does not know stays as it was. */
+static json_t *generation_json(const tfm_model *model) {
+    return model->generation ? tfm__write_own_rules(&model->rules, model->generation)
+                             : tfm__write_rules(&model->rules, model->arch.decoder.max_positions);
+}
+
 /* ---- model.safetensors ---- */
 
 typedef struct list {
@@ -138,8 +144,7 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (status == TFM_OK)
         status = tfm__json_write(dir, "config.json", config_json(model, dtype), "model_save");
     if (status == TFM_OK)
-        status = tfm__json_write(dir, "generation_config.json",
-                                 tfm__write_rules(&model->rules, model->arch.decoder.max_positions), "model_save");
+        status = tfm__json_write(dir, "generation_config.json", generation_json(model), "model_save");
     free(path);
     return status;
 }

@@ -75,6 +75,9 @@ tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *
 
 /* generation_config.json, new, or NULL without memory. */
 json_t *tfm__write_rules(const tfm__rules *rules, int max_length);
+/* The same of a model whose directory has one: `own` with all its keys, whoever reads them, and of ids what the rules
+ * say, since those may come from config.json, or have been chosen since. */
+json_t *tfm__write_own_rules(const tfm__rules *rules, const json_t *own);
 /* Puts the special ids of a model with a decoder alone into config.json or generation_config.json; false: there is no
  * memory. */
 bool tfm__write_prompted_ids(json_t *out, const tfm__rules *rules);

@@ -135,6 +135,7 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
 void tfm__family_files_free(tfm__family_files *files) {
     tfm__weights_free(&files->weights);
     free(files->shortlist);
+    json_decref(files->generation);
     *files = (tfm__family_files){0};
 }
 
@@ -171,9 +172,9 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);
     arch->within = wrapper;
+    files->generation = from.generation;
     json_decref(from.config);
     json_decref(from.outer);
-    json_decref(from.generation);
     free(from.config_path);
     free(from.generation_path);
     return status;

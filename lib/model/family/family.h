@@ -122,6 +122,7 @@ typedef struct tfm__family_files {
     struct tfm__weights *weights; /* already open, where the configuration is in them; NULL: tfm__weights_open_dir */
     char *shortlist;              /* the path of a shortlist, or NULL */
     bool one_vocabulary;          /* both sides have one */
+    json_t *generation;           /* generation_config.json as it is; NULL where there is none */
 } tfm__family_files;
 
 void tfm__family_files_free(tfm__family_files *files);

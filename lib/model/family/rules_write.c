@@ -29,22 +29,26 @@ bool tfm__write_shape_ids(json_t *out, const tfm_model_shape *s) {
            json_object_set_new(out, "pad_token_id", s->pad_id >= 0 ? json_integer(s->pad_id) : json_null()) == 0;
 }
 
+/* The ids of a translation, in generation_config.json. */
+static bool write_translated_ids(json_t *out, const tfm__rules *r) {
+    return json_object_set_new(out, "decoder_start_token_id", json_integer(r->start_id)) == 0 &&
+           json_object_set_new(out, "eos_token_id", write_ends(r)) == 0 &&
+           json_object_set_new(out, "pad_token_id", json_integer(r->pad_id)) == 0;
+}
+
 /* What generation_config.json has of ids and of the search, besides words that are forbidden; NULL without memory. */
 static json_t *write_ids(const tfm__rules *r, int max_length) {
-    if (!r->prompted)
-        return json_pack("{s:i, s:o, s:i, s:i, s:i}", "decoder_start_token_id", r->start_id, "eos_token_id",
-                         write_ends(r), "pad_token_id", r->pad_id, "max_length",
-                         r->prompt.max_length ? r->prompt.max_length : max_length, "num_beams",
-                         r->beams ? r->beams : 4);
+    const int most = r->prompt.max_length || r->prompted ? r->prompt.max_length : max_length;
+    const int beams = r->beams || r->prompted ? r->beams : 4;
     json_t *root = json_object();
-    if (root && r->beams)
-        json_object_set_new(root, "num_beams", json_integer(r->beams));
-    if (root && r->prompt.max_length)
-        json_object_set_new(root, "max_length", json_integer(r->prompt.max_length));
-    if (root && !tfm__write_prompted_ids(root, r)) {
+    if (!root || !(r->prompted ? tfm__write_prompted_ids(root, r) : write_translated_ids(root, r))) {
         json_decref(root);
-        root = NULL;
+        return NULL;
     }
+    if (most)
+        json_object_set_new(root, "max_length", json_integer(most));
+    if (beams)
+        json_object_set_new(root, "num_beams", json_integer(beams));
     return root;
 }
 
@@ -126,5 +130,18 @@ json_t *tfm__write_rules(const tfm__rules *r, int max_length) {
         json_object_set_new(root, "forced_bos_token_id", json_integer(r->forced_bos_id));
     if (r->forced_eos_id >= 0)
         json_object_set_new(root, "forced_eos_token_id", json_integer(r->forced_eos_id));
+    return root;
+}
+
+json_t *tfm__write_own_rules(const tfm__rules *r, const json_t *own) {
+    json_t *root = json_deep_copy(own);
+    bool good = root && (r->prompted ? tfm__write_prompted_ids(root, r) : write_translated_ids(root, r));
+    if (good && r->forced_bos_id >= 0)
+        good = json_object_set_new(root, "forced_bos_token_id", json_integer(r->forced_bos_id)) == 0;
+    if (!good) {
+        json_decref(root);
+        return NULL;
+    }
+    json_object_del(root, "_from_model_config"); /* by this, transformers may take config.json in its place */
     return root;
 }
