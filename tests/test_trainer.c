@@ -407,6 +407,53 @@ static void test_freeze(void **state) {
     free(dir);
 }
 
+/* A file that was saved without its head has names without a prefix: parameters are named by these, and by those that
+ * they are saved with. */
+static void test_freeze_base_names(void **state) {
+    (void)state;
+    static const char FROM[] = "tests/golden/gradients-gpt2/", NAME[] = "\"transformer.", BASE[] = "            \"";
+    static const char *const WAYS[] = {"h.0.*,wte.weight", "transformer.h.0.*,transformer.wte.weight",
+                                       "h.0.*,transformer.wte.weight"};
+    char path[128], *dir = harness_source("tests/golden/gradients-gpt2"), *content;
+    golden g;
+    values first = {0};
+    size_t size;
+    read_golden(&g, dir);
+    scratch_setup(NULL);
+    snprintf(path, sizeof(path), "%sconfig.json", FROM);
+    scratch_copy(path, "config.json");
+    snprintf(path, sizeof(path), "%smodel.safetensors", FROM);
+    content = scratch_source(path, &size);
+    for (char *at = content; (at = memmem(at, (size_t)(content + size - at), NAME, strlen(NAME)));)
+        memcpy(at, BASE, strlen(BASE));
+    scratch_write("model.safetensors", content, size);
+    for (size_t i = 0; i < TFM__COUNT(WAYS); i++) {
+        tfm_model *model;
+        tfm_trainer *trainer;
+        tfm_trainer_options o = plain_options();
+        harness_ok(tfm_model_open(&model, harness_context(), scratch_root, &(tfm_model_options){.no_tokenizer = true}));
+        const uint64_t whole = tfm_trainer_memory(model, &o, 1);
+        o.freeze = WAYS[i];
+        assert_true(tfm_trainer_memory(model, &o, 1) < whole);
+        harness_ok(tfm_trainer_new(&trainer, model, &o));
+        harness_ok(tfm_trainer_update(trainer, NULL, &g.pairs, 1));
+        tfm_trainer_free(&trainer);
+        values now = values_of(model);
+        if (i > 0)
+            assert_memory_equal(now.host, first.host, now.count * sizeof(*now.host));
+        free(i > 0 ? now.host : NULL);
+        free(now.stays);
+        first.host = i > 0 ? first.host : now.host;
+        o.freeze = "h.7.*";
+        harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "\"h.7.*\"; there is h.1.");
+        tfm_model_free(&model);
+    }
+    free(first.host);
+    free(content);
+    free(dir);
+    scratch_teardown(NULL);
+}
+
 /* A loss that is not finite is told, and nothing is spoiled. */
 static void test_not_finite(void **state) {
     (void)state;
@@ -617,6 +664,7 @@ int main(void) {
         cmocka_unit_test(test_pieces_say_nothing),
         cmocka_unit_test(test_one_id),
         cmocka_unit_test(test_freeze),
+        cmocka_unit_test(test_freeze_base_names),
         cmocka_unit_test(test_second_trainer),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_schedules),

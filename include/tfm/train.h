@@ -77,10 +77,10 @@ typedef struct tfm_trainer_options {
     double clip;           /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
     uint64_t seed;         /* Seeds dropout. */
     /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
-     * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it. They
-     * take neither gradients nor moments, and checkpoints, snapshots and averages leave them out. A pattern that fits
-     * no name is refused, and so are patterns that leave nothing to train. It is read during tfm_trainer_new. NULL
-     * freezes none. */
+     * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it, or in
+     * the file that the model was opened from. They take neither gradients nor moments, and checkpoints, snapshots and
+     * averages leave them out. A pattern that fits no name is refused, and so are patterns that leave nothing to train.
+     * It is read during tfm_trainer_new. NULL freezes none. */
     const char *freeze;
     /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_ranks does. The struct is copied during
      * tfm_trainer_new. NULL: it works alone. */

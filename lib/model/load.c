@@ -38,11 +38,16 @@ static tfm_status check_bytes(const tfm__parameter *p, const tfm__stored *stored
     return TFM_OK;
 }
 
+/* Its name in the file. */
+static const char *name_of(const tfm__loader *l, const tfm__parameter *p) {
+    const bool is_words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+    return is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
+}
+
 static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     tfm__loader *l = user;
     const tfm__stored *stored;
-    const bool is_words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
-    const char *name = is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
+    const char *name = name_of(l, p);
     const int64_t rows = p->total, columns = p->dims[1];
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
     const bool row = p->rank == 1 && l->family->row_vectors;
@@ -239,6 +244,22 @@ static tfm_status check_unused(const tfm__loader *l) {
     return TFM_OK;
 }
 
+/* What the file calls otherwise is remembered: whoever names parameters may know it so. */
+static tfm_status keep_name(void *user, const tfm__parameter *p) {
+    const tfm__loader *l = user;
+    tfm_model *model = l->model;
+    const char *name = name_of(l, p);
+    if (strcmp(name, tfm__model_name_in_file(model, p->name)) == 0)
+        return TFM_OK;
+    tfm__other_name *more = tfm__realloc(model->other_names, model->other_name_count + 1, sizeof(*more));
+    if (!more)
+        return TFM_ERROR_MEMORY;
+    model->other_names = more;
+    const tfm__other_name one = more[model->other_name_count++] =
+        (tfm__other_name){tfm__strdup(p->name), tfm__strdup(name)};
+    return one.name && one.in_file ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
 static tfm_status find_all(tfm__loader *l) {
     l->used = tfm__alloc(tfm__weights_count(l->file), sizeof(*l->used));
     if (!l->used)
@@ -252,6 +273,8 @@ static tfm_status find_all(tfm__loader *l) {
         l->status = tfm__roles_walk(l->family, l->arch, l->model, load_parameter, l);
     if (l->status == TFM_OK)
         l->status = check_unused(l);
+    if (l->status == TFM_OK && l->model)
+        l->status = tfm__roles_walk(l->family, l->arch, l->model, keep_name, l);
     return l->status;
 }
 

@@ -438,11 +438,23 @@ void tfm_model_free(tfm_model **pointer) {
     tfm__head_free(ctx, &model->head);
     tfm__classes_free(&model->classes);
     json_decref(model->generation);
+    for (size_t i = 0; i < model->other_name_count; i++) {
+        free(model->other_names[i].name);
+        free(model->other_names[i].in_file);
+    }
+    free(model->other_names);
     tfm_tokenizer_free(&model->tokenizer);
     tfm__shortlist_free(&model->shortlist);
     free(model);
     tfm__recorded_roomy(ctx);
     tfm_context_free(&ctx);
+}
+
+const char *tfm__model_name_in_file(const tfm_model *model, const char *name) {
+    for (size_t i = 0; i < model->other_name_count; i++)
+        if (strcmp(model->other_names[i].name, name) == 0)
+            return model->other_names[i].in_file;
+    return name;
 }
 
 bool tfm__model_lost(const tfm_model *model) {

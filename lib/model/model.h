@@ -45,6 +45,11 @@ typedef enum tfm__scores {
     TFM__PLAIN_SCORES,   /* They are scores as they are. */
 } tfm__scores;
 
+/* A parameter that the file of weights calls otherwise than tfm does. */
+typedef struct tfm__other_name {
+    char *name, *in_file;
+} tfm__other_name;
+
 /* What config.json says of the classes of a model (head.c). */
 typedef struct tfm__classes {
     char **names; /* [C]; NULL for a model that has no classes. */
@@ -83,8 +88,10 @@ struct tfm_model {
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
-    uint64_t identity;                /* Of the file of its first weights; 0 for a new model. */
-    tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
+    tfm__other_name *other_names;     /* Those that its file has; NULL: none. */
+    size_t other_name_count;
+    uint64_t identity;        /* Of the file of its first weights; 0 for a new model. */
+    tfm_training *training;   /* What is dropped out. It belongs to the trainer; NULL outside of training. */
     bool recomputes;          /* The backward pass runs each block once more, of which only what it read is kept. */
     bool has_trainer;         /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__mates *mates; /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
@@ -95,6 +102,10 @@ struct tfm_model {
 bool tfm__model_lost(const tfm_model *model);
 /* Whether what it is at is to end within a step once that is so. */
 bool tfm__model_hurries(const tfm_model *model);
+
+/* What the file that the model was opened from calls the parameter of this name: `name` itself where it is called the
+ * same there, or there was none. Valid as long as that and the model. */
+const char *tfm__model_name_in_file(const tfm_model *model, const char *name);
 
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
 tfm_model *tfm__model_retain(tfm_model *model);

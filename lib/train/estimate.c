@@ -93,13 +93,14 @@ static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t i
 
 /* Counts what is trained. */
 typedef struct trained {
+    const tfm_model *model;
     const tfm_trainer_options *options;
     uint64_t count;
 } trained;
 
 static tfm_status count_trained(void *user, const tfm__parameter *p) {
     trained *t = user;
-    if (!tfm__trainer_freezes(t->options, p))
+    if (!tfm__trainer_freezes(t->model, t->options, p))
         t->count += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
     return TFM_OK;
 }
@@ -127,7 +128,7 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     const bool dropped = options && options->activation_dropout > 0;
     const uint64_t inner = a->decoder.gated ? 3 : a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
     const uint64_t parameters = model->info.parameters;
-    trained t = {.options = options};
+    trained t = {.model = model, .options = options};
     tfm__roles_walk(model->family, a, NULL, count_trained, &t);
     const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
     sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};

@@ -91,14 +91,22 @@ static bool matches(const char *patterns, const char *name) {
     return false;
 }
 
+/* The same of a parameter, by the name that it is saved with or that of the file that it came from. */
+static bool is_meant(const char *patterns, const tfm_model *model, const tfm__parameter *p) {
+    return matches(patterns, p->name) || matches(patterns, tfm__model_name_in_file(model, p->name));
+}
+
 typedef struct search {
+    const tfm_model *model;
     const char *pattern;
     bool found;
+    char example[MOST_PATTERN]; /* the last name that there is */
 } search;
 
 static tfm_status look(void *user, const tfm__parameter *p) {
     search *s = user;
-    s->found |= fnmatch(s->pattern, p->name, 0) == 0;
+    s->found |= is_meant(s->pattern, s->model, p);
+    snprintf(s->example, sizeof(s->example), "%s", tfm__model_name_in_file(s->model, p->name));
     return TFM_OK;
 }
 
@@ -106,20 +114,21 @@ static tfm_status look(void *user, const tfm__parameter *p) {
 static tfm_status check_patterns(const tfm_trainer *t) {
     char one[MOST_PATTERN];
     for (const char *at = t->options.freeze; at && next_pattern(one, &at);) {
-        search s = {.pattern = one};
+        search s = {.model = t->model, .pattern = one};
         const tfm_status status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, look, &s);
         if (status != TFM_OK)
             return status;
         if (!s.found)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: no parameter has a name as in freeze, \"%s\"%s%s",
+            return tfm__fail(TFM_ERROR_ARGUMENT,
+                             "trainer_new: no parameter has a name as in freeze, \"%s\"%s%s; there is %s, for example",
                              t->options.freeze, strcmp(one, t->options.freeze) ? ": none is like " : "",
-                             strcmp(one, t->options.freeze) ? one : "");
+                             strcmp(one, t->options.freeze) ? one : "", s.example);
     }
     return TFM_OK;
 }
 
-bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p) {
-    return options && options->freeze && matches(options->freeze, p->name);
+bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p) {
+    return options && options->freeze && is_meant(options->freeze, model, p);
 }
 
 /* Copies a parameter to its place, a view of the one tensor for all. */
@@ -130,7 +139,7 @@ static tfm_status place(void *user, const tfm__parameter *p) {
     const int64_t count = p->dims[0] * (p->rank == 2 ? p->dims[1] : 1);
     if (is_decayed(p) != l->decayed)
         return TFM_OK;
-    if (tfm__trainer_freezes(&t->options, p)) {
+    if (tfm__trainer_freezes(t->model, &t->options, p)) {
         if (l->frozen)
             l->frozen[t->frozen] = p->param;
         t->frozen++;

@@ -8,8 +8,8 @@
 #include "tfm/train.h"
 #include "train/buckets.h"
 
-/* Whether the options say that a parameter keeps its values. */
-bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p);
+/* Whether the options say that a parameter of the model keeps its values. */
+bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p);
 
 /* A bucket of the gradient on its way to the host. */
 typedef struct tfm__bucket_read {
