@@ -43,9 +43,13 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
                           "--from is a model that is there: --family, --preset, --width, --heads, --kv-heads, --ffn, "
                           "--encoder-layers, --decoder-layers, --positions, --activation, --init and --pre-norm are "
                           "for a new one");
-    if (!train_exists(o->from, "config.json"))
-        return cli_fail("%s has no config.json: --from is for the directory of a model", o->from);
-    return CLI_GO;
+    tfm_model_info info;
+    if (train_exists(o->from, "config.json"))
+        return CLI_GO;
+    /* What else it is, the library may know. */
+    if (tfm_model_read_info(&info, o->from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
+        return cli_fail_library();
+    return cli_fail("%s has no config.json: --from is for the directory of a model", o->from);
 }
 
 /* ---- The tokenizer ---- */

@@ -569,6 +569,19 @@ exit(j["runs"] or "falcon" not in j["reason"])'
 echo '{"model_type": "llama", "rope_scaling": {"rope_type": "proportional"}}' >broken/config.json
 run info broken
 check "info: a key of a known family" one_sentence 1 '`rope_type` of the rotation is "proportional"'
+rm -rf broken
+mkdir broken
+touch broken/adapter_config.json broken/adapter_model.safetensors
+run info broken
+check "info: an adapter, and what to do" one_sentence 1 'broken has an adapter (adapter_config.json), such as'
+mv broken/adapter_config.json broken/adapter.Q4_K.gguf
+run info broken
+check "info: GGUF" one_sentence 1 'broken has its weights in adapter.Q4_K.gguf'
+cp "$demo"/*.json "$demo"/*.spm broken
+rm broken/adapter*
+touch broken/model-00001-of-00002.safetensors
+run info broken
+check "info: parts without their index" one_sentence 1 'broken has model-00001-of-00002.safetensors, and no model.safetensors.index.json'
 run score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en"
 check "score: a line a pair" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 20 ]
 awk '{ printf "%.6f\n", $1 / ((5 + $2) / 6) ^ 0.6 }' out >scores

@@ -139,6 +139,53 @@ static void test_other_files(void **state) {
     assert_int_equal(rename(scratch_path("kept"), scratch_path("model.safetensors")), 0);
 }
 
+static void note_adapter(void *user, tfm_log_level level, const char *message) {
+    *(int *)user +=
+        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) beside the model");
+}
+
+/* What lies in the place of a file that is missing says what the directory is. */
+static void test_other_directories(void **state) {
+    (void)state;
+    static const char *const AWAY[] = {"config.json", "model.safetensors"};
+    static const struct {
+        const char *name, *part;
+        tfm_status status;
+        bool without_config; /* it is known without one, too */
+    } cases[] = {
+        {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
+        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not read", TFM_ERROR_UNSUPPORTED, true},
+        {"model-00001-of-00002.safetensors",
+         "has model-00001-of-00002.safetensors, and no model.safetensors.index.json", TFM_ERROR_IO, false},
+        {"pytorch_model-00001-of-00002.bin",
+         "has pytorch_model-00001-of-00002.bin, and no pytorch_model.bin.index.json", TFM_ERROR_IO, false},
+        {"model.fp16.safetensors",
+         "but model.fp16.safetensors: if these are the model's weights, give the file the name "
+         "model.safetensors",
+         TFM_ERROR_IO, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        scratch_text(cases[i].name, "{}");
+        for (int k = !cases[i].without_config; k < 2; k++) {
+            scratch_model("tests/golden/prenorm-embedding-norm");
+            assert_int_equal(remove(scratch_path(AWAY[k])), 0);
+            refused_as(cases[i].status, cases[i].part);
+        }
+        assert_int_equal(remove(scratch_path(cases[i].name)), 0);
+    }
+    /* Beside a model, it is told. */
+    int told = 0;
+    tfm_model_info info;
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    tfm_log_set(note_adapter, &told, TFM_LOG_WARNING);
+    for (int k = 0; k < 2; k++) {
+        harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
+        assert_int_equal(told, k);
+        scratch_text("adapter_config.json", "{}");
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+}
+
 /* Weights that were cut, and those of another shape or without a layer; and a directory for ids alone. */
 static void test_other_weights(void **state) {
     (void)state;
@@ -286,6 +333,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_directories, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_weights, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bare_names, scratch_setup, scratch_teardown),

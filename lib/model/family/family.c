@@ -121,12 +121,16 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
                          "cannot open %s: there is no such directory; give one with the files of a model, downloaded "
                          "before",
                          out->config_path);
+    tfm_status status = TFM_OK;
     if (!tfm__file_exists(out->config_path))
-        return tfm__fail(TFM_ERROR_IO,
-                         "cannot open %s: there is no such file; give the folder that has it, beside a model's weights "
-                         "and vocabulary",
-                         out->config_path);
-    tfm_status status = tfm__json_load(&out->config, out->config_path);
+        status = tfm__weights_check_other(dir);
+    if (status == TFM_OK && !tfm__file_exists(out->config_path))
+        status = tfm__fail(TFM_ERROR_IO,
+                           "cannot open %s: there is no such file; give the folder that has it, beside a model's "
+                           "weights and vocabulary",
+                           out->config_path);
+    if (status == TFM_OK)
+        status = tfm__json_load(&out->config, out->config_path);
     if (status == TFM_OK && tfm__file_exists(out->generation_path))
         status = tfm__json_load(&out->generation, out->generation_path);
     return status;

@@ -43,6 +43,10 @@ tfm_status tfm__weights_open_written(tfm__weights **out, const char *path);
  * model.safetensors.index.json names, pytorch_model.bin, and all files that pytorch_model.bin.index.json names. */
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir);
 
+/* Where a directory without a model in it is an adapter's, or of GGUF, says so and what to do: TFM_ERROR_UNSUPPORTED.
+ */
+tfm_status tfm__weights_check_other(const char *dir);
+
 /* Whether a file that tfm__tensors_write sealed is as it was written: TFM_ERROR_FORMAT if a byte of it has changed. One
  * without a seal passes. Reads the whole file. */
 tfm_status tfm__weights_verify(const tfm__weights *weights);
