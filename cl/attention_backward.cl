@@ -318,6 +318,14 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 DEFINE_ROWS_AT(rows_at, ROWS)
 
+/* Loops over odd widths compilers unroll whole, since the rest of one unrolled in part has a length of its own, and
+ * spill. */
+#if DK % 4 == 0 && DV % 4 == 0
+#define EACH_COLUMN
+#else
+#define EACH_COLUMN _Pragma("unroll 1")
+#endif
+
 /* Where work-items run side by side, but a head is too wide for the tiles of attention_backward_tiled.cl, or its width
  * no multiple of 4, or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For
  * dq the items share its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU
@@ -331,9 +339,9 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     const shared_keys keys = keys_at(shape, b, kv_head);
     const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = heads / kv_heads;
     const long queries = group * targets;
-    const int lane = (int)TFM_LANE();
+    const int lane = (int)TFM_LANE(), none = TFM_NONE(targets);
     for (int s = 0; s < keys.visible; s += TFM_GROUP) {
-        const int count = min(keys.visible - s, TFM_GROUP), own_key = s + min(lane, count - 1);
+        const int count = min(keys.visible - s, TFM_TURNS(TFM_GROUP, none)), own_key = s + min(lane, count - 1);
         __global const float *kp = keys.k + own_key * keys.k_step, *vp = keys.v + own_key * keys.v_step;
         __global float *dkp = TFM_AT(dk) + key_first + own_key * keys.k_step;
         __global float *dvp = TFM_AT(dv) + value_first + own_key * keys.v_step;
@@ -353,10 +361,9 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                 if (seen) {
                     __global const float *qp = TFM_AT(q) + rows.at[r] * DK, *yp = TFM_AT(y) + rows.at[r] * DV;
                     __global const float *dyp = TFM_AT(dy) + rows.at[r] * DV;
-                    for (int d = 0; d < DK; d++)
-                        z = tfm_fma(qp[d], kp[d], z);
-                    for (int d = 0; d < DV; d++)
-                        g = tfm_fma(dyp[d], DROPPED(vp[d], [r]) - yp[d], g);
+                    EACH_COLUMN for (int d = 0; d < TFM_TURNS(DK, none); d++) z = tfm_fma(qp[d], kp[d], z);
+                    EACH_COLUMN for (int d = 0; d < TFM_TURNS(DV, none); d++) g =
+                        tfm_fma(dyp[d], DROPPED(vp[d], [r]) - yp[d], g);
                     z *= scale;
                     if (cap > 0.0f) {
                         const float bend = tanh(z / cap);
@@ -371,13 +378,13 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                 }
             }
             if (lane < count) {
-                for (int d = 0; d < DV; d++) {
+                EACH_COLUMN for (int d = 0; d < TFM_TURNS(DV, none); d++) {
                     float sum = dvp[d];
                     EACH_ROW
                         sum = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], w[r], sum);
                     dvp[d] = sum;
                 }
-                for (int d = 0; d < DK; d++) {
+                EACH_COLUMN for (int d = 0; d < TFM_TURNS(DK, none); d++) {
                     float sum = dkp[d];
                     EACH_ROW
                         sum = tfm_fma(TFM_AT(q)[rows.at[r] * DK + d], e[r], sum);

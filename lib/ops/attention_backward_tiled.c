@@ -3,21 +3,34 @@
 
 enum { OWN, KEYS, QUERIES }; /* kernels by their number in the program */
 
+/* Whether registers hold few sums, and no more can be had: then an item has half as many, and the widest heads, whose
+ * items cannot, are left to attention_backward.c. */
+static bool is_narrow(const tfm_context *ctx) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tuning->gemm_held > 0 && !tuning->more_registers;
+}
+enum { MOST_NARROW = 256 }; /* of both widths */
+
+static int most_sums(const tfm_context *ctx) {
+    return is_narrow(ctx) ? 32 : 64;
+}
+
 /* Soft caps and masks need registers too, and so does dropout: with more rows they leave half as many items a core. */
 static tfm__attention_tile key_tile(const tfm_context *ctx, const tfm__attention *a) {
     const bool scored = a->cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_on(&a->dropout);
     return plain && tfm__attention_many(ctx, a)
                ? tfm__attention_tile_many(ctx, 32, a->key_width + a->value_width > 128 ? 128 : 64)
-               : tfm__attention_tile_of(ctx, a->key_width + a->value_width, scored ? 32 : 64);
+               : tfm__attention_tile_of(ctx, a->key_width + a->value_width, scored ? 32 : most_sums(ctx));
 }
 
 static tfm__attention_tile query_tile(const tfm_context *ctx, const tfm__attention *a) {
     return tfm__attention_many(ctx, a) ? tfm__attention_tile_many(ctx, 32, 64)
-                                       : tfm__attention_tile_of(ctx, a->key_width, 64);
+                                       : tfm__attention_tile_of(ctx, a->key_width, most_sums(ctx));
 }
 
 bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *a) {
-    return tfm__attention_tile_fits(ctx, a, key_tile(ctx, a)) && tfm__attention_tile_fits(ctx, a, query_tile(ctx, a));
+    return !(is_narrow(ctx) && a->key_width + a->value_width > MOST_NARROW) &&
+           tfm__attention_tile_fits(ctx, a, key_tile(ctx, a)) && tfm__attention_tile_fits(ctx, a, query_tile(ctx, a));
 }
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const char *name, int pass,
