@@ -128,31 +128,29 @@ for line in open("out"):
     TFM_CACHE_DIR=off as_gpu tune --preset tiny --seconds 1
     check "without a cache folder nothing is tried" \
         [ "$code" = 1 -a "$(grep -c 'give TFM_CACHE_DIR a folder that you own' err)" = 1 -a ! -s out ]
-    # Something wins where all work-groups of the rule's kernels dawdle. Then there is a table, and a folder in its place.
-    mkdir -p slow
-    for file in gemm_rows gemm_tiled; do
-        {
-            echo 'inline size_t dawdle(uint d) { volatile int x = 0; for (int i = 0; i < 400000; i++) x += i; return get_group_id(d); }'
-            echo '#define get_group_id dawdle'
-            cat "$root/cl/$file.cl"
-        } >slow/$file.cl
-    done
-    mkdir -p blocked
-    TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
-    table=$(find blocked -name '*.table')
-    check "what has won is stored" both 0 [ "$table" -a "$(grep -c '; it is stored for this device and driver' err)" = 1 ]
-    rm -f "$table"
-    mkdir "${table:=blocked/none.table}"
     if ! brief; then
+        # Something wins where all work-groups of the rule's kernels dawdle. Then there is a table, and a folder in its place.
+        mkdir -p slow
+        for file in gemm_rows gemm_tiled; do
+            {
+                echo 'inline size_t dawdle(uint d) { volatile int x = 0; for (int i = 0; i < 400000; i++) x += i; return get_group_id(d); }'
+                echo '#define get_group_id dawdle'
+                cat "$root/cl/$file.cl"
+            } >slow/$file.cl
+        done
+        mkdir -p blocked
+        TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
+        table=$(find blocked -name '*.table')
+        check "what has won is stored" both 0 [ "$table" -a "$(grep -c '; it is stored for this device and driver' err)" = 1 ]
+        rm -f "$table"
+        mkdir "${table:=blocked/none.table}"
         TFM_CACHE_DIR=$here/blocked as_gpu translate -m "$demo" -i in
         check "a folder in the table's place is no table" both 0 [ "$(grep -c 'tfm tune' err)" = 0 ]
-    fi
-    TFM_CACHE_DIR=$here/blocked as_gpu tune --reset
-    check "and --reset says so" both 1 [ "$(grep -c "a folder is in its place: remove ${table#*/} there" err)$(grep -c forgotten err)" = 10 ]
-    TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
-    check "and so is tuning, before it begins" both 1 [ "$(grep -c 'a folder is in its place' err)" = 1 -a ! -s out ]
-    # Ends tune once something has won; it goes on for much longer.
-    if ! brief; then
+        TFM_CACHE_DIR=$here/blocked as_gpu tune --reset
+        check "and --reset says so" both 1 [ "$(grep -c "a folder is in its place: remove ${table#*/} there" err)$(grep -c forgotten err)" = 10 ]
+        TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
+        check "and so is tuning, before it begins" both 1 [ "$(grep -c 'a folder is in its place' err)" = 1 -a ! -s out ]
+        # Ends tune once something has won; it goes on for much longer.
         TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/ended POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer \
             TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" tune --preset tiny >out 2>err &
         until [ "$(find ended -name '*.table' 2>/dev/null)" ] || ! kill -0 $! 2>/dev/null; do

@@ -153,7 +153,7 @@ job_llvmpipe() {
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
         # Ops, and one model; more of them is nightly's, and what is long to compile.
-        suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized
+        suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized --no-suite long-emulated
         suite llvmpipe-some "$build/check" attention score_texts
     else
         echo "0 0 1" >>"$counts"
