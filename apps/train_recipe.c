@@ -130,8 +130,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "--dropout are 0.0001 and 0.1 then)"),
         TEXT(0, "freeze", freeze, "PATTERNS",
              "parameters that keep their values: patterns for their names in model.safetensors, as --from has it or as "
-             "it "
-             "is written, with commas between, such as 'model.encoder.*'"),
+             "it is written, with commas between, such as 'model.encoder.*'"),
         TEXT(0, "vocab", vocabulary, "DIR", "use the tokenizer of this directory and learn no new vocabulary"),
         WHOLE("vocab-size", vocabulary_size,
               "the number of pieces in a new vocabulary (default 0: one for every 250 bytes of text, from 500 to 8000, "

@@ -88,6 +88,18 @@ static void test_ties(void **state) {
     free(c);
 }
 
+/* A Mistral that is a part is none of the kind that a list of layers makes of one by itself. */
+static void test_windows(void **state) {
+    (void)state;
+    said *c = malloc(sizeof(*c));
+    harness_ok(load(c,
+                    "{\"model_type\": \"mistral3\", \"text_config\": {\"num_hidden_layers\": 2, \"sliding_window\": 4, "
+                    "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}}"));
+    assert_int_equal(c->arch.decoder.window, 4);
+    assert_true(c->arch.decoder.layer[0] == TFM__LOCAL_LAYER && c->arch.decoder.layer[1] == TFM__LOCAL_LAYER);
+    free(c);
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -244,9 +256,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),     cmocka_unit_test(test_ties),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_said),      cmocka_unit_test(test_saved), cmocka_unit_test(test_quantised),
-        cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_texts),     cmocka_unit_test(test_ties),      cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_said),      cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_quantised), cmocka_unit_test(test_left_over),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

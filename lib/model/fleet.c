@@ -72,7 +72,7 @@ void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t who, tfm_status status) 
     struct tfm__rest *rest = &fleet->rests[who];
     if (status == TFM_ERROR_MEMORY) {
         rest->last = rest->last == 0 ? 1 : rest->last < LONGEST_REST ? 2 * rest->last : LONGEST_REST;
-        rest->calls = rest->last + 1; /* the one that begins with it there is the last */
+        rest->calls = rest->last + 1; /* calls count it down as they begin, and the one that comes to 0 has it again */
     }
     tfm__fleet_drop(fleet, who, tfm_error_message());
 }

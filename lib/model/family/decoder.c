@@ -188,7 +188,9 @@ static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *kind
                                1 << 30);
     if (kind->windows == TFM__WINDOW_FROM_LAYER && !flagged)
         s->window = 0;
-    if (listed.value && kind->windows != TFM__WINDOW_EVERYWHERE)
+    /* In a model of pictures and text transformers takes the kind by its name, and a Mistral has no list. */
+    const bool named = kind->windows == TFM__WINDOW_EVERYWHERE || (kind->windows == TFM__WINDOW_LISTED && from->outer);
+    if (listed.value && !named)
         status = status == TFM_OK ? read_layer_types(s, listed) : status;
     else
         for (int i = 0; i < s->layers; i++)

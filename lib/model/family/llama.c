@@ -18,38 +18,16 @@ static const tfm__decoder_kind llama = {.type = "llama",
                                         .mlp_biases = "mlp_bias",
                                         .theta = 10000};
 
-static const tfm__decoder_kind mistral = {.type = "mistral",
-                                          .class_name = "Mistral",
-                                          .width = 4096,
-                                          .feed_forward = 14336,
-                                          .layers = 32,
-                                          .heads = 32,
-                                          .kv_heads = 8,
-                                          .max_positions = 131072,
-                                          .vocabulary = 32000,
-                                          .epsilon = 1e-6,
-                                          .activation_key = "hidden_act",
-                                          .activation = TFM_SILU,
-                                          .windows = TFM__WINDOW_LISTED,
-                                          .window = 4096,
-                                          .theta = 10000};
+/* Of either name: a Mistral whose configuration has `layer_types` is a Ministral to transformers. */
+#define MISTRAL(name, class)                                                                                           \
+    {                                                                                                                  \
+        .type = name, .class_name = class, .width = 4096, .feed_forward = 14336, .layers = 32, .heads = 32,            \
+        .kv_heads = 8, .max_positions = 131072, .vocabulary = 32000, .epsilon = 1e-6, .activation_key = "hidden_act",  \
+        .activation = TFM_SILU, .windows = TFM__WINDOW_LISTED, .window = 4096, .theta = 10000                          \
+    }
 
-/* What transformers makes of a Mistral whose configuration has `layer_types`, too. */
-static const tfm__decoder_kind ministral = {.type = "ministral",
-                                            .class_name = "Ministral",
-                                            .width = 4096,
-                                            .feed_forward = 14336,
-                                            .layers = 32,
-                                            .heads = 32,
-                                            .kv_heads = 8,
-                                            .max_positions = 131072,
-                                            .vocabulary = 32000,
-                                            .epsilon = 1e-6,
-                                            .activation_key = "hidden_act",
-                                            .activation = TFM_SILU,
-                                            .windows = TFM__WINDOW_LISTED,
-                                            .window = 4096,
-                                            .theta = 10000};
+static const tfm__decoder_kind mistral = MISTRAL("mistral", "Mistral");
+static const tfm__decoder_kind ministral = MISTRAL("ministral", "Ministral");
 
 static const tfm__decoder_kind qwen2 = {.type = "qwen2",
                                         .class_name = "Qwen2",
