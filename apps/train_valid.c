@@ -166,10 +166,11 @@ static bool is_blank(const char *text, size_t bytes) {
     return blanks == bytes;
 }
 
-/* Every `every`-th line of a file, of which *line come before it; empty ones are passed over. */
-static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *line, bool strict) {
+/* Every `every`-th line of the files, of which *before come before this one's; empty ones are passed over. */
+static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *before, bool strict) {
     cli_lines lines = {.fd = -1};
     size_t used = 0, bad = 0;
+    int64_t line = 0;
     int code = cli_lines_open(&lines, path);
     for (;;) {
         if (code == CLI_OK)
@@ -178,30 +179,31 @@ static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *
             break;
         const char *text = lines.text[used];
         const size_t bytes = lines.bytes[used++];
-        if (++*line % every != 0 || is_blank(text, bytes))
+        if ((*before + ++line) % every != 0 || is_blank(text, bytes))
             continue;
         if (tfm_text_check(text, bytes) == TFM_OK)
             code = add_text(v, text, bytes);
         else if (strict)
-            code = cli_fail("%s, line %lld: %s", path, (long long)*line, tfm_error_message());
+            code = cli_fail("%s, line %lld: %s", path, (long long)line, tfm_error_message());
         else
             bad++;
     }
     if (code == CLI_OK && bad > 0)
         train_say("validation: %zu bad lines of %s are left out", bad, path);
     cli_lines_close(&lines);
+    *before += line;
     return code;
 }
 
 static int open_texts(train_valid *v, const train_recipe *recipe) {
-    int64_t line = 0;
+    int64_t before = 0;
     int code = CLI_OK;
     if (recipe->valid_text) {
-        code = read_texts(v, recipe->valid_text, 1, &line, recipe->strict);
+        code = read_texts(v, recipe->valid_text, 1, &before, recipe->strict);
         return code == CLI_OK && v->count == 0 ? cli_fail("%s has no text for validation", recipe->valid_text) : code;
     }
     for (size_t i = 0; i < recipe->texts.count && recipe->hold_every > 0 && code == CLI_OK; i++)
-        code = read_texts(v, recipe->texts.items[i], recipe->hold_every, &line, recipe->strict);
+        code = read_texts(v, recipe->texts.items[i], recipe->hold_every, &before, recipe->strict);
     return code;
 }
 

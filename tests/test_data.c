@@ -291,6 +291,11 @@ static void test_texts_in_order(void **state) {
     harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const[]){whole}, 1, &o));
     harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "line 4: ");
     tfm_data_free(&data);
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 4, &o));
+    char place[512];
+    snprintf(place, sizeof(place), "%s, line 1: ", files[3]); /* as an editor counts */
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, place);
+    tfm_data_free(&data);
     o.strict = false;
     harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)&files[2], 1, &o));
     harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to learn from");

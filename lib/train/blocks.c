@@ -44,14 +44,14 @@ static tfm_status add_text(const tfm__corpus *c, tfm__pair_buffer *b, const int3
 }
 
 /* Counts a bad line, of which the library's last sentence says what is wrong, or refuses it. */
-static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t *count, const char *name) {
+static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t *count, tfm__readers *readers) {
     char sentence[512];
     (*count)++;
     if (!c->options.strict)
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(TFM_ERROR_INPUT, "%s, line %lld%s: %s", name, (long long)b->next.line,
-                     c->count > 1 ? " of all files" : "", sentence);
+    return tfm__fail(TFM_ERROR_INPUT, "%s, line %lld: %s", readers->files[0].name,
+                     (long long)tfm__readers_line(readers, 0, b->next.line), sentence);
 }
 
 tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
@@ -70,7 +70,7 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
     status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
                                    c->options.subword_alpha);
     if (status == TFM_ERROR_INPUT) {
-        status = leave_out(c, b, &b->counts.invalid, line->name);
+        status = leave_out(c, b, &b->counts.invalid, readers);
     } else if (status == TFM_OK && count <= c->around[1]) { /* lines between paragraphs are no mistake */
         b->counts.empty++;
     } else if (status == TFM_OK) {

@@ -33,6 +33,13 @@ head -n 100 text.en >one.en
 tail -n +101 text.en >two.en
 begin parts --text one.en --text two.en $plan
 check "--text twice: as one file of both" both 0 alike parts again
+{ head -n 6 two.en && printf '\377\n'; } >bad.en
+begin strict --text one.en --text bad.en --valid-text valid.en $plan --strict
+check "--strict names the file and its line" one_last 1 'bad.en, line 7: '
+head -n 20 one.en >round.en
+{ head -n 9 two.en && printf '\377\n'; } >bad.en
+begin strict --text round.en --text bad.en $plan --strict
+check "--strict: in text that is held out, too" one_last 1 'bad.en, line 10: '
 begin apart --text one.en --valid-text valid.en $plan
 check "--valid-text: no text is held out" says err ' 10 texts for validation'
 
