@@ -285,9 +285,10 @@ static void test_position_offset(void **state) {
     tfm_model_free(&model);
 }
 
-/* The generation_config.json of a model that is opened with this one, and saved. */
-static json_t *saved_rules(const char *from, const char *rules, bool chosen) {
-    char root[] = "/tmp/tfm-test-save-XXXXXX", path[128];
+/* The generation_config.json of a model that is opened with this one, and saved; it has `words`. */
+static json_t *saved_rules(const char *from, const char *rules, bool chosen, const char *words) {
+    char root[] = "/tmp/tfm-test-save-XXXXXX", path[128], *text;
+    size_t bytes_read;
     static const char *const files[] = {"config.json", "model.safetensors"};
     tfm_model *model;
     assert_non_null(mkdtemp(root));
@@ -308,8 +309,11 @@ static json_t *saved_rules(const char *from, const char *rules, bool chosen) {
         model->rules.forced_bos_id = 7; /* as tfm_model_set_target_language does */
     harness_ok(tfm_model_save(model, root, TFM_F32));
     tfm_model_free(&model);
-    json_t *saved = json_load_file(path, 0, NULL);
+    harness_ok(tfm__file_read(&text, &bytes_read, path));
+    json_t *saved = json_loadb(text, bytes_read, 0, NULL);
     assert_non_null(saved);
+    assert_non_null(memmem(text, bytes_read, words, strlen(words)));
+    free(text);
     remove_dir(root);
     return saved;
 }
@@ -319,25 +323,26 @@ static json_t *saved_rules(const char *from, const char *rules, bool chosen) {
     "\"use_cache\": false, \"cache_implementation\": \"static\", \"of_later\": {\"a\": [1]}, \"min_length\": null, "   \
     "\"suppress_tokens\": [3, 4], \"bad_words_ids\": [[5], [6, 7]], \"eos_token_id\": [1, 2], \"max_length\": 20, "    \
     "\"transformers_version\": \"4.40\""
-#define BEAMS "\"do_sample\": true, \"length_penalty\": 0.5, \"forced_eos_token_id\": 4, "
+#define BEAMS                                                                                                          \
+    "\"do_sample\": true, \"of_later\": 0.30000000000000004, \"length_penalty\": 0.5, \"forced_eos_token_id\": 4, "
 
 /* What a directory's generation_config.json says is written along: what tfm does not know, and what it does not do. */
 static void test_own_rules(void **state) {
     (void)state;
     static const struct {
-        const char *from, *rules, *want;
+        const char *from, *rules, *want, *words; /* numbers as they were written, and none changed by that */
         bool chosen;
     } cases[] = {
         {"tests/golden/gradients-llama", "{\"_from_model_config\": true, " DRAWN "}",
-         "{" DRAWN ", \"bos_token_id\": null, \"pad_token_id\": null}", false},
+         "{" DRAWN ", \"bos_token_id\": null, \"pad_token_id\": null}", "\"temperature\": 0.6,", false},
         /* Ids that config.json has, and a first one that was chosen since. */
         {"tests/golden/postnorm-relu-bias", "{" BEAMS "\"forced_bos_token_id\": 3}",
          "{" BEAMS "\"forced_bos_token_id\": 7, \"decoder_start_token_id\": 5, \"eos_token_id\": 5, "
          "\"pad_token_id\": 0}",
-         true},
+         "\"of_later\": 0.30000000000000004,", true},
     };
     for (size_t i = 0; i < TFM__COUNT(cases); i++) {
-        json_t *got = saved_rules(cases[i].from, cases[i].rules, cases[i].chosen);
+        json_t *got = saved_rules(cases[i].from, cases[i].rules, cases[i].chosen, cases[i].words);
         json_t *want = json_loads(cases[i].want, 0, NULL);
         char *text = json_dumps(got, JSON_COMPACT);
         print_message("# %s\n", text);

@@ -94,8 +94,21 @@ const char *tfm__json_text(char *text, const json_t *value) {
     return text;
 }
 
+/* With 15 digits 0.6 is printed as people write it, and with 17, which any number needs at most, as
+ * 0.59999999999999998: so with as many only where fewer would be other numbers. */
+static char *text_of(const json_t *object) {
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
+    json_t *again = text ? json_loads(text, 0, NULL) : NULL;
+    if (text && !json_equal(object, again)) {
+        free(text);
+        text = json_dumps(object, JSON_INDENT(1));
+    }
+    json_decref(again);
+    return text;
+}
+
 tfm_status tfm__json_write(const char *dir, const char *name, json_t *object, const char *what) {
-    char *path = tfm__path_join(dir, name), *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+    char *path = tfm__path_join(dir, name), *text = text_of(object);
     const tfm_status status = path && text ? tfm__file_write(path, text, strlen(text))
                                            : tfm__fail(TFM_ERROR_MEMORY, "%s: out of host memory for %s", what, name);
     json_decref(object);
