@@ -120,3 +120,12 @@ sys.exit(code)
 END
     code=$?
 }
+
+# self_test: what `tfm selftest` says of a device that compiles.
+self_test() {
+    run selftest
+    check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
+    check "selftest: a line a provider, six for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 14 ]
+    check "selftest: of these, what runs anywhere has run" grep -q '^gemm  *plain  *pass' out
+    check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
+}

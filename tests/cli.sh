@@ -1,6 +1,6 @@
 # The command line's behaviour, as a stranger meets it: output, exit codes, bad input, pipes, disks, caches.
 #     sh tests/cli.sh PROGRAM SOURCE_ROOT PROGRAM_WITHOUT_PICTURES
-# Prints TAP. With TFM_BRIEF=1 fewer variants are timed.
+# Prints TAP. With TFM_BRIEF=1 fewer variants are timed, and tests/device_facts.sh alone has the self-test.
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -408,11 +408,7 @@ OCL_ICD_VENDORS=$here/vendors "$tfm" translate -m "$demo" -i two.de >out 2>err
 code=$?
 check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
 export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
-unkept hasty run selftest
-check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
-check "selftest: a line a provider, six for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 14 ]
-check "selftest: of these, what runs anywhere has run" grep -q '^gemm  *plain  *pass' out
-check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
+brief || self_test # tests/device_facts.sh has it, too, where its report has had the same programs compiled
 
 # ---- Timings
 hasty run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn

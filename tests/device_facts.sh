@@ -1,4 +1,4 @@
-# tfm tune and tfm report: what a device is fastest with, and all about it, on the device as it is and where it says that it is a GPU.
+# tfm tune, report and selftest: what a device is fastest with, and all about it, as it is and where it says it is a GPU.
 #     sh tests/device_facts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # Prints TAP. With TFM_BRIEF=1 PoCL compiles without optimization what is tuned, and less is tried.
 set -u
@@ -212,5 +212,9 @@ check "report: how far it can be trusted" \
 check "report: at 80 columns" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
 check "report: nothing of the user's own" \
     [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]
+
+# ---- The self-test, of which the report has had the same programs compiled
+export TFM_CACHE_DIR=off
+self_test
 
 echo "1..$count"
