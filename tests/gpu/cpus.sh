@@ -2,6 +2,7 @@
 # what their texts name (__F16C__, __AVX512VNNI__ and their kin). PoCL compiles for the CPU at hand alone, so that a
 # mistake in a branch for another one would be seen by its owner first.
 #     sh tests/gpu/cpus.sh BUILD
+# With TFM_BRIEF=1 those of each width that have least and most of it.
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 build=$(realpath "${1:?give a build folder}")
@@ -31,6 +32,7 @@ for program in $(grep -lE '__(F16C|AVX|ARM|aarch64)|vdpbf16ps' "$programs"/*.cl)
     *TFM_WIDTH=8*) cpus="x86_64:sandybridge x86_64:haswell x86_64:alderlake" ;;
     *) cpus="x86_64:x86-64 aarch64:armv8-a aarch64:armv8.2-a+dotprod" ;;
     esac
+    [ "${TFM_BRIEF:-}" != 1 ] || cpus="${cpus%% *} ${cpus##* }"
     for cpu in $cpus; do
         # shellcheck disable=SC2086 # words
         if said=$("$clang" -O0 --target="${cpu%%:*}-linux-gnu" -march="${cpu#*:}" -x cl $options -w -emit-llvm -S \

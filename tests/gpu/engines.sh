@@ -75,16 +75,30 @@ judge() {
     done
 }
 
-ask mma compute=80,local=49152 &
-ask mma8 compute=75 &
+# ask_for NAME POSE TARGET...: the same, where one of these targets is wanted
+targets=$*
+ask_for() {
+    name=$1 pose=$2
+    shift 2
+    for each; do
+        case " $targets " in
+        *" $each "*)
+            ask "$name" "$pose"
+            return
+            ;;
+        esac
+    done
+}
+ask_for mma compute=80,local=49152 nvptx sm_80 &
+ask_for mma8 compute=75 nvptx sm_80 &
 wait
-ask wmma gfx=11,wave=32 &
-ask mfma gfx=9,wave=64 &
+ask_for wmma gfx=11,wave=32 gfx1100 &
+ask_for mfma gfx=9,wave=64 gfx90a &
 wait
-ask dpas dpas=8 &
-ask dpas16 dpas=16 &
+ask_for dpas dpas=8 dg2 &
+ask_for dpas16 dpas=16 pvc &
 wait
-ask rdna2 gfx=10,wave=32
+ask_for rdna2 gfx=10,wave=32 gfx1030
 
 # bytes TARGET NAME INSTRUCTION: its products of bytes
 bytes() {
