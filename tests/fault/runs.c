@@ -309,11 +309,21 @@ void runs_take_plain(void) {
 }
 
 int runs_setup(void **state) {
-    const char *const nothing[] = {NULL};
+    const char *const nothing[] = {NULL}, *shared = getenv("TFM_TEST_BINARIES");
+    char own[4300], copy[2 * 4300];
     if (runs_begin(state) != 0)
         return -1;
     runs_lines(1);
-    runs_add_alone("the first run", nothing);
+    /* Where it is brief the first run, in which nothing fails, takes what other tests have had compiled, and leaves
+     * them what it has. All others have a copy of their own, for what they leave is not for everybody. */
+    if (harness_brief() && shared && shared[0]) {
+        snprintf(own, sizeof(own), "TFM_CACHE_DIR=%s", shared);
+        snprintf(copy, sizeof(copy), "cp -r '%s' '%s'", shared, cache);
+        runs_add_alone("the first run", (const char *const[]){own, NULL});
+        if (system(copy) != 0) /* an entry may have gone: then the next run makes it */
+            printf("some of %s could not be copied\n", shared);
+    }
+    runs_add_alone("the first run of its own", nothing);
     add("the second run", nothing, RUNS_RIGHT, "", false);
     wait_all();
     runs_take_plain();
