@@ -33,7 +33,7 @@ counts=$build/counts
 : >"$counts"
 unset TFM_DEVICE TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
 export TFM_CACHE_DIR="$build/cache/tfm" POCL_CACHE_DIR="$build/cache/pocl"
-export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests of many contexts, and those of faults, which have caches of their own
+export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests of many contexts or of faults, which have caches of their own
 rm -rf "$build/cache"
 mkdir -p "$POCL_CACHE_DIR"
 export MESA_SHADER_CACHE_DIR="$build/cache/mesa" # so that llvmpipe takes as long as on a machine that is new
