@@ -2,10 +2,10 @@
 #   run        sh tests/run.sh, which leaves the builds that the others take, but for sanitized programs that it does
 #              not run itself
 #   host       the suites `host`, which run.sh runs under the sanitizers, and `long` without them; and under them
-#              `scripts`, ops that are long to compile, and what measures, which it runs without; all cases, of which run.sh
-#              takes a few of each kind (TFM_BRIEF=1): each option that trains otherwise in a run of its own, larger loads
-#              of servers, more calls that fail, all small devices, more and smaller vocabularies, the timings of other
-#              variants, and more that is learned; and PoCL optimizes what scripts train, export and tune
+#              `scripts`, all ops and models, of which it has some, and what measures, which it runs without; all cases,
+#              of which run.sh takes a few of each kind (TFM_BRIEF=1): each option that trains otherwise in a run of its
+#              own, larger loads of servers, more calls that fail, all small devices, more and smaller vocabularies, the
+#              timings of other variants, and more that is learned; and PoCL optimizes what scripts train, export and tune
 #   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind; and optimized, what run.sh has it
 #              compile without optimization; and a model against golden results where CLBlast multiplies
 #   rows       the suite `rows`, what GPUs run, in all shapes and as PoCL compiles it with optimization, where run.sh
@@ -98,7 +98,7 @@ host() {
     one sh tests/numbers.sh build/check/apps/tfm build/numbers build/numbers-run
     sanitized || return
     suite sanitized-scripts build/sanitized --suite scripts --timeout-multiplier 4 --wrapper "$wrapper"
-    TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite measuring --suite unoptimized --suite models --timeout-multiplier 4 \
+    TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite device --suite measuring --timeout-multiplier 4 \
         --wrapper "$wrapper"
 }
 # Each test that compares gradients.

@@ -1,7 +1,7 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
 # PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
 # row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
-# here; `host`, and most ops of `device` again, under the address and undefined-behaviour sanitizers, and under them two
+# here; `host`, and some ops and layers again, under the address and undefined-behaviour sanitizers, and under them two
 # seconds of damaged files for each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
@@ -118,7 +118,8 @@ job_clblast() {
 }
 # What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
-sanitized_device="--suite device --no-suite unoptimized --no-suite models"
+sanitized_device="conformance onnx tape nn block torch_layers decoders languages kept linears examples gemm_backward \
+    cross_entropy topk"
 job_sanitized_build() {
     # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
     (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \

@@ -296,6 +296,7 @@ static int setup(void **state) {
     setenv(DROPS, drops, 1);
     if (harness_brief()) /* what scores and embeds would be compiled for either kind of device */
         setenv(TEXTS, "1", 1);
+    runs_copy_binaries();
     run_alone();
     setenv(NUMBERS, numbers, 1);
     setenv(DEVICES, "pthread,basic", 1);

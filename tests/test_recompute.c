@@ -101,7 +101,7 @@ static void compare(const char *dir, tfm_trainer_options plain) {
 
 static void test_same_bits(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof(MODELS) / sizeof(*MODELS); i += harness_slow() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof(MODELS) / sizeof(*MODELS); i += harness_slow() ? 4 : harness_brief() ? 2 : 1) {
         char name[256];
         snprintf(name, sizeof(name), "tests/golden/%s", MODELS[i]);
         char *dir = harness_source(name);

@@ -308,21 +308,34 @@ void runs_take_plain(void) {
     memcpy(right_text, last_text, sizeof(right_text));
 }
 
+/* Whether there is a folder of what other tests have had compiled, which is used where it is brief. */
+static const char *shared_binaries(void) {
+    const char *shared = getenv("TFM_TEST_BINARIES");
+    return harness_brief() && shared && shared[0] ? shared : NULL;
+}
+
+void runs_copy_binaries(void) {
+    const char *shared = shared_binaries();
+    char copy[2 * 4300];
+    if (!shared)
+        return;
+    snprintf(copy, sizeof(copy), "cp -r '%s' '%s'", shared, cache);
+    if (system(copy) != 0) /* there is none yet, or an entry has gone: then the next run makes it */
+        printf("some of %s could not be copied\n", shared);
+}
+
 int runs_setup(void **state) {
-    const char *const nothing[] = {NULL}, *shared = getenv("TFM_TEST_BINARIES");
-    char own[4300], copy[2 * 4300];
+    const char *const nothing[] = {NULL};
+    char own[4300];
     if (runs_begin(state) != 0)
         return -1;
     runs_lines(1);
-    /* Where it is brief the first run, in which nothing fails, takes what other tests have had compiled, and leaves
-     * them what it has. All others have a copy of their own, for what they leave is not for everybody. */
-    if (harness_brief() && shared && shared[0]) {
-        snprintf(own, sizeof(own), "TFM_CACHE_DIR=%s", shared);
-        snprintf(copy, sizeof(copy), "cp -r '%s' '%s'", shared, cache);
+    /* Nothing fails in the first run, so what it compiles may be for everybody. All others have a copy. */
+    if (shared_binaries()) {
+        snprintf(own, sizeof(own), "TFM_CACHE_DIR=%s", shared_binaries());
         runs_add_alone("the first run", (const char *const[]){own, NULL});
-        if (system(copy) != 0) /* an entry may have gone: then the next run makes it */
-            printf("some of %s could not be copied\n", shared);
     }
+    runs_copy_binaries();
     runs_add_alone("the first run of its own", nothing);
     add("the second run", nothing, RUNS_RIGHT, "", false);
     wait_all();

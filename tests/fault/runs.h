@@ -32,6 +32,10 @@ int runs_teardown(void **state);
 /* The first half of the setup, for a test whose runs are its own program's alone: a folder, and no run. */
 int runs_begin(void **state);
 
+/* Gives the runs from here on a copy of what other tests have had compiled, where it is brief and there is such a
+ * folder (TFM_TEST_BINARIES); before any of them, or after runs_add_alone. */
+void runs_copy_binaries(void);
+
 /* The run that ended last, which was a good one, is what the later ones are judged by: they are to write what it wrote,
  * as long as one of them takes is how long that took, and runs_plain is what the layer reported of it. */
 void runs_take_plain(void);
