@@ -172,9 +172,6 @@ job_gpu() {
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
-job_learning() {
-    suite long "$build/check" --suite long
-}
 # What Python adds is tested with what pip fetches, where there is PyPI.
 job_python() {
     count_perhaps "Python" sh apps/python/tests/run.sh "$build/check" "$build/python"
@@ -235,8 +232,8 @@ ninja -C "$build/check" --quiet || die "it does not build"
 # The longest first, and what needs the sanitized build not before that; what compiles kernels for training before sanitized
 # programs want them, in which the compiler takes twice as long. The shortest last, so that no core
 # waits at the end.
-jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu sanitized_device installing fuzzers python
-    learning clblast"
+jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu python sanitized_device installing fuzzers
+    clblast"
 lane &
 lane &
 lane
