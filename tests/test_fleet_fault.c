@@ -13,13 +13,14 @@
 
 /* What such a run is told: the list of devices; how many workers there are on each; that all of them may fail; where
  * the numbers are that one device gives; where it adds a letter for each device that was left out; and that it
- * makes texts alone. */
+ * makes texts alone, or translations alone. */
 #define DEVICES "TFM_TEST_DEVICES"
 #define WORKERS "TFM_TEST_WORKERS"
 #define ALL_FAIL "TFM_TEST_ALL_FAIL"
 #define NUMBERS "TFM_TEST_NUMBERS"
 #define DROPS "TFM_TEST_DROPS"
 #define TEXTS "TFM_TEST_TEXTS"
+#define TRANSLATIONS "TFM_TEST_TRANSLATIONS"
 
 #define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
 enum { LINES = 24, BYTES = 512, PROMPTS = 6, NEW = 8 };
@@ -204,7 +205,7 @@ static int call_all(run *r) {
         return refused("a model cannot be opened");
     static int (*const CALLS[])(run *) = {translate, score, embed, generate, translate};
     for (size_t i = 0; i < sizeof(CALLS) / sizeof(*CALLS); i++) {
-        if (getenv(TEXTS) && CALLS[i] != translate && CALLS[i] != generate)
+        if (CALLS[i] != translate && (getenv(TRANSLATIONS) || (getenv(TEXTS) && CALLS[i] != generate)))
             continue;
         const int code = CALLS[i](r);
         const char *fault = judge_members(r);
@@ -234,7 +235,7 @@ static int again(void) {
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     for (int i = 0; i < LINES && code == 0; i++)
         puts(r->text[i]);
-    for (int i = 0; i < PROMPTS && code == 0; i++)
+    for (int i = 0; i < PROMPTS && r->decoder && code == 0; i++)
         for (int k = 0; k < NEW; k++)
             printf("%d%c", (int)r->tokens[i][k], k + 1 < NEW ? ' ' : '\n');
     if (getenv(DROPS) && (drops = fopen(getenv(DROPS), "a"))) {
@@ -294,8 +295,11 @@ static int setup(void **state) {
     snprintf(numbers, sizeof(numbers), "%s/%s", runs_folder(), KINDS[0]);
     snprintf(drops, sizeof(drops), "%s/drops", runs_folder());
     setenv(DROPS, drops, 1);
-    if (harness_brief()) /* what scores and embeds would be compiled for either kind of device */
+    if (harness_brief()) { /* what scores, embeds and goes on with prompts would be compiled for either kind of device
+                            */
         setenv(TEXTS, "1", 1);
+        setenv(TRANSLATIONS, "1", 1);
+    }
     runs_copy_binaries();
     run_alone();
     setenv(NUMBERS, numbers, 1);
