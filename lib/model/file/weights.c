@@ -1,5 +1,4 @@
 #include "model/file/weights.h"
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/json.h"
@@ -106,6 +105,10 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Which of the readers of files with such a name takes this one. */
+const tfm__weights_reader *tfm__weights_reader_at(size_t i) {
+    return i < TFM__COUNT(READERS) ? READERS[i] : NULL;
+}
+
 static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
     for (size_t i = 0; i < TFM__COUNT(READERS); i++)
         if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
@@ -314,83 +317,6 @@ static tfm_status open_indexed(tfm__weights **out, const char *dir, const char *
     return status;
 }
 
-static const char ADAPTER[] = "adapter_config.json";
-
-static bool has(const char *dir, const char *name) {
-    char *path = tfm__path_join(dir, name);
-    const bool there = path && tfm__file_exists(path);
-    free(path);
-    return there;
-}
-
-/* Calls `judge` for the names in a folder until one is judged. */
-static tfm_status judge_names(const char *dir, tfm_status (*judge)(const char *dir, const char *name)) {
-    char **names = NULL;
-    size_t count = 0;
-    tfm_status status = tfm__file_exists(dir) ? tfm__dir_list(&names, &count, dir) : TFM_OK;
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = judge(dir, names[i]);
-    tfm__names_free(names, count);
-    return status;
-}
-
-static tfm_status judge_gguf(const char *dir, const char *name) {
-    if (fnmatch("*.gguf", name, 0) != 0)
-        return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_UNSUPPORTED,
-        "%s has its weights in %s, and GGUF is not read: take the directory with model.safetensors that it "
-        "was made from",
-        dir, name);
-}
-
-tfm_status tfm__weights_check_other(const char *dir) {
-    if (has(dir, ADAPTER))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
-                         "example with peft's merge_and_unload, save that, and take its directory",
-                         dir, ADAPTER);
-    return judge_names(dir, judge_gguf);
-}
-
-/* Whether a file is what the reader's files are called by another name: a shard of a model, or one in another dtype. */
-static tfm_status judge_weights(const char *dir, const char *name) {
-    for (size_t i = 0; i < TFM__COUNT(READERS) && READERS[i]->single; i++) {
-        char part[64], other[64];
-        const char *end = strrchr(READERS[i]->single, '.');
-        snprintf(part, sizeof(part), "*model*-[0-9]*-of-[0-9]*%s", end);
-        snprintf(other, sizeof(other), "*model*%s", end);
-        if (fnmatch(part, name, 0) == 0)
-            return tfm__fail(TFM_ERROR_IO,
-                             "%s has %s, and no %s, which says what is in which part: download that file, too", dir,
-                             name, READERS[i]->index);
-        if (fnmatch(other, name, 0) == 0)
-            return tfm__fail(TFM_ERROR_IO,
-                             "%s has no model.safetensors and no pytorch_model.bin, but %s: if these are the model's "
-                             "weights, give the file the name %s",
-                             dir, name, READERS[i]->single);
-    }
-    return TFM_OK;
-}
-
-/* What else is known to lie in the place of weights, and what is to be done then. */
-static tfm_status say_missing(const char *dir) {
-    static const char *const OTHERS[] = {"tf_model.h5", "flax_model.msgpack", "model.npz", "pytorch_model.pt"};
-    tfm_status status = tfm__weights_check_other(dir);
-    if (status == TFM_OK)
-        status = judge_names(dir, judge_weights);
-    for (size_t i = 0; i < TFM__COUNT(OTHERS) && status == TFM_OK; i++)
-        if (has(dir, OTHERS[i]))
-            return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                             "%s has neither model.safetensors nor pytorch_model.bin, and %s is not read: download one "
-                             "of those two",
-                             dir, OTHERS[i]);
-    if (status != TFM_OK)
-        return status;
-    return tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors and no pytorch_model.bin%s", dir,
-                     tfm__file_exists(dir) ? "" : "; there is no such folder");
-}
-
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
     *out = NULL;
     for (size_t i = 0; i < TFM__COUNT(READERS) && READERS[i]->single; i++) {
@@ -402,15 +328,12 @@ tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
                                                     : TFM_OK;
         free(single);
         free(index);
-        if (status == TFM_OK && (one || some) && has(dir, ADAPTER))
-            tfm__log(TFM_LOG_WARNING,
-                     "%s has an adapter (%s) beside the model, which is run without it: to have both, merge them, for "
-                     "example with peft's merge_and_unload",
-                     dir, ADAPTER);
+        if (status == TFM_OK && (one || some))
+            tfm__weights_warn_adapter(dir);
         if (one || some || status != TFM_OK)
             return status;
     }
-    return say_missing(dir);
+    return tfm__weights_say_missing(dir);
 }
 
 /* ---- Looking up --------------------------------------------------------------------------------------- */
