@@ -295,8 +295,7 @@ static int setup(void **state) {
     snprintf(numbers, sizeof(numbers), "%s/%s", runs_folder(), KINDS[0]);
     snprintf(drops, sizeof(drops), "%s/drops", runs_folder());
     setenv(DROPS, drops, 1);
-    if (harness_brief()) { /* what scores, embeds and goes on with prompts would be compiled for either kind of device
-                            */
+    if (harness_brief()) { /* what else there is would be compiled for either kind of device */
         setenv(TEXTS, "1", 1);
         setenv(TRANSLATIONS, "1", 1);
     }
