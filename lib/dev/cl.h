@@ -55,7 +55,8 @@ struct tfm__kernel {
     cl_kernel cl;
     char *key; /* file, name and defines, each ended by a 0; `name` points into it */
     const char *name;
-    uint64_t hash; /* of them and of the tuning's group */
+    uint64_t hash;     /* of them and of the tuning's group */
+    uint64_t identity; /* of its name, of its program's text and options, and of whether that was built here */
     cl_uint parameters;
     size_t most; /* what tfm__kernel_most says, or 0 before it was asked */
     bool checked;
@@ -109,6 +110,8 @@ struct tfm_context {
     cl_context cl;
     bool common; /* cl is shared with the other contexts on the device */
     cl_command_queue queue;
+    bool on_pocl; /* which has launches take turns (pocl_launch.c) */
+    tfm_context *next_on_pocl;
     tfm__tuning tuning;
     tfm__capabilities capabilities;
     tfm__limits limits; /* in force: the device's, but smaller groups once the driver has refused those */

@@ -5,6 +5,7 @@
 #include "dev/cl.h"
 #include "dev/collect.h"
 #include "dev/pack.h"
+#include "dev/pocl_launch.h"
 #include "dev/profile.h"
 
 /* The pack that TFM_KERNELS names is of this device, or the context does not open. */
@@ -32,6 +33,7 @@ static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, b
         if (error != CL_SUCCESS)
             return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
     }
+    tfm__pocl_join(ctx);
     tfm__capabilities_ask(&ctx->capabilities, ctx->device);
     ctx->limits = ctx->capabilities.limits;
     const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
@@ -169,6 +171,7 @@ void tfm_context_free(tfm_context **pointer) {
     tfm__error_keep(kept);
     if (ctx->queue)
         clFinish(ctx->queue);
+    tfm__pocl_part(ctx);
     tfm__slots_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/pocl_launch.h"
 #include "dev/profile.h"
 #include "dev/recording.h"
 
@@ -151,15 +152,18 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
     if (waited != CL_SUCCESS)
         return wait_failed(ctx, "what was launched before", kernel, waited);
     const double begun = compiles ? tfm__seconds() : 0;
+    const tfm__pocl_turn turn = tfm__pocl_begin(ctx, kernel, &grid);
     cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
                                           ctx->profile ? &event : NULL);
-    if (compiles && error == CL_SUCCESS) {
+    if ((compiles || turn == TFM__POCL_ALONE) && error == CL_SUCCESS)
         waited = clFinish(ctx->queue);
-        if (waited != CL_SUCCESS) {
-            if (event)
-                clReleaseEvent(event);
-            return wait_failed(ctx, "the first launch of", kernel, waited);
-        }
+    tfm__pocl_end(turn);
+    if (waited != CL_SUCCESS) {
+        if (event)
+            clReleaseEvent(event);
+        return wait_failed(ctx, compiles ? "the first launch of" : "the launch of", kernel, waited);
+    }
+    if (compiles && error == CL_SUCCESS) {
         ctx->build_seconds += tfm__seconds() - begun;
         memcpy(kernel->local, grid.local, sizeof(grid.local));
     }

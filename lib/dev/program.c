@@ -340,6 +340,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
     }
     cl_int error;
     kernel->fresh = program->fresh;
+    kernel->identity = hash_text(name, hash_text(program->name, program->fresh));
     kernel->cl = clCreateKernel(program->cl, name, &error);
     if (error == CL_SUCCESS) {
         kernel->key = copy;

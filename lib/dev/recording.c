@@ -10,6 +10,7 @@
  * so that nothing else comes to lie in them until it is freed. */
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/pocl_launch.h"
 #include "dev/recording.h"
 
 /* The extension's interface, which headers hide or do not have, as far as it is the same in all versions. */
@@ -219,7 +220,9 @@ tfm_status tfm__recording_run(tfm_context *ctx, tfm__recording *r, int number) {
         if (waited != CL_SUCCESS)
             return tfm__cl_fail_wait(ctx, waited, "a recorded step: clWaitForEvents");
     }
+    const tfm__pocl_turn turn = tfm__pocl_begin_again(ctx);
     const cl_int error = r->with.enqueue(0, NULL, p->buffer, 0, NULL, &event);
+    tfm__pocl_end(turn);
     if (error != CL_SUCCESS)
         return tfm__cl_fail(ctx, error, "a recorded step: clEnqueueCommandBufferKHR");
     if (p->newest)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include "dev/cl.h"
+#include "dev/pocl_launch.h"
 #include "dev/profile.h"
 #include "ops/gemm.h"
 #include <clblast_c.h>
@@ -134,7 +135,12 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
     tfm__recording_give_up(ctx); /* what CLBlast enqueues is not seen here */
+    const tfm__pocl_turn turn = tfm__pocl_begin_unseen(ctx);
     const CLBlastStatusCode code = multiply(ctx, task, (size_t)task->scratch);
+    const cl_int waited = turn == TFM__POCL_ALONE ? clFinish(ctx->queue) : CL_SUCCESS;
+    tfm__pocl_end(turn);
+    if (waited != CL_SUCCESS)
+        return tfm__cl_fail_wait(ctx, waited, "gemm: CLBlast's kernels");
     if (ctx->status != TFM_OK)
         return ctx->status;
     return code == CLBlastSuccess ? tfm__gemm_epilogue(ctx, task) : failed(ctx, task, code);

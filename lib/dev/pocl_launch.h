@@ -1,0 +1,30 @@
+/* PoCL's launches, of which some must be alone (pocl_launch.c says why). Every kernel that is enqueued is put between
+ *
+ *     const tfm__pocl_turn turn = tfm__pocl_begin(ctx, kernel, &grid);
+ *     ...                                   // clEnqueueNDRangeKernel; with TFM__POCL_ALONE clFinish, too
+ *     tfm__pocl_end(turn);
+ *
+ * On other drivers these do nothing. All of it may be called from any thread. */
+#ifndef TFM_LIB_DEV_POCL_LAUNCH_H
+#define TFM_LIB_DEV_POCL_LAUNCH_H
+
+#include "dev/cl.h"
+
+typedef enum tfm__pocl_turn {
+    TFM__POCL_FREE,   /* the driver is another one */
+    TFM__POCL_BESIDE, /* others may run beside it */
+    TFM__POCL_ALONE,  /* all other contexts' queues are empty and stay so: the caller waits for it before it ends */
+} tfm__pocl_turn;
+
+/* A context's queue is made, and about to be released. */
+void tfm__pocl_join(tfm_context *ctx);
+void tfm__pocl_part(tfm_context *ctx);
+
+tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid);
+/* The same for launches that were all made before, with these grids: a recording's. Never TFM__POCL_ALONE. */
+tfm__pocl_turn tfm__pocl_begin_again(tfm_context *ctx);
+/* The same for launches that are not seen here: another library's. Alone where there is another context. */
+tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx);
+void tfm__pocl_end(tfm__pocl_turn turn);
+
+#endif
