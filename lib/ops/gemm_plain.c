@@ -11,7 +11,7 @@ static const struct tile {
     {0, 64, 64, 16, 4, 4}, /* 16 x 16 */
     {0, 32, 32, 16, 4, 4}, /* 8 x 8 */
     {0, 16, 16, 16, 4, 4}, /* 4 x 4 */
-    {0, 8, 8, 16, 8, 8},   /* 1 x 1 */
+    {0, 4, 4, 16, 4, 4},   /* 1 x 1 */
 };
 
 static bool fits(const struct tile *tile, const tfm__limits *limits, int64_t rows) {
