@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "ops/dropout.h"
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 /* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
 static const struct form {
@@ -32,6 +33,7 @@ static const struct form {
     {.B = 2, .N = 2, .T = 9, .S = 37, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .drops = 0.3f},
     {.B = 2, .N = 2, .T = 40, .S = 37, .H = 2, .Hk = 1, .dk = 16, .dv = 20, .past = -3, .causal = true},
     {.B = 2, .N = 2, .T = 20, .S = 37, .H = 4, .Hk = 2, .dk = 20, .dv = 16, .past = 17, .causal = true, .rows = true},
+    {.B = 1, .N = 1, .T = 1, .S = 1100, .H = 4, .Hk = 2, .dk = 32, .dv = 32}, /* keys that several work-groups share */
 };
 
 enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
@@ -126,6 +128,73 @@ static void check(tfm__check *c) {
     tfm__check_judge(c, y, want);
 }
 
+/* The gradients of q, k and v: with P the weights and Y = P V, that of V is P^T dY; with dS = P (dY V^T - dY Y), where
+ * the last product is one number a row, those of Q and K are dS K and dS^T Q, scaled. */
+static void check_backward(tfm__check *c) {
+    enum { T = 70, S = 66, D = 32, H = 2 };
+    float *q, *k, *v, *dy;
+    const tfm_tensor tq = FLOATS(q, 1, T, H * D), tk = FLOATS(k, 1, S, H * D), tv = FLOATS(v, 1, S, H * D);
+    const tfm_tensor tdy = FLOATS(dy, 1, T, H * D);
+    float *sum_q, *sum_k, *sum_v; /* what gradients are added to */
+    const tfm_tensor dq = FLOATS(sum_q, 1, T, H * D), dk = FLOATS(sum_k, 1, S, H * D), dv = FLOATS(sum_v, 1, S, H * D);
+    tfm_tensor y = {0};
+    double *want_q = WANTED(T * H * D), *want_k = WANTED(S * H * D), *want_v = WANTED(S * H * D);
+    double *weights = WANTED(S), *means = WANTED(D);
+    if (!tfm__check_ready(c))
+        return;
+    const double scale = 1 / sqrt((double)D);
+    for (int64_t i = 0; i < (int64_t)T * H * D; i++)
+        want_q[i] = (double)sum_q[i];
+    for (int64_t i = 0; i < (int64_t)S * H * D; i++) {
+        want_k[i] = (double)sum_k[i];
+        want_v[i] = (double)sum_v[i];
+    }
+    for (int64_t i = 0; i < (int64_t)T * H; i++) {
+        const int64_t h = i % H, t = i / H, last = t < S ? t : S - 1;
+        const float *qi = q + i * D, *dyi = dy + i * D;
+        double total = 0, mean = 0;
+        for (int64_t s = 0; s <= last; s++) {
+            weights[s] = 0;
+            for (int64_t d = 0; d < D; d++)
+                weights[s] += scale * (double)qi[d] * (double)k[(s * H + h) * D + d];
+            total += weights[s] = exp(weights[s]);
+        }
+        for (int64_t d = 0; d < D; d++)
+            means[d] = 0;
+        for (int64_t s = 0; s <= last; s++) {
+            weights[s] /= total;
+            for (int64_t d = 0; d < D; d++)
+                means[d] += weights[s] * (double)v[(s * H + h) * D + d];
+        }
+        for (int64_t d = 0; d < D; d++)
+            mean += means[d] * (double)dyi[d];
+        for (int64_t s = 0; s <= last; s++) {
+            const int64_t at = (s * H + h) * D;
+            double ds = -mean;
+            for (int64_t d = 0; d < D; d++) {
+                want_v[at + d] += weights[s] * (double)dyi[d];
+                ds += (double)dyi[d] * (double)v[at + d];
+            }
+            for (int64_t d = 0; d < D; d++) {
+                want_q[i * D + d] += scale * weights[s] * ds * (double)k[at + d];
+                want_k[at + d] += scale * weights[s] * ds * (double)qi[d];
+            }
+        }
+    }
+    const tfm_attention_options options = {.heads = H, .causal = true};
+    struct tfm__tape *aside = tfm__tape_lay_aside(c->ctx);
+    tfm_tape_start(c->ctx);
+    tfm_tape_watch(c->ctx, tq, dq);
+    tfm_tape_watch(c->ctx, tk, dk);
+    tfm_tape_watch(c->ctx, tv, dv);
+    tfm_attention(c->ctx, &y, tq, tk, tv, &options);
+    tfm_backward(c->ctx, y, tdy);
+    tfm__tape_put_back(c->ctx, aside);
+    tfm__check_judge(c, dq, want_q);
+    tfm__check_judge(c, dk, want_k);
+    tfm__check_judge(c, dv, want_v);
+}
+
 const tfm__check_entry tfm__selftest_attention[] = {
     {"attention", "dk != dv", check, 0},
     {"attention", "causal, past, lengths", check, 1},
@@ -136,5 +205,7 @@ const tfm__check_entry tfm__selftest_attention[] = {
     {"attention", "dropout", check, 6},
     {"attention", "many queries", check, 7},
     {"attention", "rows, many queries", check, 8},
+    {"attention", "one query, many keys", check, 9},
+    {"attention", "backward", check_backward, 0},
     {0},
 };

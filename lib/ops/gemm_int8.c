@@ -346,8 +346,8 @@ tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_p
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
 /* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
-static void check_rows(tfm__check *c, int64_t m, bool by_dots) {
-    const int64_t n = 37, k = 165;
+static void check_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
+    const int64_t n = 37;
     float *x, *w, *bias;
     tfm_param weight = {0};
     tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
@@ -377,18 +377,24 @@ static void check_rows(tfm__check *c, int64_t m, bool by_dots) {
 }
 
 static void check(tfm__check *c) {
-    check_rows(c, c->number, false);
+    check_rows(c, c->number, 165, false);
+}
+
+/* Long enough for several work-groups to share a column. */
+static void check_shared(tfm__check *c) {
+    check_rows(c, 3, 2096, false);
 }
 
 /* Whether the device's dot products are used, too: few rows, and a tile. */
 static void check_dots(tfm__check *c) {
-    check_rows(c, 3, true);
+    check_rows(c, 3, 165, true);
     if (!c->why && tfm__check_ready(c))
-        check_rows(c, 67, true);
+        check_rows(c, 67, 165, true);
 }
 
 const tfm__check_entry tfm__selftest_gemm_int8[] = {
     {"linear int8", "few rows", check, 3},
+    {"linear int8", "few rows, shared", check_shared, 0},
     {"linear int8", "many rows", check, 67},
     {"linear int8", "dot products", check_dots, 0},
     {0},

@@ -1,6 +1,14 @@
 /* The selftest of matrix multiplication, by each provider. */
 #include <math.h>
+#include <string.h>
 #include "ops/gemm_engine.h"
+
+/* The provider is what the form begins with. */
+static const tfm__gemm_provider *provider_of(const tfm__check *c) {
+    char name[32] = "";
+    memcpy(name, c->form, strcspn(c->form, ",") % sizeof(name));
+    return tfm__gemm_named(name);
+}
 
 /* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
 static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t n, int64_t k) {
@@ -8,8 +16,8 @@ static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t 
     tfm_tensor y = {0}, ta = FLOATS(a, m, k), tb = FLOATS(b, n, k);
     tfm_gemm_options options = {.transpose_b = true, .bias = FLOATS(bias, n), .activation = TFM_RELU};
     double *want = WANTED(m * n);
-    if (!tfm__check_ready(c) ||
-        tfm__gemm_with(c->ctx, tfm__gemm_named(c->form), declined, &y, ta, tb, &options) != TFM_OK || *declined)
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, provider_of(c), declined, &y, ta, tb, &options) != TFM_OK ||
+        *declined)
         return;
     for (int64_t i = 0; i < m * n; i++) {
         double sum = (double)bias[i % n];
@@ -20,16 +28,27 @@ static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t 
     tfm__check_judge(c, y, want);
 }
 
-static void check(tfm__check *c) {
-    static const int64_t shapes[][3] = {{1, 65, 33}, {5, 97, 132}, {37, 65, 100}};
+static void check_shapes(tfm__check *c, size_t count, const int64_t (*shapes)[3]) {
     const char *declined = NULL;
     size_t ran = 0;
-    for (size_t i = 0; i < TFM__COUNT(shapes) && tfm__check_ready(c); i++) {
+    for (size_t i = 0; i < count && tfm__check_ready(c); i++) {
         gemm_shape(c, &declined, shapes[i][0], shapes[i][1], shapes[i][2]);
         ran += !declined;
     }
     if (ran == 0)
         c->why = declined;
+}
+
+static void check(tfm__check *c) {
+    static const int64_t shapes[][3] = {{1, 65, 33}, {5, 97, 132}, {37, 65, 100}};
+    check_shapes(c, TFM__COUNT(shapes), shapes);
+}
+
+/* What so many work-groups share as a device has compute units, a column or a part of the inner dimension each: two
+ * ways for few rows, and tiles. */
+static void check_shared(tfm__check *c) {
+    static const int64_t shapes[][3] = {{1, 16, 1040}, {3, 5, 2100}, {37, 65, 2100}};
+    check_shapes(c, TFM__COUNT(shapes), shapes);
 }
 
 static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
@@ -150,7 +169,9 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "thirds", check, 0},
     {"gemm", "packed", check, 0},
     {"gemm", "rows", check, 0},
+    {"gemm", "rows, shared", check_shared, 0},
     {"gemm", "tiled", check, 0},
+    {"gemm", "tiled, shared", check_shared, 0},
     {"gemm", "plain", check, 0},
     {"gemm", "engine, f16", check_engine, TFM_F16},
     {"gemm", "engine, bf16", check_engine, TFM_BF16},

@@ -293,3 +293,29 @@ void tfm__tape_resume(tfm_context *ctx, bool recorded) {
     if (recorded)
         tfm__tape_of(ctx)->recording = true;
 }
+
+tfm__tape *tfm__tape_lay_aside(tfm_context *ctx) {
+    tfm__tape *t = tfm__tape_of(ctx);
+    if (!t || tfm_context_status(ctx) != TFM_OK)
+        return NULL;
+    tfm__tape *aside = tfm__alloc(1, sizeof(*aside));
+    if (!aside) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
+        return NULL;
+    }
+    *aside = *t;
+    *t = (tfm__tape){.epoch = aside->epoch ^ UINT32_C(1) << 31}; /* far from those that the one laid aside will have */
+    return aside;
+}
+
+void tfm__tape_put_back(tfm_context *ctx, tfm__tape *aside) {
+    tfm__tape *t = tfm__tape_of(ctx);
+    tfm_tape_stop(ctx);
+    if (!aside)
+        return;
+    free(t->slots);
+    free(t->records);
+    free(t->folded);
+    *t = *aside;
+    free(aside);
+}

@@ -100,6 +100,12 @@ void tfm__tape_tell(tfm_context *ctx, tfm_tensor x, size_t count, const tfm__tap
 bool tfm__tape_pause(tfm_context *ctx);
 void tfm__tape_resume(tfm_context *ctx, bool recorded);
 
+/* Puts an empty tape in the place of the context's, for a pass beside the caller's, which goes on where it was after
+ * tfm__tape_put_back. What this gives is for that alone: NULL where there was nothing to lay aside, or after a failure.
+ */
+struct tfm__tape *tfm__tape_lay_aside(tfm_context *ctx);
+void tfm__tape_put_back(tfm_context *ctx, struct tfm__tape *aside);
+
 /* Whether ops are being recorded: for ops that must choose another way then. */
 bool tfm__tape_on(tfm_context *ctx);
 
