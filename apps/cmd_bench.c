@@ -128,6 +128,20 @@ static const struct {
     {"translate", bench_translate},
 };
 
+/* An option that is of one bench alone. */
+typedef struct own_option {
+    const char *name, *bench;
+    bool given;
+} own_option;
+
+/* What an option of another bench asks for would be left out without a word. */
+static int check_own(const cli_syntax *syntax, const char *bench, const own_option *options, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (options[i].given && strcmp(options[i].bench, bench) != 0)
+            return cli_misuse(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].bench, bench);
+    return CLI_GO;
+}
+
 /* Lists of variants and providers hold no name that there is not. */
 static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
                       const char *extra) {
@@ -172,6 +186,7 @@ static void keep_to_cores(void) {
 int cmd_bench(int argc, char **argv) {
     bench_options o = {.rounds = 15};
     int precision = 0;
+    bool precision_given = false;
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
@@ -184,7 +199,7 @@ int cmd_bench(int argc, char **argv) {
          NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
-         "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", NULL},
+         "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", &precision_given},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
@@ -229,8 +244,15 @@ int cmd_bench(int argc, char **argv) {
     o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
     keep_to_cores();
     const char *name = argv[optind];
+    const own_option own[] = {
+        {"provider", "gemm", o.providers}, {"precision", "gemm", precision_given}, {"accumulate", "gemm", o.accumulate},
+        {"causal", "attention", o.causal}, {"backward", "attention", o.backward},  {"model", "translate", o.model},
+        {"input", "translate", o.input},
+    };
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
-        if (strcmp(name, BENCHES[i].name) == 0)
-            return BENCHES[i].run(&syntax, &o, argc - optind - 1, argv + optind + 1);
+        if (strcmp(name, BENCHES[i].name) == 0) {
+            code = check_own(&syntax, name, own, CLI_COUNT(own));
+            return code == CLI_GO ? BENCHES[i].run(&syntax, &o, argc - optind - 1, argv + optind + 1) : code;
+        }
     return cli_misuse(&syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", name);
 }

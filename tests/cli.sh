@@ -472,6 +472,12 @@ for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attentio
     run bench $wrong
     check "bench $wrong is a usage error" one_sentence 2 "$(echo "$wrong" | sed 's/.* //')"
 done
+for other in 'attention 1x1x1x1 --precision fp16' 'attention 1x1x1x1 --accumulate' 'norm 3x5 --provider plain' \
+    'gemm 1x1x1 --causal' 'norm 3x5 --backward' 'gemm 1x1x1 -m model' 'norm 3x5 -i lines'; do
+    # shellcheck disable=SC2086 # words
+    run bench $other
+    check "bench $other is a usage error" one_sentence 2 ", and this is ${other%% *}"
+done
 for list in variant provider; do
     run bench attention 1x2x3x4 --$list ''
     check "bench: an empty list of a $list is a usage error" one_sentence 2 "--$list names none"
