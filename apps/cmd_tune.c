@@ -9,8 +9,14 @@
 typedef struct tune_options {
     const char *device, *model;
     int preset, seconds, precision; /* of PRECISIONS */
-    bool training, reset, json;
+    bool preset_given, training, reset, json;
 } tune_options;
+
+typedef struct model_sizes {
+    int width, heads, feed_forward, vocabulary; /* E, H, F, V */
+    int queries, keys;                          /* how many columns queries have, and keys and values each */
+    bool writes;                                /* there is a decoder, and so a vocabulary */
+} model_sizes;
 
 typedef struct shape {
     int64_t m, n, k;
@@ -67,33 +73,50 @@ static void add_layer(shapes *s, int64_t rows, int64_t outputs, int64_t inputs, 
 }
 
 /* Those that a user feels come first, since time may end before shapes do: steps of decoding, by rows that are alive at
- * once, the encoder, and training on a batch, which makes logits for some rows at a time. */
-static void find_shapes(shapes *s, const bench_model *model, bool training) {
-    static const int64_t DECODING[] = {4, 32, 1, 64};
-    enum { ENCODING = 512, BATCH = 2048, LOGITS = 256 };
-    const int64_t e = model->width, f = model->feed_forward, v = model->vocabulary;
-    const int64_t layers[][2] = {{e, e}, {f, e}, {e, f}};
-    for (size_t i = 0; i < CLI_COUNT(DECODING); i++) {
+ * once, the encoder, and training on a batch, which makes logits for some rows at a time. An encoder alone reads
+ * batches and short texts. Queries, keys and values are products of their own. */
+static void find_shapes(shapes *s, const model_sizes *model, bool training) {
+    enum { BATCH = 2048, LOGITS = 256 };
+    static const int64_t DECODING[] = {4, 32, 1, 64}, ENCODING[] = {512, 32, 8};
+    const int64_t e = model->width, f = model->feed_forward, v = model->vocabulary, q = model->queries;
+    const int64_t layers[][2] = {{q, e}, {e, q}, {model->keys, e}, {f, e}, {e, f}};
+    for (size_t i = 0; model->writes && i < CLI_COUNT(DECODING); i++) {
         for (size_t k = 0; k < CLI_COUNT(layers); k++)
             add_layer(s, DECODING[i], layers[k][0], layers[k][1], false);
         add_layer(s, DECODING[i], v, e, false);
     }
-    for (size_t k = 0; k < CLI_COUNT(layers); k++)
-        add_layer(s, ENCODING, layers[k][0], layers[k][1], false);
+    for (size_t i = 0; i < (model->writes ? 1 : CLI_COUNT(ENCODING)); i++)
+        for (size_t k = 0; k < CLI_COUNT(layers); k++)
+            add_layer(s, ENCODING[i], layers[k][0], layers[k][1], false);
     for (size_t k = 0; training && k < CLI_COUNT(layers); k++)
         add_layer(s, BATCH, layers[k][0], layers[k][1], true);
-    if (training)
+    if (training && model->writes)
         add_layer(s, LOGITS, v, e, true);
 }
 
-static int read_model(bench_model *model, const tune_options *o) {
+static int read_model(model_sizes *model, const tune_options *o) {
+    const bench_model *preset = &bench_models[o->preset];
     tfm_model_info info;
-    *model = bench_models[o->preset];
+    *model = (model_sizes){.width = preset->width,
+                           .heads = preset->heads,
+                           .feed_forward = preset->feed_forward,
+                           .vocabulary = preset->vocabulary,
+                           .queries = preset->width,
+                           .keys = preset->width,
+                           .writes = true};
     if (!o->model)
         return CLI_OK;
     if (tfm_model_read_info(&info, o->model, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
         return cli_fail_library();
-    *model = (bench_model){o->model, info.width, info.decoder_heads, info.decoder_feed_forward, info.target_vocabulary};
+    const bool writes = info.decoder_layers > 0;
+    const int head_width = writes ? info.decoder_head_width : info.encoder_head_width;
+    model->width = info.width;
+    model->heads = writes ? info.decoder_heads : info.encoder_heads;
+    model->feed_forward = writes ? info.decoder_feed_forward : info.encoder_feed_forward;
+    model->vocabulary = writes ? info.target_vocabulary : 0;
+    model->queries = head_width * model->heads;
+    model->keys = head_width * (writes ? info.decoder_kv_heads : info.encoder_kv_heads);
+    model->writes = writes;
     return CLI_OK;
 }
 
@@ -156,7 +179,7 @@ static int keep(tfm_context *ctx, tally *t) {
 }
 
 /* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
-static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model *model, const tune_options *o) {
+static int try_one(tfm_context *ctx, tally *t, const shape *s, const model_sizes *model, const tune_options *o) {
     tfm_tune_record record;
     char name[64] = "rows";
     if (s)
@@ -168,9 +191,10 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model
                  s->precision == TFM_F32   ? ""
                  : s->precision == TFM_F16 ? "f16"
                                            : "bf16");
-    const tfm_status status = !s ? tfm_tune_groups(ctx, &record, model->width, model->vocabulary)
-                              : s->precision == TFM_F32
-                                  ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
+    /* No rows of an encoder are as long as logits. */
+    const tfm_status status =
+        !s ? tfm_tune_groups(ctx, &record, model->width, model->writes ? model->vocabulary : model->width)
+        : s->precision == TFM_F32 ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
                                   : tfm_tune_product_in(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b,
                                                         s->precision, s->stored);
     if (status == TFM_ERROR_MEMORY) {
@@ -186,7 +210,7 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model
     return code == CLI_OK ? print_row(name, &record, o) : code;
 }
 
-static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const tune_options *o, double end) {
+static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const tune_options *o, double end) {
     static const tfm_dtype PRECISIONS[] = {TFM_F32, TFM_F16, TFM_BF16};
     shapes s = {.precision = PRECISIONS[o->precision]};
     find_shapes(&s, model, o->training);
@@ -204,7 +228,7 @@ static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const t
 
 /* ---- Steps of decoding ---- */
 
-static tfm_status open_model(tfm_model **out, tfm_context *ctx, const bench_model *sizes, const tune_options *o) {
+static tfm_status open_model(tfm_model **out, tfm_context *ctx, const model_sizes *sizes, const tune_options *o) {
     const tfm_model_shape made = {.width = sizes->width,
                                   .heads = sizes->heads,
                                   .feed_forward = sizes->feed_forward,
@@ -238,12 +262,16 @@ static int put_steps(tfm_context *ctx, tally *t, const tfm_tune_record *r, int r
 
 /* By rows, those that a user feels first: one sentence in a beam, a text that is written greedily, batches. What the
  * device has no room for, and a model whose steps cannot be recorded, is left out with a sentence. */
-static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const tune_options *o, double end) {
+static int try_steps(tfm_context *ctx, tally *t, const model_sizes *sizes, const tune_options *o, double end) {
     static const struct { int sentences, beam; } ROWS[] = {{1, 4}, {1, 1}, {4, 4}, {16, 4}};
     tfm_model *model = NULL;
     tfm_tune_record record;
     int code = CLI_OK;
     size_t i = 0;
+    if (!sizes->writes) {
+        fputs("steps of decoding are left out: this model has no decoder\n", stderr);
+        return CLI_OK;
+    }
     cli_progress("tune: steps of decoding");
     tfm_status status = cli_seconds() < end ? open_model(&model, ctx, sizes, o) : TFM_OK;
     /* What was opened is tried once, however long that took. */
@@ -269,7 +297,7 @@ static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const
 }
 
 static int tune(tfm_context *ctx, const tune_options *o) {
-    bench_model model;
+    model_sizes model;
     tally t = {.stored = tfm_tune_hash(ctx)};
     const double end = cli_seconds() + o->seconds;
     int code = read_model(&model, o);
@@ -308,7 +336,8 @@ int cmd_tune(int argc, char **argv) {
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {'m', "model", CLI_TEXT, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
-        {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)", NULL},
+        {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)",
+         &o.preset_given},
         {0, "precision", CLI_CHOICE, &o.precision, "fp32|fp16|bf16",
          "tune the products of a model that is kept so as well, by matrix engines too; with --training also those of "
          "training that rounds to bf16 (default fp32)",
@@ -341,6 +370,8 @@ int cmd_tune(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
+    if (o.model && o.preset_given)
+        return cli_misuse(&syntax, "the sizes are a model's or a preset's: give -m DIR or --preset NAME");
     tfm_context *ctx = NULL;
     cli_catch_signals();
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)

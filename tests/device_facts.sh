@@ -34,6 +34,8 @@ run tune --preset huge
 check "an unknown preset is a usage error" one_sentence 2 'tiny|small|base|big'
 run tune stray
 check "a stray operand is one" one_sentence 2 "'stray'"
+run tune -m "$demo" --preset tiny
+check "a model and a preset are too much" one_sentence 2 'give -m DIR or --preset NAME'
 if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
     if says out '^steps'; then
         check "a CPU with wide vectors: steps of decoding, launched and recorded" \
@@ -116,6 +118,12 @@ for line in open("out"):
     check "a model that is not there" both 1 says err 'nowhere'
     as_gpu tune -m "$demo" --seconds 1
     check "a model's sizes" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
+    as_gpu tune -m "$root/tests/golden/families/bert-base-f16" --seconds 1
+    check "an encoder's sizes: no step of decoding, and no vocabulary" \
+        both 0 [ "$(grep -c '^512x24x24nt ' out)$(grep -c '^4x\|x0x' out)" = 10 ]
+    as_gpu tune -m "$root/tests/golden/families/llama-wide-heads-f32" --seconds 1
+    check "queries, keys and values have sizes of their own" \
+        both 0 [ "$(grep -c '^4x24x16nt ' out)$(grep -c '^4x16x16nt ' out)" = 10 ]
     echo Danke. >in # on a CPU, and not optimized, each token takes seconds
     if ! brief; then
         (optimized && run translate -m "$demo" -i in)
