@@ -14,34 +14,6 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-char *report_public(const char *text) {
-    char *out = malloc(strlen(text) + 1), *to = out;
-    for (const char *from = text; out && *from;) {
-        const bool begins = from == text || strchr(" \t\n\"'(=:,", from[-1]);
-        const size_t length = strcspn(from, " \t\n\"'):,");
-        if (begins && *from == '/' && memchr(from + 1, '/', length ? length - 1 : 0)) {
-            const char *last = from;
-            for (size_t i = 0; i < length; i++)
-                last = from[i] == '/' ? from + i + 1 : last;
-            memcpy(to, last, (size_t)(from + length - last));
-            to += from + length - last;
-            from += length;
-        } else {
-            *to++ = *from++;
-        }
-    }
-    if (out)
-        *to = 0;
-    return out;
-}
-
-static void set_text(json_t *object, const char *name, const char *text) {
-    char *shown = report_public(text);
-    json_t *value = shown ? json_string(shown) : NULL;
-    json_object_set_new(object, name, value ? value : json_string("(not UTF-8)"));
-    free(shown);
-}
-
 /* ---- The parts ---- */
 
 static json_t *about_tfm(void) {
@@ -58,8 +30,8 @@ static json_t *about_tfm(void) {
     char build[256];
     json_t *about = json_object();
     snprintf(build, sizeof(build), "%s, %s, by " COMPILER, optimised, blas);
-    set_text(about, "tfm", tfm_version());
-    set_text(about, "build", build);
+    report_set_text(about, "tfm", tfm_version());
+    report_set_text(about, "build", build);
     return about;
 }
 
@@ -71,7 +43,7 @@ static void set_processor(json_t *host) {
         if (!value || (strncmp(line, "model name", 10) != 0 && strncmp(line, "Model", 5) != 0))
             continue;
         line[strcspn(line, "\n")] = 0;
-        set_text(host, "processor", value + 1 + strspn(value + 1, " "));
+        report_set_text(host, "processor", value + 1 + strspn(value + 1, " "));
         break;
     }
     if (file)
@@ -86,7 +58,7 @@ static void set_load(json_t *host, const char *name) {
     if (getloadavg(&load, 1) != 1)
         return;
     snprintf(text, sizeof(text), "%.2f", load);
-    set_text(host, name, text);
+    report_set_text(host, name, text);
 }
 
 /* Without the machine's name. */
@@ -96,17 +68,17 @@ static json_t *about_host(void) {
     char text[256];
     if (uname(&name) == 0) {
         snprintf(text, sizeof(text), "%.60s %.100s %.60s", name.sysname, name.release, name.machine);
-        set_text(host, "system", text);
+        report_set_text(host, "system", text);
     }
     set_processor(host);
     snprintf(text, sizeof(text), "%d", bench_cores());
-    set_text(host, "cores", text);
+    report_set_text(host, "cores", text);
     set_load(host, "load before");
     return host;
 }
 
 static bool on_text(void *user, const char *name, const char *text) {
-    set_text(user, name, text);
+    report_set_text(user, name, text);
     return true;
 }
 
@@ -123,7 +95,7 @@ static bool on_check(void *user, const tfm_selftest_record *record) {
     if (record->state == TFM_SELFTEST_PASS)
         json_object_set_new(row, "error", json_real(record->error));
     else
-        set_text(row, "message", record->message);
+        report_set_text(row, "message", record->message);
     json_array_append_new(c->all, row);
     c->failed += record->state == TFM_SELFTEST_FAIL;
     cli_progress("report: self-test, %zu checks", json_array_size(c->all));
