@@ -1,4 +1,5 @@
 /* The report of `tfm report` for who reads it: tables, and lists that are broken at 80 columns. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +17,54 @@ static double number_of(const json_t *object, const char *key) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* A list item, broken at blanks. What Markdown would take for marks is shown as it is. */
+/* Whether Markdown would take a character of a word for a mark. Within a name an underscore is none. */
+static bool is_mark(const char *text, const char *at) {
+    if (*at == '&') /* of a character's name */
+        return isalnum((unsigned char)at[1]) || at[1] == '#';
+    if (*at != '_')
+        return strchr("*`<>|\\[]~", *at) != NULL;
+    const char *before = at, *after = at;
+    while (before > text && *before == '_')
+        before--;
+    while (*after == '_')
+        after++;
+    return !isalnum((unsigned char)*before) || !isalnum((unsigned char)*after);
+}
+
+/* The mark of a heading, a line or a list that a word would be at the beginning of a line: its place in it, or -1. */
+static int first_mark(const char *word, int length) {
+    const int digits = (int)strspn(word, "0123456789");
+    if (digits < length && strchr(digits ? ".)" : "#-+=", word[digits]))
+        return digits;
+    return -1;
+}
+
+/* A word of a text with what Markdown would take for marks shown as it is. Returns its columns, also where there is no
+ * file. */
+static int put_word(FILE *file, const char *text, const char *word, int length, bool first) {
+    const int mark = first ? first_mark(word, length) : -1;
+    int columns = length;
+    for (int i = 0; i < length; i++) {
+        const bool escaped = i == mark || is_mark(text, word + i);
+        columns += escaped;
+        if (file)
+            fprintf(file, escaped ? "\\%c" : "%c", word[i]);
+    }
+    return columns;
+}
+
+/* A list item, broken at blanks. */
 static void put_item(FILE *file, const char *name, const char *text) {
-    int column = fprintf(file, "- %s:", name);
-    for (const char *word = text; *word;) {
+    fputs("- ", file);
+    int column = 3 + put_word(file, name, name, (int)strlen(name), true);
+    fputc(':', file);
+    for (const char *word = text + strspn(text, " \n"); *word;) {
         const int length = (int)strcspn(word, " \n");
-        if (column + 1 + length > WIDTH)
+        const bool first = column + 1 + put_word(NULL, text, word, length, false) > WIDTH;
+        if (first)
             column = fprintf(file, "\n ") - 1;
-        column++;
         fputc(' ', file);
-        for (int i = 0; i < length; i++)
-            column += fprintf(file, strchr("*`<>|\\", word[i]) ? "\\%c" : "%c", word[i]);
+        column += 1 + put_word(file, text, word, length, first);
         word += length;
         word += strspn(word, " \n");
     }
@@ -80,8 +118,9 @@ static void put_bench(FILE *file, const json_t *rows) {
     json_array_foreach((json_t *)rows, i, row) {
         char name[160];
         const char *why = json_object_get(row, "failed") ? text_of(row, "failed") : text_of(row, "declined");
-        snprintf(name, sizeof(name), "%s %s by %s %s", text_of(row, "bench"), text_of(row, "shape"),
-                 text_of(row, "provider"), json_object_get(row, "failed") ? "FAILED" : "was declined");
+        snprintf(name, sizeof(name), "%s %s%s%s %s", text_of(row, "bench"), text_of(row, "shape"),
+                 *text_of(row, "provider") ? " by " : "", text_of(row, "provider"),
+                 json_object_get(row, "failed") ? "FAILED" : "was declined");
         if (*why)
             put_item(file, name, why);
     }
@@ -128,7 +167,10 @@ static void put_self_test(FILE *file, const json_t *checks) {
 
 void report_markdown(FILE *file, const json_t *report) {
     const json_t *peak = json_object_get(report, "peak"), *table = json_object_get(report, "table");
-    fprintf(file, "# tfm on %s\n\n", text_of(json_object_get(report, "device"), "device"));
+    const char *device = text_of(json_object_get(report, "device"), "device");
+    fputs("# tfm on ", file);
+    put_word(file, device, device, (int)strlen(device), false);
+    fputs("\n\n", file);
     put_object(file, json_object_get(report, "tfm"));
     put_object(file, json_object_get(report, "host"));
     fprintf(file, "\n## Self-test\n\n");

@@ -1,4 +1,4 @@
-/* What `tfm report` shows of texts: no folders and no names of users and machines. */
+/* What `tfm report` shows of texts: no folders and no names, and nothing that Markdown takes for marks. */
 #include "harness.h"
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +63,43 @@ static void names_are_replaced(void **state) {
     shows("/var/mail/ada", "(user)");
 }
 
+/* The report's Markdown; for free(). */
+static char *markdown_of(json_t *report) {
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    report_markdown(file, report);
+    assert_int_equal(fclose(file), 0);
+    json_decref(report);
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        if (*line != '#')
+            assert_true(strcspn(line, "\n") <= 80);
+    return text;
+}
+
+static void marks_are_escaped(void **state) {
+    (void)state;
+    char *text =
+        markdown_of(json_pack("{s:{s:s}}", "tfm", "tfm", "__kernel x[1] ~~*a*~~ <b> &amp; `c` \\ |\n# d\n- e 1. f"));
+    assert_non_null(strstr(text, "- tfm: \\_\\_kernel x\\[1\\] \\~\\~\\*a\\*\\~\\~ \\<b\\> \\&amp; \\`c\\` \\\\ \\|"));
+    free(text);
+    char words[600] = "";
+    for (int i = 0; i < 40; i++)
+        strcat(words, i % 3 ? "a__b " : i % 2 ? "# " : "12. - + = ");
+    text = markdown_of(json_pack("{s:{s:s}}", "tfm", "tfm", words));
+    for (const char *line = text; (line = strstr(line, "\n  ")); line += 3) /* no line begins with a mark */
+        assert_null(memchr("#-+=", line[3], 4));
+    assert_null(strstr(text, "\n  12. "));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_are_left_out),
         cmocka_unit_test(other_slashes_stay),
         cmocka_unit_test(names_are_replaced),
+        cmocka_unit_test(marks_are_escaped),
 
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
