@@ -161,21 +161,24 @@ static int make_report(tfm_context *ctx, const char *name) {
     json_object_set_new(report, "self_test", c.all);
     snprintf(hash, sizeof(hash), "%llx", (unsigned long long)tfm_tune_hash(ctx));
     json_object_set_new(report, "table_hash", json_string(hash));
-    int code = tfm_context_facts(ctx, on_text, device) == TFM_OK && tfm_tune_rows(ctx, on_text, table) == TFM_OK &&
-                       tfm_selftest(ctx, on_check, &c) == TFM_OK && tfm_selftest_steps(ctx, on_check, &c) == TFM_OK
-                   ? CLI_OK
-                   : cli_fail_library();
-    if (code == CLI_OK)
-        code = report_bench(ctx, report);
+    /* A device that is lost is what others want to know of: what there is until then is written. */
+    if (tfm_context_facts(ctx, on_text, device) != TFM_OK || tfm_tune_rows(ctx, on_text, table) != TFM_OK ||
+        tfm_selftest(ctx, on_check, &c) != TFM_OK || tfm_selftest_steps(ctx, on_check, &c) != TFM_OK)
+        report_failed(report);
+    else
+        report_bench(ctx, report);
     set_load(json_object_get(report, "host"), "load after");
-    if (code == CLI_OK)
-        code = write_file(name, ".json", report);
+    cli_progress(NULL);
+    int code = write_file(name, ".json", report);
     if (code == CLI_OK)
         code = write_file(name, ".md", report);
     if (code == CLI_OK)
         fprintf(stderr, "%s.md and %s.json are written; attach both to an issue\n", name, name);
     if (code == CLI_OK && c.failed > 0)
         fprintf(stderr, "%zu checks of the self-test failed, which the report tells: an issue is welcome\n", c.failed);
+    const char *failed = json_string_value(json_object_get(report, "failed"));
+    if (failed)
+        code = cli_fail("the report is not whole: %s", failed);
     json_decref(report);
     return code;
 }

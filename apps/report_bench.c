@@ -281,11 +281,24 @@ static json_t *spread_of(const json_t *rows) {
     return json_pack("{s:f, s:f}", "median", count > 0 ? all[count / 2] : 0, "most", count > 0 ? all[count - 1] : 0);
 }
 
-int report_bench(tfm_context *ctx, json_t *report) {
+/* Where the last timings have failed one after the other, of different ops, the device was lost at the first of them.
+ */
+static void tell_loss(json_t *report, const json_t *rows) {
+    enum { LAST = 3 };
+    size_t at = json_array_size(rows);
+    while (at > 0 && json_object_get(json_array_get(rows, at - 1), "failed"))
+        at--;
+    if (json_array_size(rows) - at >= LAST && !json_object_get(report, "failed"))
+        json_object_set(report, "failed", json_object_get(json_array_get(rows, at), "failed"));
+}
+
+void report_bench(tfm_context *ctx, json_t *report) {
     double flops = 0;
     cli_progress("report: measuring the device's peak");
-    if (tfm_measure_peak(ctx, &flops) != TFM_OK)
+    if (tfm_measure_peak(ctx, &flops) != TFM_OK) {
+        report_failed(report);
         tfm_context_clear_error(ctx);
+    }
     json_t *rows = json_array();
     const double bytes = add_rows_op(rows, ctx, "copy", run_copy, copied_rows(ctx), 1024, 0);
     json_object_set_new(report, "peak", json_pack("{s:f, s:f}", "gflops", flops * 1e-9, "gbytes_per_s", bytes * 1e-9));
@@ -301,6 +314,6 @@ int report_bench(tfm_context *ctx, json_t *report) {
     add_decoding(rows, ctx, 4);
     cli_progress(NULL);
     json_object_set_new(report, "spread", spread_of(rows));
+    tell_loss(report, rows);
     json_object_set_new(report, "bench", rows);
-    return CLI_OK;
 }

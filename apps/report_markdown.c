@@ -167,18 +167,23 @@ static void put_self_test(FILE *file, const json_t *checks) {
 
 void report_markdown(FILE *file, const json_t *report) {
     const json_t *peak = json_object_get(report, "peak"), *table = json_object_get(report, "table");
-    const char *device = text_of(json_object_get(report, "device"), "device");
+    const char *device = text_of(json_object_get(report, "device"), "device"), *failed = text_of(report, "failed");
     fputs("# tfm on ", file);
     put_word(file, device, device, (int)strlen(device), false);
     fputs("\n\n", file);
+    if (*failed)
+        put_item(file, "not all is here, for something FAILED", failed);
     put_object(file, json_object_get(report, "tfm"));
     put_object(file, json_object_get(report, "host"));
     fprintf(file, "\n## Self-test\n\n");
     put_self_test(file, json_object_get(report, "self_test"));
-    fprintf(file, "\n## Speed\n\nMeasured peak: %.1f GFLOP/s in registers, %.1f GB/s in a copy, read and write.\n\n",
-            number_of(peak, "gflops"), number_of(peak, "gbytes_per_s"));
-    put_bench(file, json_object_get(report, "bench"));
-    put_trust(file, report);
+    if (json_object_get(report, "bench")) {
+        fprintf(file,
+                "\n## Speed\n\nMeasured peak: %.1f GFLOP/s in registers, %.1f GB/s in a copy, read and write.\n\n",
+                number_of(peak, "gflops"), number_of(peak, "gbytes_per_s"));
+        put_bench(file, json_object_get(report, "bench"));
+        put_trust(file, report);
+    }
     fprintf(file, "\n## Device\n\n");
     put_object(file, json_object_get(report, "device"));
     fprintf(file, "\n## Table of tfm tune\n\n");

@@ -262,3 +262,8 @@ void report_set_text(json_t *object, const char *name, const char *text) {
     json_object_set_new(object, name, value ? value : json_string("(not UTF-8)"));
     free(shown);
 }
+
+void report_failed(json_t *report) {
+    if (!json_object_get(report, "failed"))
+        report_set_text(report, "failed", tfm_error_message());
+}

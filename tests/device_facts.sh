@@ -190,6 +190,13 @@ for name in . .. "$here/" nowhere/..; do
     check "report: '$name' is no name for two files" both 2 says err 'to which .md and .json are added'
 done
 check "report: nothing was written" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
+# A device that is lost at its first kernel: all that follows fails at once.
+OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DEAD=1 run report -o lost
+check "report: of a device that is lost both files are written, and it is said" \
+    both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is not whole: ' err)" = 11 ]
+check "report: the sentence is in both" \
+    both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
+check "report: at 80 columns, too" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
 # As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen

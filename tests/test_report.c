@@ -94,13 +94,20 @@ static void marks_are_escaped(void **state) {
     free(text);
 }
 
+static void failure_is_told(void **state) {
+    (void)state;
+    char *text = markdown_of(json_pack("{s:s, s:{s:s}}", "failed", "the device was lost", "device", "device", "_x_y"));
+    assert_non_null(strstr(text, "# tfm on \\_x_y\n"));
+    assert_non_null(strstr(text, "FAILED: the device was lost\n"));
+    assert_null(strstr(text, "nan"));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_are_left_out),
-        cmocka_unit_test(other_slashes_stay),
-        cmocka_unit_test(names_are_replaced),
-        cmocka_unit_test(marks_are_escaped),
-
+        cmocka_unit_test(folders_are_left_out), cmocka_unit_test(other_slashes_stay),
+        cmocka_unit_test(names_are_replaced),   cmocka_unit_test(marks_are_escaped),
+        cmocka_unit_test(failure_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
