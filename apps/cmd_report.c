@@ -194,12 +194,13 @@ int cmd_report(int argc, char **argv) {
         .usage = "report [--device DEVICE] [-o NAME]",
         .about = "Writes what others need to know of a device that they do not have, as Markdown\n"
                  "to read and as JSON: versions, what the device says of itself, the self-test,\n"
-                 "the table of tfm tune, and how fast products (of weights in 16 bits and in\n"
-                 "bytes, too), attention, norms and steps of decoding are, in parts of the peak\n"
-                 "and of the bandwidth that are measured beside them; and how far those timings\n"
-                 "scatter, and how much else the machine had to do. There are no names of users,\n"
-                 "machines or folders in it. It takes about two minutes. Attach both files to an\n"
-                 "issue.\n",
+                 "the table of tfm tune, and how fast things are: products, attention and norms\n"
+                 "in parts of the peak and of the bandwidth that are measured beside them, and,\n"
+                 "without such a measure, products of weights in 16 bits and in bytes, and steps\n"
+                 "of decoding; and how far those timings scatter, and how much else the machine\n"
+                 "had to do. There are no names of users, machines or folders in it. It takes\n"
+                 "about two minutes. Where something fails, what there is until then is written.\n"
+                 "Attach both files to an issue.\n",
         .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
         .options = options,
         .option_count = CLI_COUNT(options),
