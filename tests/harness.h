@@ -40,7 +40,7 @@ bool harness_slow(void);
 /* TFM_BRIEF=1: a few shapes of each kind are enough, as tests/run.sh has it. The others are tests/nightly.sh's. */
 bool harness_brief(void);
 /* Whether a case is left out, since most of its time is a compiler's: in a brief run an emulator takes the first of
- * every `every` cases of a program, and what is a GPU, or is tested as one, the first of every three. *number counts
+ * every `every` cases of a program, and what is a GPU, or is tested as one, the first of every five. *number counts
  * them. */
 bool harness_left_out(int *number, int every);
 
