@@ -157,7 +157,7 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
                                           ctx->profile ? &event : NULL);
     if ((compiles || turn == TFM__POCL_ALONE) && error == CL_SUCCESS)
         waited = clFinish(ctx->queue);
-    tfm__pocl_end(turn);
+    tfm__pocl_end(turn, error == CL_SUCCESS);
     if (waited != CL_SUCCESS) {
         if (event)
             clReleaseEvent(event);

@@ -143,10 +143,12 @@ tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx) {
     return begin(ctx, several());
 }
 
-void tfm__pocl_end(tfm__pocl_turn turn) {
+void tfm__pocl_end(tfm__pocl_turn turn, bool run) {
     if (turn == TFM__POCL_FREE)
         return;
     pthread_mutex_lock(&all.lock);
+    if (turn == TFM__POCL_ALONE && !run && all.count > 0)
+        all.items[0].width = 0; /* there is none for it, and nobody has looked since: nothing fits */
     if (turn == TFM__POCL_ALONE)
         all.alone = false;
     else

@@ -2,7 +2,7 @@
  *
  *     const tfm__pocl_turn turn = tfm__pocl_begin(ctx, kernel, &grid);
  *     ...                                   // clEnqueueNDRangeKernel; with TFM__POCL_ALONE clFinish, too
- *     tfm__pocl_end(turn);
+ *     tfm__pocl_end(turn, error == CL_SUCCESS);
  *
  * On other drivers these do nothing. All of it may be called from any thread. */
 #ifndef TFM_LIB_DEV_POCL_LAUNCH_H
@@ -25,6 +25,7 @@ tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, cons
 tfm__pocl_turn tfm__pocl_begin_again(tfm_context *ctx);
 /* The same for launches that are not seen here: another library's. Alone where there is another context. */
 tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx);
-void tfm__pocl_end(tfm__pocl_turn turn);
+/* `run`: whether the driver took it. */
+void tfm__pocl_end(tfm__pocl_turn turn, bool run);
 
 #endif

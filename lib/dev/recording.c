@@ -222,7 +222,7 @@ tfm_status tfm__recording_run(tfm_context *ctx, tfm__recording *r, int number) {
     }
     const tfm__pocl_turn turn = tfm__pocl_begin_again(ctx);
     const cl_int error = r->with.enqueue(0, NULL, p->buffer, 0, NULL, &event);
-    tfm__pocl_end(turn);
+    tfm__pocl_end(turn, error == CL_SUCCESS);
     if (error != CL_SUCCESS)
         return tfm__cl_fail(ctx, error, "a recorded step: clEnqueueCommandBufferKHR");
     if (p->newest)

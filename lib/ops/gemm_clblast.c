@@ -138,7 +138,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__pocl_turn turn = tfm__pocl_begin_unseen(ctx);
     const CLBlastStatusCode code = multiply(ctx, task, (size_t)task->scratch);
     const cl_int waited = turn == TFM__POCL_ALONE ? clFinish(ctx->queue) : CL_SUCCESS;
-    tfm__pocl_end(turn);
+    tfm__pocl_end(turn, true);
     if (waited != CL_SUCCESS)
         return tfm__cl_fail_wait(ctx, waited, "gemm: CLBlast's kernels");
     if (ctx->status != TFM_OK)

@@ -1,12 +1,13 @@
 /* The selftest of matrix multiplication, by each provider. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "ops/gemm_engine.h"
 
 /* The provider is what the form begins with. */
 static const tfm__gemm_provider *provider_of(const tfm__check *c) {
-    char name[32] = "";
-    memcpy(name, c->form, strcspn(c->form, ",") % sizeof(name));
+    char name[32];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->form, ","), c->form);
     return tfm__gemm_named(name);
 }
 
