@@ -14,15 +14,16 @@ static inline tfm_vec sum_each(tfm_vec *t) {
     return t[0];
 }
 
+#define FEW_KEYS 64
 /* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
  * once, one exponential for the W of them, then W weighted values. */
 TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
-    /* Where neighbours in b may share keys, eight in a row for one head, which then lies in the first cache;
+    /* Where neighbours in b may share many keys, eight in a row for one head, which then lies in the first cache;
      * else all heads of one b in a row, which lie side by side. */
-    const long row = mapped ? 8 : 1, b = item / (row * kv_heads * queries) * row + item % row;
+    const long row = mapped && length > FEW_KEYS ? 8 : 1, b = item / (row * kv_heads * queries) * row + item % row;
     const long kv_head = item / row % kv_heads, i = item / (row * kv_heads) % queries;
     if (b >= items)
         return;
@@ -52,6 +53,7 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             const int known = j < count ? key_row(keys, s + j) : -1;
             ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
             rows[j] = known;
+            fetch(keys.v + max(known, 0) * keys.v_step, DV); /* while the scores are made */
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {

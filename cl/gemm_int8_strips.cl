@@ -6,7 +6,7 @@
  * for all of its rows a step along K takes two loads of weights, and for each row as many numbers of it in all lanes;
  * and a sum is a lane, not a vector. K goes by in pieces of STRIP_DEPTH, so that what is turned stays in the first
  * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows, MOST_KEPT at
- * most, so that a group's whole numbers stay in the cache while strips go by. */
+ * most where there are several pieces, so that a group's whole numbers stay in the cache while strips go by. */
 #ifdef VPDPBUSD
 #define LANES TFM_WIDTH
 #define GROUP 4
@@ -137,6 +137,51 @@ static void tile_strip(const product *p, const piece *at, const lanes *panel, la
 #else
 #define BEGIN_TILES()
 #define END_TILES()
+/* What two vectors of columns have in common on their way out. */
+typedef struct strip_ends {
+    float_lanes scale[2], add[2];
+#if OFFSET
+    lanes less[2];
+#endif
+} strip_ends;
+static inline strip_ends ends_of(const product *p, long column) {
+    strip_ends ends;
+    UNROLL
+    for (int v = 0; v < 2; v++) {
+        ends.scale[v] = TFM_CAT(vload, LANES)(v, p->scales + column);
+        ends.add[v] = p->bias ? TFM_CAT(vload, LANES)(v, p->bias + column) : (float_lanes)(0.0f);
+#if OFFSET
+        ends.less[v] = OFFSET * TFM_CAT(vload, LANES)(v, p->row_sums + column);
+#endif
+    }
+    return ends;
+}
+
+/* STRIP results of a row, all of which are there. */
+static inline void finish_whole(const product *p, const strip_ends *ends, long row, long column, lanes first,
+                                lanes second, float step) {
+    __global float *to = p->c + row * p->n + column;
+    const float_lanes least = p->least;
+#if OFFSET
+    first -= ends->less[0];
+    second -= ends->less[1];
+#endif
+    const float_lanes v = tfm_fma(TFM_CAT(convert_float, LANES)(first), step * ends->scale[0], ends->add[0]);
+    const float_lanes w = tfm_fma(TFM_CAT(convert_float, LANES)(second), step * ends->scale[1], ends->add[1]);
+    TFM_CAT(vstore, LANES)(v < least ? least : v, 0, to);
+    TFM_CAT(vstore, LANES)(w < least ? least : w, 1, to);
+}
+
+/* Strips that hang over the right edge of c: out of line, so that whole ones are left in registers. */
+static __attribute__((noinline)) void finish_edge(const product *p, long row, int rows, long column, const lanes *sums,
+                                                  __global const float *steps) {
+    for (int i = 0; i < rows; i++) {
+        finish_strip(p, row + i, column, sums[2 * i], steps[i]);
+        if (column + LANES < p->n)
+            finish_strip(p, row + i, column + LANES, sums[2 * i + 1], steps[i]);
+    }
+}
+
 /* kept: two vectors of sums for each row, as the piece before left them. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
     static void NAME(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,     \
@@ -158,15 +203,25 @@ static void tile_strip(const product *p, const piece *at, const lanes *panel, la
                 sum[i][1] = DOT(sum[i][1], x, w1);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
-        EACH_ROW (R)                                                                                                   \
-            if (i < rows && !at->ends) {                                                                               \
-                kept[2 * i] = sum[i][0];                                                                               \
-                kept[2 * i + 1] = sum[i][1];                                                                           \
-            } else if (i < rows) {                                                                                     \
-                finish_strip(p, row + i, column, sum[i][0], steps[i]);                                                 \
-                if (column + LANES < p->n)                                                                             \
-                    finish_strip(p, row + i, column + LANES, sum[i][1], steps[i]);                                     \
+        if (!at->ends) {                                                                                               \
+            EACH_ROW (R)                                                                                               \
+                if (i < rows) {                                                                                        \
+                    kept[2 * i] = sum[i][0];                                                                           \
+                    kept[2 * i + 1] = sum[i][1];                                                                       \
+                }                                                                                                      \
+        } else if (column + STRIP <= p->n) {                                                                           \
+            const strip_ends ends = ends_of(p, column);                                                                \
+            EACH_ROW (R)                                                                                               \
+                if (i < rows)                                                                                          \
+                    finish_whole(p, &ends, row + i, column, sum[i][0], sum[i][1], steps[i]);                           \
+        } else {                                                                                                       \
+            lanes sums[2 * R];                                                                                         \
+            EACH_ROW (R) {                                                                                             \
+                sums[2 * i] = sum[i][0];                                                                               \
+                sums[2 * i + 1] = sum[i][1];                                                                           \
             }                                                                                                          \
+            finish_edge(p, row, rows, column, sums, steps);                                                            \
+        }                                                                                                              \
     }
 DEFINE_STRIP(strip, STRIP_ROWS)
 DEFINE_STRIP(part_strip, 2)
@@ -190,7 +245,7 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
             for (long i = row; i < end;) {
                 const int there = (int)min(end - i, (long)STRIP_ROWS);
                 __global const number *from = TFM_AT(a) + i * PADDED(k);
-                lanes *aside = kept + 2 * (i - row);
+                lanes *aside = p.k > STRIP_DEPTH ? kept + 2 * (i - row) : kept; /* one piece keeps none */
                 if (there > 2)
                     strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
                 else

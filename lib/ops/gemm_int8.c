@@ -118,20 +118,28 @@ static tfm_status run_few(tfm_context *ctx, const task *t) {
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->x), PRODUCT_ARGS(t), TFM__I(columns)));
 }
 
-static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
-    /* As in the kernel: columns, most rows, which make the turning of columns little, and rows of whole tiles, which
-     * have 6 or 8, or 32 where the processor multiplies tiles itself. */
-    const bool own = has_tiles(ctx);
-    const int64_t strip = 32, most = own ? 256 : 96, tiles = own ? TILE : 24;
-    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
-    return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
-                       TFM__GRID_2D((size_t)tfm__divide_up(t->n, strip), (size_t)tfm__divide_up(t->m, rows), 1, 1),
-                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
-}
-
 /* Rows that make it pay to turn a weight once, in memory of its own, where tiles are multiplied, and the largest weight
  * of which that is done: a vocabulary's is turned by those who read it. */
 enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* numbers of a piece, and columns, too */
+
+static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
+    /* As in the kernel: columns, and rows of whole tiles, which have 6 or 8, or 32 where the processor multiplies tiles
+     * itself; most rows, which make the turning of columns little: what sums can be kept aside for, or of one piece
+     * along K what lies in a cache. */
+    enum { BLOCK = 64 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
+    const bool own = has_tiles(ctx);
+    const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
+                  units = tfm_context_device(ctx)->compute_units;
+    const int64_t columns = tfm__divide_up(t->n, strip),
+                  of_piece = BLOCK / t->k < MOST_ROWS_OF_PIECE ? BLOCK / t->k : MOST_ROWS_OF_PIECE;
+    int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
+    while (most > kept && columns * tfm__divide_up(t->m, most) < ITEMS * units)
+        most = most / 2 > kept ? most / 2 : kept;
+    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
+    return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
+                       TFM__GRID_2D((size_t)columns, (size_t)tfm__divide_up(t->m, rows), 1, 1),
+                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
+}
 
 static int64_t panel_ints(const task *t) {
     return tfm__divide_up(t->n, TILE) * (padded(t->k) / 4) * TILE;
