@@ -9,12 +9,17 @@
 #include "attention_parts.cl"
 #include "attention_vectors.cl"
 
-#define TILE (2 * W) /* keys per step */
+/* Queries in registers at a time, and vectors of keys, or of columns of values, that they meet there: 8 x 2 sums of 32
+ * registers, or 4 x 3 of 16. A sum is ready four steps after it was wanted, and two are begun in a step, so that 4 x 2
+ * are too few to keep a processor busy. */
 #if TFM_WIDTH == 16
-#define MOST_ROWS 8 /* queries in registers at a time: 2 * 8 sums of 32 registers */
+#define MOST_ROWS 8
+#define SIDES 2
 #else
 #define MOST_ROWS 4
+#define SIDES 3
 #endif
+#define TILE (SIDES * W) /* keys per step */
 #ifndef QUERIES
 #define QUERIES 64 /* of one work-item */
 #endif
@@ -37,13 +42,13 @@ static inline tfm_vec max_each(tfm_vec *t) {
 
 /* A tile of keys: transposed, so that a vector holds one component of W keys. */
 typedef struct tile {
-    tfm_vec k[KEY_VECTORS * W][2];
+    tfm_vec k[KEY_VECTORS * W][SIDES];
 #if NUMBERS == 0
     tfm_vec tail[TILE]; /* the last, incomplete vector of each value */
 #else
     tfm_vec v[TILE][VALUE_VECTORS]; /* the values as floats */
 #endif
-    tfm_vec bias[2]; /* -inf where nobody sees the key */
+    tfm_vec bias[SIDES]; /* -inf where nobody sees the key */
     int row[TILE];
     int whole;  /* whether all keys may be seen */
     int finite; /* whether all values are finite; -1: not known yet */
@@ -129,56 +134,61 @@ static inline int tile_finite(tile *keys, const shared_keys shared, const int co
     for (int r = 0; r < MOST_ROWS; r++)                                                                                \
         if (r < R)
 
+#define EACH_SIDE(count)                                                                                               \
+    for (int x = 0; x < SIDES; x++)                                                                                    \
+        if (x < count)
+
 /* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: weights below 0 mark
  * what must not touch a query. */
 INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
-                        const shared_keys shared, const tfm_vec (*weight)[2], const float *shrink, const int count,
+                        const shared_keys shared, const tfm_vec (*weight)[SIDES], const float *shrink, const int count,
                         const int careful) {
-    tfm_vec sum[MOST_ROWS][2];
+    tfm_vec sum[MOST_ROWS][SIDES];
 #pragma unroll
     EACH_ROW {
 #pragma unroll
-        for (int x = 0; x < 2; x++)
-            if (x < vectors)
-                sum[r][x] = st->sum[first + r][c + x] * shrink[r];
+        EACH_SIDE(vectors)
+        sum[r][x] = st->sum[first + r][c + x] * shrink[r];
     }
     for (int j = 0; j < count; j++) {
-        tfm_vec value[2];
+        tfm_vec value[SIDES];
 #pragma unroll
-        for (int x = 0; x < 2; x++)
-            if (x < vectors)
-                value[x] = tile_value(keys, shared, j, c + x);
+        EACH_SIDE(vectors)
+        value[x] = tile_value(keys, shared, j, c + x);
         if (careful) {
 #pragma unroll
             EACH_ROW {
                 if (!(((const float *)weight[r])[j] < 0.0f)) /* NaN is seen */
 #pragma unroll
-                    for (int x = 0; x < 2; x++)
-                        if (x < vectors)
-                            sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                    EACH_SIDE(vectors)
+                sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
             }
         } else {
 #pragma unroll
             EACH_ROW {
 #pragma unroll
-                for (int x = 0; x < 2; x++)
-                    if (x < vectors)
-                        sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                EACH_SIDE(vectors)
+                sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
             }
         }
     }
 #pragma unroll
     EACH_ROW {
 #pragma unroll
-        for (int x = 0; x < 2; x++)
-            if (x < vectors)
-                st->sum[first + r][c + x] = sum[r][x];
+        EACH_SIDE(vectors)
+        st->sum[first + r][c + x] = sum[r][x];
     }
 }
 
+/* Vectors of columns are taken SIDES at a time, but for the last ones, of which none is left alone: 8 are 3, 3 and 2.
+ */
+#define ALONE (VALUE_VECTORS % SIDES == 1 && SIDES > 2 && VALUE_VECTORS > 1)
+#define IN_SIDES (VALUE_VECTORS / SIDES * SIDES - (ALONE ? SIDES : 0))
+#define IN_PAIRS ((VALUE_VECTORS - IN_SIDES) / 2 * 2)
+
 #if DROPS
 /* Drops weights of R queries from `first` on and keys s .. s + count - 1. */
-INLINED void drop_weights(const int R, tfm_vec (*weight)[2], const state *st, const int first, const int s,
+INLINED void drop_weights(const int R, tfm_vec (*weight)[SIDES], const state *st, const int first, const int s,
                           const int count) {
     for (int side = 0; side * W < count; side++)
 #pragma unroll
@@ -195,52 +205,73 @@ INLINED void drop_weights(const int R, tfm_vec (*weight)[2], const state *st, co
 }
 #endif
 
+/* z: the scores of R queries and the first `sides` vectors of a tile's keys. */
+INLINED void make_scores(const int R, const int sides, const state *st, const int first, const tile *keys,
+                         tfm_vec (*z)[SIDES]) {
+    tfm_vec sum[MOST_ROWS][SIDES];
+#pragma unroll
+    EACH_ROW {
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
+            sum[r][x] = 0.0f;
+    }
+    for (int d = 0; d < DK; d++) {
+        tfm_vec k[SIDES];
+#pragma unroll
+        EACH_SIDE(sides)
+        k[x] = keys->k[d][x];
+#pragma unroll
+        EACH_ROW {
+            const tfm_vec q = ((const float *)st->q[first + r])[d];
+#pragma unroll
+            EACH_SIDE(sides)
+            sum[r][x] = tfm_fma(q, k[x], sum[r][x]);
+        }
+    }
+#pragma unroll
+    EACH_ROW {
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
+            z[r][x] = sum[r][x];
+    }
+}
+
 /* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of
  * it. R is a constant where this is inlined. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
                     const shared_keys shared, const int s, const int count, const int masked) {
-    tfm_vec z[MOST_ROWS][2], weight[MOST_ROWS][2], highest[MOST_ROWS];
-#pragma unroll
-    EACH_ROW {
-        z[r][0] = z[r][1] = 0.0f;
-    }
+    tfm_vec z[MOST_ROWS][SIDES], weight[MOST_ROWS][SIDES], highest[MOST_ROWS];
     if (count > W)
-        for (int d = 0; d < DK; d++) {
-            const tfm_vec k0 = keys->k[d][0], k1 = keys->k[d][1];
-#pragma unroll
-            EACH_ROW {
-                const float q = ((const float *)st->q[first + r])[d];
-                z[r][0] = tfm_fma((tfm_vec)(q), k0, z[r][0]);
-                z[r][1] = tfm_fma((tfm_vec)(q), k1, z[r][1]);
-            }
-        }
+        make_scores(R, SIDES, st, first, keys, z);
     else
-        for (int d = 0; d < DK; d++) {
-            const tfm_vec k0 = keys->k[d][0];
-#pragma unroll
-            EACH_ROW {
-                z[r][0] = tfm_fma((tfm_vec)(((const float *)st->q[first + r])[d]), k0, z[r][0]);
-            }
-        }
+        make_scores(R, 1, st, first, keys, z);
 #if SCORED
 #pragma unroll
     EACH_ROW {
-        z[r][0] = scored(shape, z[r][0], cap, st->mask[first + r], s);
-        z[r][1] = scored(shape, z[r][1], cap, st->mask[first + r], s + W);
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
+            z[r][x] = scored(shape, z[r][x], cap, st->mask[first + r], s + x * W);
     }
 #endif
     if (masked) {
-        const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1], lane = tfm_lanes(), higher = lane + (float)W;
 #pragma unroll
-        EACH_ROW {
-            const tfm_vec begin = (float)(st->begin[first + r] - s), limit = (float)(st->limit[first + r] - s);
-            z[r][0] = select(z[r][0], (tfm_vec)(-INFINITY), b0 < 0.0f || lane < begin || lane >= limit);
-            z[r][1] = select(z[r][1], (tfm_vec)(-INFINITY), b1 < 0.0f || higher < begin || higher >= limit);
+        for (int x = 0; x < SIDES; x++) {
+            const tfm_vec hidden = keys->bias[x], lane = tfm_lanes() + (float)(x * W);
+#pragma unroll
+            EACH_ROW {
+                const tfm_vec begin = (float)(st->begin[first + r] - s), limit = (float)(st->limit[first + r] - s);
+                z[r][x] = select(z[r][x], (tfm_vec)(-INFINITY), hidden < 0.0f || lane < begin || lane >= limit);
+            }
         }
     }
 #pragma unroll
-    for (int r = 0; r < MOST_ROWS; r++)
-        highest[r] = r < R ? larger(z[r][0], z[r][1]) : (tfm_vec)(-INFINITY);
+    for (int r = 0; r < MOST_ROWS; r++) {
+        highest[r] = -INFINITY;
+        if (r < R)
+#pragma unroll
+            for (int x = 0; x < SIDES; x++)
+                highest[r] = larger(z[r][x], highest[r]);
+    }
     const tfm_vec before = st->maximum[first / MOST_ROWS], reached = larger(before, max_each(highest));
     const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY), shrink = exp2_down(before - base);
     /* A weight of 0 hides what it is multiplied by, unless that is no finite number. */
@@ -254,9 +285,13 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
 #pragma unroll
     EACH_ROW {
         const float b = ((const float *)&base)[r], f = ((const float *)&shrink)[r];
-        weight[r][0] = exp2_down(z[r][0] - b);
-        weight[r][1] = exp2_down(z[r][1] - b);
-        st->total[first + r] = tfm_fma(st->total[first + r], (tfm_vec)(f), weight[r][0] + weight[r][1]);
+        tfm_vec all = st->total[first + r] * f;
+#pragma unroll
+        for (int x = 0; x < SIDES; x++) {
+            weight[r][x] = exp2_down(z[r][x] - b);
+            all += weight[r][x];
+        }
+        st->total[first + r] = all;
     }
 #if DROPS
     drop_weights(R, weight, st, first, s, count);
@@ -264,14 +299,18 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     if (careful) {
 #pragma unroll
         EACH_ROW {
-            weight[r][0] = select(weight[r][0], (tfm_vec)(-1.0f), z[r][0] == -INFINITY);
-            weight[r][1] = select(weight[r][1], (tfm_vec)(-1.0f), z[r][1] == -INFINITY);
+#pragma unroll
+            for (int x = 0; x < SIDES; x++)
+                weight[r][x] = select(weight[r][x], (tfm_vec)(-1.0f), z[r][x] == -INFINITY);
         }
     }
-    for (int c = 0; c + 2 <= VALUE_VECTORS; c += 2)
-        add_values(R, 2, c, st, first, keys, shared, weight, (const float *)&shrink, count, careful);
-    if (VALUE_VECTORS % 2)
-        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, shared, weight, (const float *)&shrink, count, careful);
+    const float *const scales = (const float *)&shrink;
+    for (int c = 0; c < IN_SIDES; c += SIDES)
+        add_values(R, SIDES, c, st, first, keys, shared, weight, scales, count, careful);
+    for (int c = IN_SIDES; SIDES > 2 && c < IN_SIDES + IN_PAIRS; c += 2)
+        add_values(R, 2, c, st, first, keys, shared, weight, scales, count, careful);
+    if ((VALUE_VECTORS - IN_SIDES) % 2)
+        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, shared, weight, scales, count, careful);
 }
 
 /* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
