@@ -212,7 +212,7 @@ static void test_together(void **state) {
     (void)state;
     harness_random random = {77};
     const int64_t sizes[] = {1, 3, 17, 65, 100};
-    for (int i = 0; i < (harness_slow() ? (harness_brief() ? 12 : 24) : harness_brief() ? 20 : 160); i++) {
+    for (int i = 0; i < (harness_slow() ? (harness_brief() ? 8 : 24) : harness_brief() ? 10 : 160); i++) {
         const uint64_t bits = harness_next(&random);
         attention_case c = plain(harness_range(&random, 1, 4), sizes[harness_range(&random, 0, 4)],
                                  sizes[harness_range(&random, 0, 4)]);

@@ -147,7 +147,7 @@ static void test_rows(void **state) {
         for (int64_t m = 1; m <= 40; m += m < 10 ? 1 : 7)
             for (int64_t n = 1; n <= 130; n += n < 20 ? 6 : 37)
                 for (int i = 0; i < 9; i++)
-                    if (number++ % (harness_slow() ? 29 : 5) == 0) {
+                    if (number++ % (harness_slow() ? 29 : harness_brief() ? 13 : 5) == 0) {
                         check((sizes){m, n, ks[i]}, number % 2 ? TFM_RELU : TFM_NO_ACTIVATION, number % 3 != 0);
                         assert_true(launches == 1);
                     }
@@ -205,7 +205,7 @@ static void test_tiles(void **state) {
             for (int i = 0; i < 6; i++)
                 for (int j = 0; j < 7; j++)
                     for (int l = 0; l < 7; l++)
-                        if (number++ % (harness_slow() ? 47 : 11) == 0)
+                        if (number++ % (harness_slow() ? 47 : harness_brief() ? 23 : 11) == 0)
                             check((sizes){sides[i], j < 6 ? sides[j] : 132, ks[l]},
                                   number % 2 ? TFM_RELU : TFM_NO_ACTIVATION, number % 3 != 0);
         }
