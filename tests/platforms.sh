@@ -1,6 +1,6 @@
 # The suite `device` on platforms that Debian does not have, or not by default: PoCL's `basic` device, one thread without
 # its scheduler, and Intel's runtime for CPUs, another compiler altogether, which takes AMD's too; there layers, models
-# and a trainer with the tuning of GPUs as well.
+# and a trainer with the tuning of GPUs as well, and a fleet of Intel's and PoCL's, of which one fails.
 #     sh tests/platforms.sh BUILD [PLATFORM...]      PLATFORM: basic, intel
 # BUILD is a build folder with tests. Intel's runtime comes from the Python Package Index and is unpacked in BUILD/intel,
 # nothing is installed; where it cannot be had, that is said, and the platform is skipped. Ends with a line
@@ -63,8 +63,20 @@ intel() {
     if "$build/apps/tfm" devices --json | grep -qE '"index": *[0-9]'; then
         suite intel "$build" --suite device
         as_gpu intel "$build" model trainer steps quantize
+        beside
     else
         skip intel "its runtime finds no device here"
+    fi
+}
+
+# Intel's beside PoCL's in one fleet, of which one fails.
+beside() {
+    mkdir -p "$folder/both"
+    cp /etc/OpenCL/vendors/pocl.icd "$folder/vendors/intel.icd" "$folder/both/"
+    if OCL_ICD_VENDORS="$folder/both" "$build/tests/test_fleet_fault" test_intel; then
+        echo "1 0 0" >>"$counts"
+    else
+        echo "0 1 0" >>"$counts"
     fi
 }
 

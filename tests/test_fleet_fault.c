@@ -51,6 +51,15 @@ static int wrong(const char *what, const char *more) {
     return 2;
 }
 
+/* Whether TFM_FAULT_DEVICE means the device of this name; and whether a sentence tells of one that it means. */
+static bool means(const char *failing, const char *name) {
+    return failing[0] == '^' ? strncmp(name, failing + 1, strlen(failing + 1)) == 0 : strstr(name, failing) != NULL;
+}
+
+static bool told_of(const char *failing, const char *sentence) {
+    return strstr(sentence, failing + (failing[0] == '^')) != NULL;
+}
+
 static void on_log(void *user, tfm_log_level level, const char *line) {
     run *r = user;
     if (level <= TFM_LOG_WARNING) {
@@ -74,11 +83,11 @@ static const char *judge_members(const run *r) {
             return "a device that is not left out has a reason for it";
         if (m->dropped && !m->reason[0])
             return "a device is left out without a reason";
-        if (m->dropped && failing && m->context && !strstr(tfm_context_device(m->context)->name, failing))
+        if (m->dropped && failing && m->context && !means(failing, tfm_context_device(m->context)->name))
             return "another device than the one that failed is left out";
         dropped += m->dropped;
         told = told || (m->dropped && strstr(r->warning, number) && strstr(r->warning, m->reason) &&
-                        (!failing || strstr(r->warning, failing)));
+                        (!failing || told_of(failing, r->warning)));
     }
     if (dropped + r->returns != r->warnings)
         return "there are not as many warnings as devices that are left out";
@@ -196,7 +205,7 @@ static int call_all(run *r) {
     if (tfm_fleet_open(&r->fleet, &(tfm_fleet_options){.devices = getenv(DEVICES),
                                                        .workers = workers ? atoi(workers) : 1}) != TFM_OK) {
         const char *failing = getenv("TFM_FAULT_DEVICE"), *sentence = tfm_error_message();
-        if (failing && !strstr(sentence, failing))
+        if (failing && !told_of(failing, sentence))
             return wrong("the sentence does not name the device", sentence);
         fprintf(stderr, "tfm: %s\n", sentence);
         return 1;
@@ -265,13 +274,19 @@ static runs_report plain[COUNT(KINDS)];
 static char numbers[4300], drops[4300];
 static unsigned turns; /* faults so far */
 
-/* Whether a platform has a device of this kind. */
-static bool listed(const char *kind, const char *platform) {
+/* Whether a platform has a device of this kind, and its name, of 255 bytes at most, if that is not NULL. */
+static bool listed(const char *kind, const char *platform, char *name) {
     char line[1024];
     bool there = false;
     FILE *list = popen("'" TFM_PROGRAM "' devices 2>/dev/null", "r");
-    while (list && fgets(line, sizeof(line), list))
-        there = there || (strstr(line, kind) && strstr(line, platform));
+    while (list && fgets(line, sizeof(line), list)) {
+        const char *of = strstr(line, platform), *from = strstr(line, "GiB  ");
+        if (there || !of || !strstr(line, kind))
+            continue;
+        there = true;
+        if (name)
+            snprintf(name, 256, "%.*s", from && from + 6 < of ? (int)(of - from - 6) : 0, from ? from + 5 : "");
+    }
     if (list)
         pclose(list);
     return there;
@@ -318,7 +333,7 @@ static int setup(void **state) {
 /* Fails the call of this number on a kind of device, or on any if that is NULL, and of this function if there is a
  * name. `more` are further settings, or NULL. */
 static void fail_call(const char *kind, unsigned long number, const char *name, const char *const *more) {
-    char title[128], call[64], device[64], only[96], code[64];
+    char title[128], call[64], device[300], only[96], code[64];
     const char *settings[12] = {call, code, device, only};
     int count = 4;
     const int as = CODES[turns++ % COUNT(CODES)];
@@ -439,41 +454,80 @@ static void test_workers(void **state) {
     finish("one call fails under two workers");
 }
 
-/* Mesa's llvmpipe beside PoCL: another driver, and so slow that the other does again what it is at. It is there by name
- * alone. */
+/* Another driver beside PoCL's two kinds, which it, or one of them, then does without; it is `wish` in a list, and its
+ * name begins with `name`. It is there by name alone where it may be slow: the others do again what it is at. */
+static void fail_beside(const char *wish, const char *name, const char *what) {
+    char lists[2][128], only[300], failing[256];
+    static const char *const WAYS[] = {"X=", "TFM_FAULT_DEAD=1"};
+    const bool brief = runs_slow() || harness_brief();
+    const unsigned sample = runs_sample() ? (runs_sample() + 9) / 10 : brief ? 1 : 6;
+    snprintf(lists[0], sizeof(lists[0]), DEVICES "=pthread,%s", wish);
+    snprintf(lists[1], sizeof(lists[1]), DEVICES "=pthread,basic,%s", wish);
+    snprintf(failing, sizeof(failing), "^%s", name);
+    snprintf(only, sizeof(only), "TFM_FAULT_DEVICE=%s", failing);
+    if (brief) { /* a run without a fault takes as long as one with it */
+        fail_call(failing, 3, "clEnqueueNDRangeKernel", (const char *const[]){lists[0], TEXTS "=1", WAYS[1], NULL});
+        finish(what);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        runs_add_again(what, (const char *const[]){lists[i], TEXTS "=1", only, NULL}, RUNS_RIGHT);
+        runs_finish(what);
+        runs_take_plain();
+        const unsigned long calls = runs_plain()->calls;
+        printf("%s is asked %lu times in %s\n", name, calls, lists[i]);
+        for (unsigned turn = 0; turn < 2 * sample; turn++) {
+            const char *const more[] = {lists[i], TEXTS "=1", WAYS[turn / 2 % 2], NULL};
+            if (turn % 2 == 0)
+                fail_call(failing, sampled(turn / 2, sample, calls), NULL, more);
+            else
+                fail_call(KINDS[0], sampled(turn / 2, sample, plain[0].calls), NULL, more);
+        }
+        finish(what);
+    }
+}
+
+/* Mesa's llvmpipe, which is slow, and listed where it is asked for by name. */
 static void test_llvmpipe(void **state) {
     (void)state;
-    static const unsigned long NUMBERS_FAILING[] = {3, 8, 30, 90};
-    static const char *const BOTH[] = {DEVICES "=pthread,llvmpipe", TEXTS "=1", NULL};
-    static const char *const DEAD[] = {DEVICES "=pthread,llvmpipe", TEXTS "=1", "TFM_FAULT_DEAD=1", NULL};
-    const bool brief = runs_slow() || harness_brief();
     setenv("RUSTICL_ENABLE", "llvmpipe", 1);
-    if (!listed("llvmpipe", "(rusticl)")) {
-        unsetenv("RUSTICL_ENABLE");
+    const bool there = listed("llvmpipe", "(rusticl)", NULL);
+    if (there)
+        fail_beside("llvmpipe", "llvmpipe", "llvmpipe beside PoCL");
+    unsetenv("RUSTICL_ENABLE");
+    if (!there) {
         print_message("skipped: no llvmpipe (Debian package mesa-opencl-icd)\n");
         skip();
     }
-    if (!brief)
-        runs_add_again("llvmpipe beside PoCL", BOTH, RUNS_RIGHT);
-    for (size_t i = 0; i < (brief ? 1 : COUNT(NUMBERS_FAILING)); i++)
-        fail_call("llvmpipe", NUMBERS_FAILING[i], "clEnqueueNDRangeKernel", DEAD);
-    finish("llvmpipe is gone from a call on");
-    unsetenv("RUSTICL_ENABLE");
+}
+
+/* Intel's runtime for CPUs, whose device has the processor's name, which PoCL's have behind their own. */
+static void test_intel(void **state) {
+    (void)state;
+    char processor[256] = "";
+    if (!listed("cpu", "(Intel(R) OpenCL)", processor)) {
+        print_message("skipped: no runtime of Intel's for CPUs (tests/platforms.sh unpacks one)\n");
+        skip();
+    }
+    fail_beside("intel", processor, "Intel's runtime beside PoCL");
 }
 
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
         return again();
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]); /* test_intel, or test_t* */
     setenv("POCL_DEVICES", "pthread basic", 1);
     unsetenv("TFM_DEVICE");
-    if (!listed(KINDS[0], "(Portable Computing Language)") || !listed(KINDS[1], "(Portable Computing Language)")) {
+    if (!listed(KINDS[0], "(Portable Computing Language)", NULL) ||
+        !listed(KINDS[1], "(Portable Computing Language)", NULL)) {
         printf("ok 1 - a fleet # SKIP PoCL does not list its devices for all cores and for one here\n");
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function), cmocka_unit_test(test_builds),
         cmocka_unit_test(test_dead_device), cmocka_unit_test(test_three),         cmocka_unit_test(test_all_fail),
-        cmocka_unit_test(test_workers),     cmocka_unit_test(test_llvmpipe),
+        cmocka_unit_test(test_workers),     cmocka_unit_test(test_llvmpipe),      cmocka_unit_test(test_intel),
     };
     return cmocka_run_group_tests(tests, setup, runs_teardown);
 }

@@ -1,14 +1,22 @@
 /* What the fault layer knows: which call is to fail, what the device is to lie about, and which objects are
- * alive.
+ * alive. The environment says, each on a line of its own here:
  *
- *     TFM_FAULT_CALL=n      the n-th OpenCL call of the process fails, counted from 1; 0 only counts
- *     TFM_FAULT_NAME=clX    only calls of this function are counted for that
- *     TFM_FAULT_DEVICE=part only calls on devices that have this in their name, and on what is made for them, are
- * counted for that and reported; those on a platform are on none of its devices TFM_FAULT_DEAD=1      and every call
- * after it fails too: a device that went away TFM_FAULT_CODE=c      with this code, not with the usual one of the
- * function TFM_FAULT_LIE=a=1,b=2 what the device says of itself: see layer.c TFM_FAULT_REPORT=path a text at the
- * process's end, one "name value" per line: the number of calls, the function that failed ("none"), releases of what is
- * not alive, the live references of each type, the calls of each function */
+ * - TFM_FAULT_CALL=n: the n-th OpenCL call of the process fails, counted from 1; 0 only counts.
+ *
+ * - TFM_FAULT_NAME=clX: only calls of this function are counted for that.
+ *
+ * - TFM_FAULT_DEVICE=part: only calls on devices that have this in their name, or that begin with what follows a ^, and
+ *   on what is made for them, are counted for that and reported; those on a platform are on none of its devices.
+ *
+ * - TFM_FAULT_DEAD=1: every call after it fails too, as of a device that went away.
+ *
+ * - TFM_FAULT_CODE=c: with this code, not with the usual one of the function.
+ *
+ * - TFM_FAULT_LIE=a=1,b=2: what the device says of itself; see layer.c.
+ *
+ * - TFM_FAULT_REPORT=path: a text at the process's end, one "name value" per line: the number of calls, the function
+ *   that failed ("none"), releases of what is not alive, the live references of each type, the calls of each function.
+ */
 #ifndef TFM_TESTS_LEDGER_H
 #define TFM_TESTS_LEDGER_H
 

@@ -109,14 +109,14 @@ static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Sentences on standard error: what is no line of the log, not CLBlast's own, and not that kernels are being
- * built. The last one is kept. */
+/* Sentences on standard error: what is no line of the log, not CLBlast's own, not a warning of Mesa's compiler, and not
+ * that kernels are being built. The last one is kept. */
 static int sentences(char *text) {
     int count = 0;
     last_sentence[0] = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         if (begins(line, "tfm: warning: ") || begins(line, "tfm: error: ") || begins(line, "CLBlast") ||
-            begins(line, "tfm: building kernels"))
+            begins(line, "MESA: warning: ") || begins(line, "tfm: building kernels"))
             continue;
         snprintf(last_sentence, sizeof(last_sentence), "%s", line);
         count++;
