@@ -86,10 +86,12 @@ typedef struct query_rows {
 DEFINE_ROWS_AT(queries_at, QUERIES)
 
 /* KEYS W keys and values, a component of all of them in KEYS vectors, and the sums of their gradients. Components
- * after the last are zeros. */
+ * after the last are zeros. And the keys once more, one after the other: where they come from they lie a power of two
+ * apart for the most part, which is one place in a cache for all of them. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W * KEYS], v[VALUE_VECTORS * W * KEYS];
     tfm_vec dk[KEY_VECTORS * W * KEYS], dv[VALUE_VECTORS * W * KEYS];
+    tfm_vec plain[KEYS * W][KEY_VECTORS];
 } tile;
 
 /* Keys s .. s + count - 1; those after them are zeros, whatever lies there. */
@@ -98,7 +100,8 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
         for (int p = 0; p < KEYS; p++) {
             tfm_vec t[W];
             EACH_KEY
-                t[j] = p * W + j < count ? load_key(keys.k + (s + p * W + j) * keys.k_step, c) : (tfm_vec)(0.0f);
+                to->plain[p * W + j][c] = t[j] =
+                    p * W + j < count ? load_key(keys.k + (s + p * W + j) * keys.k_step, c) : (tfm_vec)(0.0f);
             transpose(t);
             EACH_KEY {
                 to->k[(c * W + j) * KEYS + p] = t[j];
@@ -153,14 +156,14 @@ typedef struct tensors {
 
 /* dq of `count` queries, += e k: C vectors of it at a time. */
 #define DEFINE_ADD_DQ(NAME, C)                                                                                         \
-    static inline void NAME(const tensors *all, const shared_keys shared, const int s, const int count,                \
-                            const query_rows *rows, const tfm_vec(*e)[KEYS], const int c) {                            \
+    static inline void NAME(const tensors *all, const tile *keys, const int count, const query_rows *rows,             \
+                            const tfm_vec(*e)[KEYS], const int c) {                                                    \
         tfm_vec sum[QUERIES][C];                                                                                       \
         EACH_QUERY                                                                                                     \
         _Pragma("unroll") for (int i = 0; i < C; i++) sum[r][i] = load_key(all->dq + rows->at[r] * DK, c + i);         \
         for (int j = 0; j < count; j++) {                                                                              \
             tfm_vec k[C];                                                                                              \
-            _Pragma("unroll") for (int i = 0; i < C; i++) k[i] = load_key(shared.k + (s + j) * shared.k_step, c + i);  \
+            _Pragma("unroll") for (int i = 0; i < C; i++) k[i] = keys->plain[j][c + i];                                \
             EACH_QUERY                                                                                                 \
             _Pragma("unroll") for (int i = 0; i < C; i++) sum[r][i] =                                                  \
                 tfm_fma((tfm_vec)(((const float *)e[r])[j]), k[i], sum[r][i]);                                         \
@@ -172,9 +175,9 @@ DEFINE_ADD_DQ(add_dq, 1)
 DEFINE_ADD_DQ(add_dq_twice, 2)
 
 /* QUERIES queries and a tile of keys; `factor` is dropout's, and own[r] is dy . y. */
-static inline void rows_meet_tile(tile *keys, const attention_shape shape, const shared_keys shared, const int s,
-                                  const int count, const query_rows *rows, const tfm_vec (*factor)[KEYS],
-                                  const float *own, const tensors *all) {
+static inline void rows_meet_tile(tile *keys, const attention_shape shape, const int s, const int count,
+                                  const query_rows *rows, const tfm_vec (*factor)[KEYS], const float *own,
+                                  const tensors *all) {
     tfm_vec z[QUERIES][KEYS], e[QUERIES][KEYS];
     __global const float *qs[QUERIES], *dys[QUERIES];
     EACH_QUERY {
@@ -245,9 +248,9 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
     }
     int c = 0;
     for (; c + 2 <= KEY_VECTORS; c += 2)
-        add_dq_twice(all, shared, s, count, rows, (const tfm_vec(*)[KEYS])e, c);
+        add_dq_twice(all, keys, count, rows, (const tfm_vec(*)[KEYS])e, c);
     if (c < KEY_VECTORS)
-        add_dq(all, shared, s, count, rows, (const tfm_vec(*)[KEYS])e, c);
+        add_dq(all, keys, count, rows, (const tfm_vec(*)[KEYS])e, c);
 }
 
 TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
@@ -304,8 +307,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
                                 select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
                     }
 #endif
-                rows_meet_tile(&packed, shape, keys, s, count, &rows, (const tfm_vec(*)[KEYS])factor, own + i - first,
-                               &all);
+                rows_meet_tile(&packed, shape, s, count, &rows, (const tfm_vec(*)[KEYS])factor, own + i - first, &all);
             }
             tile_add(&packed, TFM_AT(dk) + key_first, TFM_AT(dv) + value_first, keys, s, count);
         }

@@ -14,7 +14,9 @@ static inline tfm_vec sum_each(tfm_vec *t) {
     return t[0];
 }
 
+/* So many keys of all heads lie in a cache, and are best read in the order in which they lie. */
 #define FEW_KEYS 64
+#define FETCHED 512 /* numbers of a value, at most, that are asked for */
 /* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
  * once, one exponential for the W of them, then W weighted values. */
 TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
@@ -53,7 +55,8 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             const int known = j < count ? key_row(keys, s + j) : -1;
             ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
             rows[j] = known;
-            fetch(keys.v + max(known, 0) * keys.v_step, DV); /* while the scores are made */
+            if (known >= 0 && DV <= FETCHED)
+                fetch(keys.v + known * keys.v_step, DV); /* while the scores are made */
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {

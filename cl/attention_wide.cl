@@ -10,8 +10,8 @@
 #include "attention_vectors.cl"
 
 /* Queries in registers at a time, and vectors of keys, or of columns of values, that they meet there: 8 x 2 sums of 32
- * registers, or 4 x 3 of 16. A sum is ready four steps after it was wanted, and two are begun in a step, so that 4 x 2
- * are too few to keep a processor busy. */
+ * registers, or 4 x 3 of 16. A sum is ready four steps after it was begun, and two are begun in a step. So 4 x 2 are
+ * only just enough, and the processor waits whenever anything is late. */
 #if TFM_WIDTH == 16
 #define MOST_ROWS 8
 #define SIDES 2
@@ -40,14 +40,11 @@ static inline tfm_vec max_each(tfm_vec *t) {
     return m;
 }
 
-/* A tile of keys: transposed, so that a vector holds one component of W keys. */
+/* A tile of keys: transposed, so that a vector holds one component of W keys. And its values one after the other: where
+ * they come from they lie a power of two apart for the most part, which is one place in a cache for all of them. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W][SIDES];
-#if NUMBERS == 0
-    tfm_vec tail[TILE]; /* the last, incomplete vector of each value */
-#else
-    tfm_vec v[TILE][VALUE_VECTORS]; /* the values as floats */
-#endif
+    tfm_vec v[TILE][VALUE_VECTORS];
     tfm_vec bias[SIDES]; /* -inf where nobody sees the key */
     int row[TILE];
     int whole;  /* whether all keys may be seen */
@@ -73,15 +70,6 @@ typedef struct state {
     int some_begin[BLOCKS], some_limit[BLOCKS], all_begin[BLOCKS], all_limit[BLOCKS];
 } state;
 
-/* Column vector c of value j of the tile. */
-static inline tfm_vec tile_value(const tile *keys, const shared_keys shared, const int j, const int c) {
-#if NUMBERS == 0
-    return DV % W && c == VALUE_VECTORS - 1 ? keys->tail[j] : load(shared.v + keys->row[j] * shared.v_step + c * W);
-#else
-    return keys->v[j][c];
-#endif
-}
-
 /* Keys s .. s + count - 1; those after them are copies of the last one, invisible. */
 static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
     float *bias = (float *)to->bias;
@@ -104,24 +92,18 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
             for (int j = 0; j < W; j++)
                 to->k[c * W + j][side / W] = t[j];
         }
-#if NUMBERS == 0
-    if (DV % W)
-        for (int j = 0; j < count; j++)
-            to->tail[j] = load_value(keys.v + to->row[j] * keys.v_step, VALUE_VECTORS - 1);
-#else
     for (int j = 0; j < count; j++)
         for (int c = 0; c < VALUE_VECTORS; c++)
             to->v[j][c] = load_value(keys.v + to->row[j] * keys.v_step, c);
-#endif
 }
 
 /* Whether 0 times any of the tile's values is 0. Found out once, by the first who asks. */
-static inline int tile_finite(tile *keys, const shared_keys shared, const int count) {
+static inline int tile_finite(tile *keys, const int count) {
     if (keys->finite < 0) {
         tfm_vec zeros = 0.0f;
         for (int j = 0; j < count; j++)
             for (int c = 0; c < VALUE_VECTORS; c++)
-                zeros = tfm_fma((tfm_vec)(0.0f), tile_value(keys, shared, j, c), zeros);
+                zeros = tfm_fma((tfm_vec)(0.0f), keys->v[j][c], zeros);
         keys->finite = tfm_vec_sum(zeros) == 0.0f;
     }
     return keys->finite;
@@ -141,47 +123,46 @@ static inline int tile_finite(tile *keys, const shared_keys shared, const int co
 /* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: weights below 0 mark
  * what must not touch a query. */
 INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
-                        const shared_keys shared, const tfm_vec (*weight)[SIDES], const float *shrink, const int count,
-                        const int careful) {
+                        const tfm_vec (*weight)[SIDES], const float *shrink, const int count, const int careful) {
     tfm_vec sum[MOST_ROWS][SIDES];
 #pragma unroll
     EACH_ROW {
 #pragma unroll
-        EACH_SIDE(vectors)
-        sum[r][x] = st->sum[first + r][c + x] * shrink[r];
+        EACH_SIDE (vectors)
+            sum[r][x] = st->sum[first + r][c + x] * shrink[r];
     }
     for (int j = 0; j < count; j++) {
         tfm_vec value[SIDES];
 #pragma unroll
-        EACH_SIDE(vectors)
-        value[x] = tile_value(keys, shared, j, c + x);
+        EACH_SIDE (vectors)
+            value[x] = keys->v[j][c + x];
         if (careful) {
 #pragma unroll
             EACH_ROW {
                 if (!(((const float *)weight[r])[j] < 0.0f)) /* NaN is seen */
 #pragma unroll
-                    EACH_SIDE(vectors)
-                sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                    EACH_SIDE (vectors)
+                        sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
             }
         } else {
 #pragma unroll
             EACH_ROW {
 #pragma unroll
-                EACH_SIDE(vectors)
-                sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                EACH_SIDE (vectors)
+                    sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
             }
         }
     }
 #pragma unroll
     EACH_ROW {
 #pragma unroll
-        EACH_SIDE(vectors)
-        st->sum[first + r][c + x] = sum[r][x];
+        EACH_SIDE (vectors)
+            st->sum[first + r][c + x] = sum[r][x];
     }
 }
 
-/* Vectors of columns are taken SIDES at a time, but for the last ones, of which none is left alone: 8 are 3, 3 and 2.
- */
+/* Vectors of columns are taken SIDES at a time. Where SIDES is 3, one that would be left over makes two pairs with the
+ * three before it: 7 are 3, 2 and 2; 8 are 3, 3 and 2. */
 #define ALONE (VALUE_VECTORS % SIDES == 1 && SIDES > 2 && VALUE_VECTORS > 1)
 #define IN_SIDES (VALUE_VECTORS / SIDES * SIDES - (ALONE ? SIDES : 0))
 #define IN_PAIRS ((VALUE_VECTORS - IN_SIDES) / 2 * 2)
@@ -218,14 +199,14 @@ INLINED void make_scores(const int R, const int sides, const state *st, const in
     for (int d = 0; d < DK; d++) {
         tfm_vec k[SIDES];
 #pragma unroll
-        EACH_SIDE(sides)
-        k[x] = keys->k[d][x];
+        EACH_SIDE (sides)
+            k[x] = keys->k[d][x];
 #pragma unroll
         EACH_ROW {
             const tfm_vec q = ((const float *)st->q[first + r])[d];
 #pragma unroll
-            EACH_SIDE(sides)
-            sum[r][x] = tfm_fma(q, k[x], sum[r][x]);
+            EACH_SIDE (sides)
+                sum[r][x] = tfm_fma(q, k[x], sum[r][x]);
         }
     }
 #pragma unroll
@@ -239,10 +220,12 @@ INLINED void make_scores(const int R, const int sides, const state *st, const in
 /* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of
  * it. R is a constant where this is inlined. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
-                    const shared_keys shared, const int s, const int count, const int masked) {
+                    const int s, const int count, const int masked) {
     tfm_vec z[MOST_ROWS][SIDES], weight[MOST_ROWS][SIDES], highest[MOST_ROWS];
-    if (count > W)
+    if (count > (SIDES - 1) * W)
         make_scores(R, SIDES, st, first, keys, z);
+    else if (SIDES > 2 && count > W)
+        make_scores(R, 2, st, first, keys, z);
     else
         make_scores(R, 1, st, first, keys, z);
 #if SCORED
@@ -280,14 +263,15 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
 #else
     const int hides = masked;
 #endif
-    const int careful = hides && !tile_finite(keys, shared, count);
+    const int careful = hides && !tile_finite(keys, count);
     st->maximum[first / MOST_ROWS] = reached;
 #pragma unroll
     EACH_ROW {
         const float b = ((const float *)&base)[r], f = ((const float *)&shrink)[r];
-        tfm_vec all = st->total[first + r] * f;
+        weight[r][0] = exp2_down(z[r][0] - b);
+        tfm_vec all = tfm_fma(st->total[first + r], (tfm_vec)(f), weight[r][0]);
 #pragma unroll
-        for (int x = 0; x < SIDES; x++) {
+        for (int x = 1; x < SIDES; x++) {
             weight[r][x] = exp2_down(z[r][x] - b);
             all += weight[r][x];
         }
@@ -306,11 +290,11 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     }
     const float *const scales = (const float *)&shrink;
     for (int c = 0; c < IN_SIDES; c += SIDES)
-        add_values(R, SIDES, c, st, first, keys, shared, weight, scales, count, careful);
+        add_values(R, SIDES, c, st, first, keys, weight, scales, count, careful);
     for (int c = IN_SIDES; SIDES > 2 && c < IN_SIDES + IN_PAIRS; c += 2)
-        add_values(R, 2, c, st, first, keys, shared, weight, scales, count, careful);
+        add_values(R, 2, c, st, first, keys, weight, scales, count, careful);
     if ((VALUE_VECTORS - IN_SIDES) % 2)
-        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, shared, weight, scales, count, careful);
+        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, weight, scales, count, careful);
 }
 
 /* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
@@ -388,9 +372,9 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             if (st.some_begin[i] >= s + TILE || st.some_limit[i] <= s)
                 continue;
             if (i * MOST_ROWS + MOST_ROWS / 2 < rows)
-                attend(MOST_ROWS, shape, cap, &st, i * MOST_ROWS, &packed, keys, s, count, masked);
+                attend(MOST_ROWS, shape, cap, &st, i * MOST_ROWS, &packed, s, count, masked);
             else
-                attend(MOST_ROWS / 2, shape, cap, &st, i * MOST_ROWS, &packed, keys, s, count, masked);
+                attend(MOST_ROWS / 2, shape, cap, &st, i * MOST_ROWS, &packed, s, count, masked);
         }
     }
     for (int r = 0; r < rows; r++) {

@@ -48,6 +48,16 @@ static void test_shapes(void **state) {
                                                  .padded = (j + k) % 2,
                                                  .heads_first = (i + k) % 2,
                                                  .past = (int64_t)k - 2});
+    /* Seven and ten vectors of eight, the last of seven in part. */
+    for (int64_t width = 53; width <= 80; width += 27)
+        attention_check((attention_case){.batch = 2,
+                                         .targets = 9,
+                                         .length = 43,
+                                         .heads = 2,
+                                         .kv_heads = 2,
+                                         .key_width = 8,
+                                         .value_width = width,
+                                         .causal = true});
     for (size_t k = 0; k < 7; k++)
         for (int64_t t = 1; t < 3; t++)
             attention_check((attention_case){.batch = 2,

@@ -24,7 +24,7 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
     /* Keys are not worth transposing for one query, nor are private copies of very wide ones or of the sums of
      * very wide values: a thread's stack would not hold them. */
     if (queries == 1 || a->key_width > tuning->attention_widest || a->value_width > tuning->attention_widest) {
-        const int64_t beside = a->mapped ? 8 : 1; /* the kernel takes so many sequences side by side */
+        const int64_t beside = a->mapped ? 8 : 1; /* sequences that the kernel takes side by side where keys are many */
         return tfm__attention_fused(ctx, a, "attention_query", "attention_query", 1,
                                     tfm__divide_up(batch, beside) * beside * a->kv_heads * queries, batch);
     }
