@@ -5,8 +5,9 @@
 /* Many rows: each item turns its strips of columns, so that a vector has GROUP numbers of each of LANES columns. Then
  * for all of its rows a step along K takes two loads of weights, and for each row as many numbers of it in all lanes;
  * and a sum is a lane, not a vector. K goes by in pieces of STRIP_DEPTH, so that what is turned stays in the first
- * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows, MOST_KEPT at
- * most where there are several pieces, so that a group's whole numbers stay in the cache while strips go by. */
+ * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows. These are so
+ * few that a group's whole numbers stay in the cache while strips go by, and MOST_KEPT at most where there are several
+ * pieces, or where tiles are multiplied, whose sums are kept too. */
 #ifdef VPDPBUSD
 #define LANES TFM_WIDTH
 #define GROUP 4

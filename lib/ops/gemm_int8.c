@@ -123,18 +123,19 @@ static tfm_status run_few(tfm_context *ctx, const task *t) {
 enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* numbers of a piece, and columns, too */
 
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
-    /* As in the kernel: columns, and rows of whole tiles, which have 6 or 8, or 32 where the processor multiplies tiles
-     * itself; most rows, which make the turning of columns little: what sums can be kept aside for, or of one piece
-     * along K what lies in a cache. */
+    /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
+     * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
+     * keep sums of; with one piece it has as many as lie in a cache, BLOCK numbers, but fewer where that would leave a
+     * core less than ITEMS items. */
     enum { BLOCK = 64 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
     const bool own = has_tiles(ctx);
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
-    const int64_t columns = tfm__divide_up(t->n, strip),
-                  of_piece = BLOCK / t->k < MOST_ROWS_OF_PIECE ? BLOCK / t->k : MOST_ROWS_OF_PIECE;
+    const int64_t columns = tfm__divide_up(t->n, strip), fit = BLOCK / padded(t->k) / tiles * tiles,
+                  of_piece = fit < MOST_ROWS_OF_PIECE ? fit : MOST_ROWS_OF_PIECE;
     int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
     while (most > kept && columns * tfm__divide_up(t->m, most) < ITEMS * units)
-        most = most / 2 > kept ? most / 2 : kept;
+        most = most / 2 > kept ? most / 2 / tiles * tiles : kept;
     const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
     return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
                        TFM__GRID_2D((size_t)columns, (size_t)tfm__divide_up(t->m, rows), 1, 1),
@@ -215,7 +216,7 @@ static tfm_status run_wide(tfm_context *ctx, const task *t) {
 /* ---- Whether they are right here ---- */
 
 /* Of the proof: rows for each kernel, and sizes that fill no vector. */
-enum { PROOF_FEW = 4, PROOF_SOME = 10, PROOF_MANY = 27, PROOF_N = 19, PROOF_K = 613 };
+enum { PROOF_FEW = 4, PROOF_SOME = 10, PROOF_MANY = 27, PROOF_N = 51, PROOF_K = 613 };
 
 /* Numbers up to the ends of what bytes hold, whose products would saturate 16 bits. */
 static void fill_proof(float *x, int8_t *q, float *scales) {
