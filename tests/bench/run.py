@@ -158,7 +158,7 @@ def training_tokenizer():
 
 def training_rows():
     text = SHARED / 'data/multi30k'
-    wide = 'avx512f' in Path('/proc/cpuinfo').read_text()  # more is wanted there
+    wide = 'avx512f' in Path('/proc/cpuinfo').read_text()  # the second of each pair is wanted with it
     for preset, own_updates, peer_updates, wanted in (('tiny', 60, 40, (2.3, 3.2)), ('small', 20, 12, (1.8, 2.0)),
                                                       ('base', 10, 10, (1.4, 1.6))):
 

@@ -112,6 +112,8 @@ static size_t take_slot(const void *object, bool meant) {
 
 void ledger_name(const void *id, const char *name) {
     pthread_mutex_lock(&lock);
+    while (*name == ' ')
+        name++;
     take_slot(id, device && (device[0] == '^' ? strncmp(name, device + 1, strlen(device + 1)) == 0
                                               : strstr(name, device) != NULL));
     pthread_mutex_unlock(&lock);

@@ -5,8 +5,8 @@
  *
  * - TFM_FAULT_NAME=clX: only calls of this function are counted for that.
  *
- * - TFM_FAULT_DEVICE=part: only calls on devices that have this in their name, or that begin with what follows a ^, and
- *   on what is made for them, are counted for that and reported; those on a platform are on none of its devices.
+ * - TFM_FAULT_DEVICE=part: only calls on devices that have this in their name, or whose name begins with what follows a
+ * ^, and on what is made for them, are counted for that and reported; those on a platform are on none of its devices.
  *
  * - TFM_FAULT_DEAD=1: every call after it fails too, as of a device that went away.
  *
