@@ -55,8 +55,8 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             const int known = j < count ? key_row(keys, s + j) : -1;
             ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
             rows[j] = known;
-            if (known >= 0 && DV <= FETCHED)
-                fetch(keys.v + known * keys.v_step, DV); /* while the scores are made */
+            if (known >= 0)
+                fetch(keys.v + known * keys.v_step, min(DV, FETCHED)); /* while the scores are made */
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {
