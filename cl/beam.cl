@@ -56,9 +56,15 @@
         TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
         TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
+/* PoCL 3.1, which puts the items of a group into one loop, may compute several turns of an item's own loop at once
+ * then, beyond its end where there is none: on CPUs with AVX-512 that ended the program. */
+#if TFM_GROUP > 1 && defined(__clang__)
+#define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
+#else
+#define ONE_BY_ONE
+#endif
 /* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new node. All items of the work-group take part, side by side in one line after another: where each
- * had a line of its own, by a division, PoCL 3.1 made a kernel of it that ended the program. */
+ * know, each as a new node. All items of the work-group take part, side by side in one line after another. */
 #define EXTEND(group, from, first, count)                                                                              \
     for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
         const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
@@ -79,8 +85,7 @@
         const int parent = TFM_AT(next_parent)[(from)*BEAM + b];                                                       \
         __global const int *line = TFM_AT(table) + parent * OLD_ROOM;                                                  \
         __global int *to = TFM_AT(new_table) + ((first) + b) * NEW_ROOM;                                               \
-        for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP)                                                   \
-            to[i] = PAST_NODE(line, i, parent);                                                                        \
+        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP) to[i] = PAST_NODE(line, i, parent);    \
     }
 
 /* Where the rows of a sentence are, and what a step tells of those that it chooses. */
