@@ -76,11 +76,11 @@ static inline tfm_vec load_some(__global const number *p, const int count) {
 }
 
 static inline tfm_vec load_key(__global const number *p, const int vector) {
-    return (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
+    return DK % W == 0 || (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
 }
 
 static inline tfm_vec load_value(__global const number *p, const int vector) {
-    return (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
+    return DV % W == 0 || (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
 }
 
 typedef struct __attribute__((packed)) loose_floats {
@@ -95,7 +95,7 @@ typedef struct __attribute__((packed)) loose_floats {
 #define load_q(p) tfm_load(p)
 static inline tfm_vec load_query(__global const float *p, const int vector) {
     float part[W];
-    if ((vector + 1) * W <= DK)
+    if (DK % W == 0 || (vector + 1) * W <= DK)
         return load_q(p + vector * W);
 #pragma unroll
     for (int i = 0; i < W; i++)
@@ -106,7 +106,7 @@ static inline tfm_vec load_query(__global const float *p, const int vector) {
 
 /* Vector `vector` of a row of DV, or of DK, floats. */
 static inline void store_value(tfm_vec value, __global float *p, const int vector) {
-    if ((vector + 1) * W <= DV) {
+    if (DV % W == 0 || (vector + 1) * W <= DV) {
         ((__global loose_floats *)(p + vector * W))->all = value;
     } else {
         for (int i = 0; i < DV % W; i++)
@@ -115,7 +115,7 @@ static inline void store_value(tfm_vec value, __global float *p, const int vecto
 }
 
 static inline void store_key(tfm_vec value, __global float *p, const int vector) {
-    if ((vector + 1) * W <= DK) {
+    if (DK % W == 0 || (vector + 1) * W <= DK) {
         ((__global loose_floats *)(p + vector * W))->all = value;
     } else {
         for (int i = 0; i < DK % W; i++)

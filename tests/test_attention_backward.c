@@ -278,10 +278,12 @@ static void check_tiles(void) {
     check(&random, (attention){1, 150, 150, 1, 1, 8, 4, PLAIN, .windowed = true});
     check(&random, (attention){2, 70, 9, 4, 2, 12, 16, PLAIN, .padded = true, .causal = true, .at_end = true});
     check(&random, (attention){1, 37, 19, 2, 1, 132, 256, PLAIN, .causal = true});
+    check(&random, (attention){1, 139, 150, 4, 2, 8, 16, PLAIN, .causal = true}); /* more queries than a CPU's chunk */
     if (harness_brief())
         return;
     check(&random, (attention){1, 17, 40, 2, 2, 256, 256, PLAIN});
     check(&random, (attention){1, 18, 20, 2, 1, 200, 136, .mask = TFM_F32, .cap = 2, .dropout = drops});
+    check(&random, (attention){1, 139, 150, 4, 2, 12, 16, PLAIN, .causal = true, .dropout = drops});
     check(&random, (attention){2, 39, 33, 6, 2, 16, 8, PLAIN, .dropout = drops, .heads_first = true});
     check(&random, (attention){3, 35, 66, 2, 2, 8, 16, .mask = TFM_U8, .cap = 2, .dropout = drops, .padded = true});
     check(&random, (attention){1, 5, 9, 2, 1, 128, 64, PLAIN, .causal = true});

@@ -1,4 +1,4 @@
-/* Attention backwards: cl/attention_backward.cl. */
+/* Attention backwards: cl/attention_backward.cl, and cl/attention_backward_wide.cl on CPUs. */
 #include <string.h>
 #include "ops/attention.h"
 #include "ops/sum.h"
@@ -29,12 +29,10 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
     const bool wide =
         tuning->class == TFM__WIDE && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
     const int64_t items = a->q.dims[0] * a->kv_heads;
-    /* Tiles of two vectors of keys where there are so many, and where they leave room on a thread's stack. */
-    const bool twice = wide && a->length > tuning->width && a->key_width + a->value_width <= widest / 2;
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
-                        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d%s", (int)a->key_width, (int)a->value_width,
-                        a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout), twice ? " -DKEYS=2" : "");
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, wide ? "attention_backward_wide" : "attention_backward",
+        wide ? "attention_backward_wide" : "attention_backward_group", "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d",
+        (int)a->key_width, (int)a->value_width, a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
     return tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, items),
                                   TFM__ARGS(TFM__T_AS("dq", to[Q].to), TFM__T_AS("dk", to[K].to),
                                             TFM__T_AS("dv", to[V].to), TFM__T_AS("y", a->y), TFM__T(dy),
