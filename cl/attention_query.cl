@@ -16,20 +16,34 @@ static inline tfm_vec sum_each(tfm_vec *t) {
 
 /* So many keys of all heads lie in a cache, and are best read in the order in which they lie. */
 #define FEW_KEYS 64
-#define FETCHED 512 /* numbers of a value, at most, that are asked for */
+#define FETCHED 512 /* numbers of a row, at most, that are asked for */
+
+/* Asks for the keys and values of one head, as far as they are few: those of a batch lie in no cache near a core when
+ * their turn comes, and are too short for a processor to see where they lead. */
+static inline void fetch_few(const shared_keys keys) {
+    for (int j = 0; j < min(keys.visible, FEW_KEYS); j++) {
+        const int row = max(key_row(keys, j), 0);
+        fetch(keys.k + row * keys.k_step, min(DK, FETCHED));
+        fetch(keys.v + row * keys.v_step, min(DV, FETCHED));
+    }
+}
+
 /* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
  * once, one exponential for the W of them, then W weighted values. */
 TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
-    /* Where neighbours in b may share many keys, eight in a row for one head, which then lies in the first cache;
-     * else all heads of one b in a row, which lie side by side. */
-    const long row = mapped && length > FEW_KEYS ? 8 : 1, b = item / (row * kv_heads * queries) * row + item % row;
+    /* Where neighbours in b share many keys, as beams do, eight in a row for one head, which then lies in the first
+     * cache; else all heads of one b in a row, which lie side by side. */
+    const long row = mapped && length > FEW_KEYS && 2 * sequences <= items ? 8 : 1,
+               b = item / (row * kv_heads * queries) * row + item % row;
     const long kv_head = item / row % kv_heads, i = item / (row * kv_heads) % queries;
     if (b >= items)
         return;
     const shared_keys keys = keys_at(shape, b, kv_head);
+    if (row == 1 && b + 1 < items)
+        fetch_few(keys_at(shape, b + 1, kv_head));
     const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
     const long query = query_at(shape, b, t, h);
     const int limit = seen_to(keys, (int)t);
