@@ -41,33 +41,65 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), cons
 #endif
 }
 
-/* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
+/* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. Where `joined`,
+ * there are products of one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, and c1 (M, n1) and c2
+ * (M, n2) with theirs, whose addends are lines. has_addend has a bit for each. */
 #define GEMM_PARAMETERS                                                                                                \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, packed), TFM_INPUT(float, addend), const long m,      \
-        const long n, const long k, const long group, const long b_batch, const long addend_batch,                     \
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, packed), TFM_INPUT(float, addend),                    \
+        TFM_TENSOR(float, c1), TFM_INPUT(stored, packed1), TFM_INPUT(float, addend1), TFM_TENSOR(float, c2),           \
+        TFM_INPUT(stored, packed2), TFM_INPUT(float, addend2), const long m, const long n, const long n1,              \
+        const long n2, const long k, const long group, const long joined, const long b_batch, const long addend_batch, \
         const long addend_row, const long has_addend, const float alpha, const float least
 
-/* The tile at (row, column) of matrix z. */
-#define TILE_OUT(row, column, z, rows)                                                                                 \
+/* The product that an item is at. */
+typedef struct product {
+    __global float *c;
+    __global const float *a, *addend; /* addend: or 0 */
+    __global const stored *packed;
+    long n;
+} product;
+
+/* Declares that of number z_: a matrix of the batch, or one of the joined. */
+#define PRODUCT(p)                                                                                                     \
+    product p = {TFM_AT(c), TFM_AT(a), (has_addend & 1) != 0 ? TFM_AT(addend) : 0, TFM_AT(packed), n};                 \
+    if (joined && z_ == 1) {                                                                                           \
+        p.c = TFM_AT(c1);                                                                                              \
+        p.addend = (has_addend & 2) != 0 ? TFM_AT(addend1) : 0;                                                        \
+        p.packed = TFM_AT(packed1);                                                                                    \
+        p.n = n1;                                                                                                      \
+    } else if (joined && z_ == 2) {                                                                                    \
+        p.c = TFM_AT(c2);                                                                                              \
+        p.addend = (has_addend & 4) != 0 ? TFM_AT(addend2) : 0;                                                        \
+        p.packed = TFM_AT(packed2);                                                                                    \
+        p.n = n2;                                                                                                      \
+    } else if (!joined) {                                                                                              \
+        p.c += z_ * m * n;                                                                                             \
+        p.a += z_ * m * k;                                                                                             \
+        p.addend = p.addend ? p.addend + z_ * addend_batch : 0;                                                        \
+        p.packed += z_ * b_batch;                                                                                      \
+    }
+
+/* The tile at (row, column) of product p. */
+#define TILE_OUT(p, row, column, rows)                                                                                 \
     {                                                                                                                  \
-        TFM_AT(c) + ((z)*m + (row)) * n + (column),                                                                    \
-            has_addend ? TFM_AT(addend) + (z)*addend_batch + (row)*addend_row + (column) : 0, n, addend_row, n, rows,  \
-            (int)min((long)TFM_PANEL, n - (column)), alpha, least                                                      \
+        (p).c + (row) * (p).n + (column), (p).addend ? (p).addend + (row)*addend_row + (column) : 0, (p).n,            \
+            addend_row, (p).n, rows, (int)min((long)TFM_PANEL, (p).n - (column)), alpha, least                         \
     }
 
 /* An item makes `group` panels of its rows, which are in the cache after the first. */
-#define EACH_PANEL(panel)                                                                                              \
-    const long panels_ = (n + TFM_PANEL - 1) / TFM_PANEL, first_ = get_global_id(1) * group;                           \
+#define EACH_PANEL(p, panel)                                                                                           \
+    const long z_ = get_global_id(2), first_ = get_global_id(1) * group;                                               \
+    PRODUCT(p)                                                                                                         \
+    const long panels_ = (p.n + TFM_PANEL - 1) / TFM_PANEL;                                                            \
     for (long panel = first_; panel < min(first_ + group, panels_); panel++)
 
 /* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the
  * cache. */
 TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
-    const long row = get_global_id(0) * TFM_ROWS, z = get_global_id(2);
-    EACH_PANEL (panel) {
-        const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
-        __global const stored *line = TFM_AT(packed) + z * b_batch + panel * PANEL_DEPTH(k) * TFM_PANEL;
-        RUN_TILE(&out, TFM_AT(a) + (z * m + row) * k, line, (int)k)
+    const long row = get_global_id(0) * TFM_ROWS;
+    EACH_PANEL (p, panel) {
+        const tile_out out = TILE_OUT(p, row, panel * TFM_PANEL, (int)min((long)TFM_ROWS, m - row));
+        RUN_TILE(&out, p.a + row * k, p.packed + panel * PANEL_DEPTH(k) * TFM_PANEL, (int)k)
     }
 }
 
@@ -89,10 +121,9 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     }
 DEFINE_TILES(small, TFM_PANEL, LOAD_PANEL)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
-    const long z = get_global_id(2);
-    EACH_PANEL (panel) {
-        const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);
-        small(&out, TFM_AT(a) + z * m * k, TFM_AT(packed) + z * b_batch + panel * PANEL_DEPTH(k) * TFM_PANEL, (int)k);
+    EACH_PANEL (p, panel) {
+        const tile_out out = TILE_OUT(p, 0, panel * TFM_PANEL, (int)m);
+        small(&out, p.a, p.packed + panel * PANEL_DEPTH(k) * TFM_PANEL, (int)k);
     }
 }
 
@@ -100,15 +131,12 @@ TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
 DEFINE_TILES(loose, out->b_line, LOAD_WHOLE)
 DEFINE_TILES(loose_edge, out->b_line, LOAD_PART)
 TFM_KERNEL void gemm_small_loose(GEMM_PARAMETERS) {
-    const long z = get_global_id(2);
-    EACH_PANEL (panel) {
+    EACH_PANEL (p, panel) {
         const long column = panel * TFM_PANEL;
-        const tile_out out = TILE_OUT(0, column, z, (int)m);
-        __global const float *from = TFM_AT(a) + z * m * k;
-        __global const stored *line = TFM_AT(packed) + z * b_batch + column;
+        const tile_out out = TILE_OUT(p, 0, column, (int)m);
         if (out.width == TFM_PANEL)
-            loose(&out, from, line, (int)k);
+            loose(&out, p.a, p.packed + column, (int)k);
         else
-            loose_edge(&out, from, line, (int)k);
+            loose_edge(&out, p.a, p.packed + column, (int)k);
     }
 }

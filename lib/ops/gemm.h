@@ -32,6 +32,8 @@ typedef struct tfm__gemm_setting {
     int stages;    /* tiles of a ring, of the engine alone; 0: by its rule */
 } tfm__gemm_setting;
 
+#define TFM__GEMM_JOINED 3 /* linear layers of one input, at most, in one launch */
+
 typedef struct tfm__gemm_provider {
     const char *name;
     /* NULL if it takes the task on this device, else why not: half a sentence, static. */
@@ -39,6 +41,10 @@ typedef struct tfm__gemm_provider {
     /* Computes c. Of a provider that must be proven the context may stay as it is after a failure, with the sentence as
      * the thread's: then another one computes c, or the context fails with it. */
     tfm_status (*run)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* The same of `count` linear layers of one input, TFM__GEMM_JOINED at most, in one launch: their m, k, a,
+     * activation and dtypes are the same, and each b is the whole of its weight. NULL: it has none that does them so.
+     */
+    tfm_status (*run_joined)(tfm_context *ctx, const tfm__gemm_task *tasks, int count);
     /* Bytes that it takes from the pool while it runs. Sizes, transposes, `weight` and offsets count. NULL: none. */
     uint64_t (*memory)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Settings as text of TFM__TUNED_LETTERS, for `tfm tune`. NULL: it knows none.
@@ -225,13 +231,14 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
 /* b in panels of `dtype`, its own, or BF16 that a b of F32 is rounded to: the weight's copy if it is of this value,
  * else made now. A weight's copy outlives all scopes; another one dies with the scope that the caller has opened. */
 tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype);
-/* Launches `kernel` of cl/gemm_packed.cl on `row_tiles` x groups of `group` panels x batch. */
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
+/* Launches `kernel` of cl/gemm_packed.cl on `row_tiles` x groups of `group` panels x batch, or, where there are several
+ * tasks, joined ones, x their count. */
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
                                int64_t row_tiles, int64_t group);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
-/* How many panels one item goes over, of whose row tiles there are so many. */
-int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles);
+/* How many panels one item goes over, of whose row tiles there are so many; of one task, or of joined ones. */
+int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *tasks, int count, int64_t row_tiles);
 /* Panels of each group where groups of so many at most are alike: PoCL gives one thread the first half of the items,
  * and with a large group and a small one it would have most of the work. */
 int64_t tfm__gemm_even(int64_t panels, int64_t group);

@@ -78,7 +78,7 @@ static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, cons
 static void run_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
     const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__divide_up(task->m, 64);
-    const int64_t group = tfm__gemm_panel_group(ctx, task, row_tiles);
+    const int64_t group = tfm__gemm_panel_group(ctx, task, 1, row_tiles);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     tfm_tensor rounded = {0};
     if (task->transpose_a) {

@@ -1,11 +1,14 @@
 /* The packed micro-kernel: cl/gemm_packed.cl. */
 #include "ops/gemm.h"
 
+static tfm_status run_joined(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
+    const int64_t row_tiles = tfm__divide_up(tasks[0].m, tfm__context_tuning(ctx)->gemm_rows);
+    return tfm__gemm_on_panels(ctx, tasks, count, TFM__GEMM_PACKED, row_tiles,
+                               tfm__gemm_panel_group(ctx, tasks, count, row_tiles));
+}
+
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
-    if (task->transpose_a)
-        return tfm__gemm_turned(ctx, task);
-    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED, row_tiles, tfm__gemm_panel_group(ctx, task, row_tiles));
+    return task->transpose_a ? tfm__gemm_turned(ctx, task) : run_joined(ctx, task, 1);
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -16,6 +19,7 @@ const tfm__gemm_provider tfm__gemm_packed = {
     .name = "packed",
     .declines = tfm__gemm_declines_panels,
     .run = run,
+    .run_joined = run_joined,
     .memory = memory,
     .packs_weights = true,
 };

@@ -113,11 +113,18 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
     return status;
 }
 
-int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles) {
+int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *tasks, int count, int64_t row_tiles) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    const tfm__gemm_task *task = &tasks[0];
+    const int64_t width = tfm__gemm_panel_width(ctx);
+    int64_t panels = 0, all = 0;
+    for (int i = 0; i < count; i++) {
+        const int64_t own = tfm__divide_up(tasks[i].n, width);
+        panels = own > panels ? own : panels;
+        all += own;
+    }
     const int64_t by_size = tuning->gemm_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
-    const int64_t by_items = row_tiles * panels * task->batch / tuning->gemm_group_items;
+    const int64_t by_items = row_tiles * all * task->batch / tuning->gemm_group_items;
     const int64_t group = by_size < by_items ? by_size : by_items;
     return tfm__gemm_even(panels, group > 1 ? group : 1);
 }
@@ -132,26 +139,37 @@ tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
     return (tfm__gemm_addend){task->bias, 0, 0};
 }
 
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
                                int64_t row_tiles, int64_t group) {
-    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE;
-    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
-    tfm_tensor packed = task->b;
+    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE, joined = count > 1;
+    const tfm__gemm_task *task = &tasks[0];
+    const int64_t width = tfm__gemm_panel_width(ctx), depth = tfm__gemm_panel_depth(task->b.dtype, task->k);
+    tfm_tensor packed[TFM__GEMM_JOINED] = {task->b};
+    tfm__gemm_addend addends[TFM__GEMM_JOINED] = {0};
+    int64_t n[TFM__GEMM_JOINED] = {0}, panels = 0, has_addend = 0;
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!loose)
-        tfm__gemm_packed_b(ctx, &packed, task, task->b.dtype);
-    const int64_t depth = tfm__gemm_panel_depth(task->b.dtype, task->k);
+    for (int i = 0; i < count; i++) {
+        const int64_t own = tfm__divide_up(tasks[i].n, width);
+        if (!loose)
+            tfm__gemm_packed_b(ctx, &packed[i], &tasks[i], task->b.dtype);
+        addends[i] = tfm__gemm_addend_of(&tasks[i]);
+        has_addend |= (int64_t)(addends[i].tensor.buffer != NULL) << i;
+        n[i] = tasks[i].n;
+        panels = own > panels ? own : panels;
+    }
     const int64_t b_batch = task->shared_b ? 0 : loose ? task->n * task->k : panels * width * depth;
-    const tfm__grid grid =
-        TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
-    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    const tfm__grid grid = TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group),
+                                        (size_t)(joined ? count : task->batch), 1, 1, 1);
+    const tfm_tensor c1 = joined ? tasks[1].c : (tfm_tensor){0}, c2 = count > 2 ? tasks[2].c : (tfm_tensor){0};
     tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation, task->b.dtype), grid,
-                TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(packed),
-                          TFM__T_AS("addend", addend.tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", task->n),
-                          TFM__I_AS("k", task->k), TFM__I(group), TFM__I(b_batch),
-                          TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),
-                          TFM__I_AS("has_addend", addend.tensor.buffer != NULL), TFM__F_AS("alpha", task->alpha),
+                TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T_AS("packed", packed[0]),
+                          TFM__T_AS("addend", addends[0].tensor), TFM__T(c1), TFM__T_AS("packed1", packed[1]),
+                          TFM__T_AS("addend1", addends[1].tensor), TFM__T(c2), TFM__T_AS("packed2", packed[2]),
+                          TFM__T_AS("addend2", addends[2].tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", n[0]),
+                          TFM__I_AS("n1", n[1]), TFM__I_AS("n2", n[2]), TFM__I_AS("k", task->k), TFM__I(group),
+                          TFM__I(joined), TFM__I(b_batch), TFM__I_AS("addend_batch", addends[0].batch),
+                          TFM__I_AS("addend_row", addends[0].row), TFM__I(has_addend), TFM__F_AS("alpha", task->alpha),
                           TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     return tfm_scope_close(ctx, 0, NULL);
 }

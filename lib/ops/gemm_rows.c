@@ -134,7 +134,11 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__linears_input *in, int
     tfm_scope_open(ctx);
     if (in->normed)
         norm(ctx, x, in);
+    const bool joined = tfm__linears_joined(ctx, in->normed ? *x : in->x, count, out, activation);
     for (int i = 0; i < count; i++) {
+        kept[2 + i] = out[i].y;
+        if (joined)
+            continue;
         tfm_tensor wide = {0};
         const bool narrow = out[i].y && tfm__is_kept(*out[i].y);
         tfm_linear(ctx, narrow ? &wide : out[i].y, in->normed ? *x : in->x, out[i].weight, out[i].bias, activation);
@@ -142,7 +146,6 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__linears_input *in, int
             tfm__keep(ctx, *out[i].y, wide);
             tfm_tensor_free(ctx, &wide);
         }
-        kept[2 + i] = out[i].y;
     }
     if (!in->norm)
         tfm_tensor_free(ctx, &own);

@@ -17,7 +17,11 @@ static bool is_loose(const tfm__gemm_task *task) {
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return tfm__gemm_on_panels(ctx, task, is_loose(task) ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
+    return tfm__gemm_on_panels(ctx, task, 1, is_loose(task) ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
+}
+
+static tfm_status run_joined(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
+    return tfm__gemm_on_panels(ctx, tasks, count, TFM__GEMM_SMALL, 1, 1);
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -28,6 +32,7 @@ const tfm__gemm_provider tfm__gemm_small = {
     .name = "small",
     .declines = declines,
     .run = run,
+    .run_joined = run_joined,
     .memory = memory,
     .packs_weights = true,
 };

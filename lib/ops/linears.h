@@ -33,4 +33,9 @@ tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *input, int c
 tfm_status tfm__linears_gated(tfm_context *ctx, const tfm__linears_input *input, tfm_tensor *y, tfm__linear_output up,
                               tfm__linear_output gate, tfm_activation activation);
 
+/* gemm_joined.c: several layers of x by one launch, of products that are on a device whose work-items are vectorised,
+ * and as each would be alone. False, and nothing is done, where they are not joined. */
+bool tfm__linears_joined(tfm_context *ctx, tfm_tensor x, int count, const tfm__linear_output *out,
+                         tfm_activation activation);
+
 #endif
