@@ -2,6 +2,7 @@
 
     {"op": "linear", "by": "pytorch" | "openblas", "dtype": "fp32" | "bf16" | "int8", "shape": [M, N, K]}
     {"op": "attention", "shape": [heads, n, d], "causal": true, "backward": true}
+    {"op": "read", "megabytes": N}
 
 The answer is a line with the seconds of a run, the median of some after two that are not counted.
 """
@@ -61,12 +62,18 @@ def attention(shape, causal, backward):
         return timed(forward)
 
 
+def read(megabytes):
+    """Numbers are added up, which takes as long as memory takes to give them."""
+    x = torch.ones(megabytes * 1000000 // 4)
+    return timed(x.sum)
+
+
 def main():
     warnings.simplefilter('ignore')
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     for line in sys.stdin:
         asked = json.loads(line)
-        run = {'linear': linear, 'attention': attention}[asked.pop('op')]
+        run = {'linear': linear, 'attention': attention, 'read': read}[asked.pop('op')]
         print(json.dumps({'seconds': run(**asked)}), flush=True)
 
 

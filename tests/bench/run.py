@@ -293,8 +293,11 @@ def minilm_model(folder):
 # ---- The machine ----
 
 
+READ = 207  # MB: as many as a step of one sentence reads at OPUS-MT's size, and more than caches hold
+
+
 def limits():
-    """What the processor multiplies and adds at most, and what it copies, in GFLOP/s and GB/s."""
+    """What the processor multiplies and adds at most, and what it copies and reads, in GFLOP/s and GB/s."""
     library, context, flops = ctypes.CDLL(str(BUILD / 'lib/libtfm.so')), ctypes.c_void_p(), ctypes.c_double()
     if library.tfm_context_open(ctypes.byref(context), None) or library.tfm_measure_peak(context, ctypes.byref(flops)):
         library.tfm_error_message.restype = ctypes.c_char_p
@@ -302,7 +305,9 @@ def limits():
     library.tfm_context_free(ctypes.byref(context))
     lines = [json.loads(line) for line in Done(TFM, 'bench', 'norm', '--json', '65536x1024').out.splitlines()]
     copied = next(line for line in lines if 'copy' in line['bench'] + line['shape'])
-    return {'gflops': round(flops.value * 1e-9, 1), 'copy_gbytes_per_s': round(copied['per_s'] * 1e-9, 1)}
+    read = READ / 1000 / Ops.ask(op='read', megabytes=READ)
+    return {'gflops': round(flops.value * 1e-9, 1), 'copy_gbytes_per_s': round(copied['per_s'] * 1e-9, 1),
+            'read_gbytes_per_s': round(read, 1)}
 
 
 def machine():
@@ -354,8 +359,9 @@ def markdown(table, picture):
              'medians of the turns, taken inside the processes without loading (memory: of the whole process). A ratio is the '
              "best peer's median by tfm's: above 1 tfm is ahead. Rows that were not run are not here: --list names all.", '']
     if limit:
-        lines += ['The machine multiplies and adds at %s GFLOP/s at most, and copies %s GB/s, read and written.' %
-                  (limit['gflops'], limit['copy_gbytes_per_s']), '']
+        reads = ', and reads %s GB/s of memory' % limit['read_gbytes_per_s'] if 'read_gbytes_per_s' in limit else ''
+        lines += ['The machine multiplies and adds at %s GFLOP/s at most, copies %s GB/s, read and written%s.' %
+                  (limit['gflops'], limit['copy_gbytes_per_s'], reads), '']
     lines += ['![Ratios](%s)' % picture]
     group = None
     for row in table['rows'].values():
