@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "dev/cl.h"
 #include "dev/dev.h"
 #include "harness.h"
 #include "model/fleet.h"
@@ -430,6 +431,12 @@ static void test_a_spare_worker(void **state) {
     same_bits(&together);
     assert_int_equal(tfm_fleet_count(fleet), has_spare() ? 2 : 1);
     assert_true(!has_spare() || lines_of(fleet, 1) > 0);
+    for (size_t i = 0; i < tfm_fleet_count(fleet) && has_spare();
+         i++) { /* each had cores of its own, and has all again */
+        const tfm_context *ctx = tfm_fleet_get_member(fleet, i)->context;
+        assert_true(!ctx->on_pocl || ctx->whole);
+        assert_true(!ctx->on_pocl || ctx->queue == ctx->whole);
+    }
     harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &(int){0}}),
                     TFM_ERROR_CANCELLED, "");
     tfm_model_free(&model);

@@ -112,6 +112,12 @@ struct tfm_context {
     cl_command_queue queue;
     bool on_pocl; /* which has launches take turns (pocl_launch.c) */
     tfm_context *next_on_pocl;
+    /* Parts of a CPU's cores (cores.c). */
+    cl_command_queue whole;    /* the queue on all cores, while `queue` is one on a part; NULL: it never was */
+    size_t part, parts;        /* which part of how many `queue` is on; 0 of 0 at first, which is all */
+    unsigned followed;         /* up to which change of those that share */
+    bool keeps_queue;          /* it changes no more */
+    tfm_context *next_sharing; /* the next one that shares cores */
     tfm__tuning tuning;
     tfm__capabilities capabilities;
     tfm__limits limits; /* in force: the device's, but smaller groups once the driver has refused those */

@@ -4,6 +4,7 @@
 #include "dev/choose.h"
 #include "dev/cl.h"
 #include "dev/collect.h"
+#include "dev/cores.h"
 #include "dev/pack.h"
 #include "dev/pocl_launch.h"
 #include "dev/profile.h"
@@ -169,6 +170,7 @@ void tfm_context_free(tfm_context **pointer) {
         return;
     char kept[TFM__MESSAGE]; /* what the cache, the file of times or an export cannot do is no failure of this call */
     tfm__error_keep(kept);
+    tfm__cores_share(ctx, false);
     if (ctx->queue)
         clFinish(ctx->queue);
     tfm__pocl_part(ctx);
@@ -185,6 +187,8 @@ void tfm_context_free(tfm_context **pointer) {
     tfm__pool_free(ctx);
     if (ctx->queue)
         clReleaseCommandQueue(ctx->queue);
+    if (ctx->whole && ctx->whole != ctx->queue) /* it could not be taken again */
+        clReleaseCommandQueue(ctx->whole);
     if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
         clReleaseContext(ctx->cl);
     tfm__tuned_free(ctx);

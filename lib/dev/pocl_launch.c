@@ -101,6 +101,15 @@ void tfm__pocl_part(tfm_context *ctx) {
     pthread_mutex_unlock(&all.lock);
 }
 
+cl_command_queue tfm__pocl_swap(tfm_context *ctx, cl_command_queue queue) {
+    pthread_mutex_lock(&all.lock);
+    wait_for_turn(); /* who is alone looks at the queues of all */
+    cl_command_queue before = ctx->queue;
+    ctx->queue = queue;
+    pthread_mutex_unlock(&all.lock);
+    return before;
+}
+
 static tfm__pocl_turn begin(tfm_context *ctx, bool alone) {
     if (!alone) {
         all.launching++;

@@ -20,6 +20,9 @@ typedef enum tfm__pocl_turn {
 void tfm__pocl_join(tfm_context *ctx);
 void tfm__pocl_part(tfm_context *ctx);
 
+/* The context has another queue from now on, and its old one, which is returned, is empty. */
+cl_command_queue tfm__pocl_swap(tfm_context *ctx, cl_command_queue queue);
+
 tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid);
 /* The same for launches that were all made before, with these grids: a recording's. Never TFM__POCL_ALONE. */
 tfm__pocl_turn tfm__pocl_begin_again(tfm_context *ctx);

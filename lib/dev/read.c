@@ -1,6 +1,7 @@
 /* Moving data between host and device. */
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/cores.h"
 
 static size_t byte_count(tfm_tensor x) {
     return tfm_tensor_count(x) * tfm_dtype_size(x.dtype);
@@ -43,7 +44,10 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
     tfm__recording_give_up(ctx);
     cl_int error =
         clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
+    if (error != CL_SUCCESS)
+        return tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
+    tfm__cores_follow(ctx);
+    return TFM_OK;
 }
 
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
@@ -125,6 +129,7 @@ const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
         tfm__cl_fail_wait(ctx, error, "read_wait: clWaitForEvents");
         return NULL;
     }
+    tfm__cores_follow(ctx);
     return read->host;
 }
 

@@ -10,6 +10,7 @@
  * so that nothing else comes to lie in them until it is freed. */
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/cores.h"
 #include "dev/pocl_launch.h"
 #include "dev/recording.h"
 
@@ -131,6 +132,7 @@ tfm_status tfm__recording_begin(tfm_context *ctx, tfm__recording **recording, in
     }
     const cl_bitfield properties[] = {PROPERTY_FLAGS, FLAG_SIMULTANEOUS_USE, 0};
     cl_int error = CL_SUCCESS;
+    tfm__cores_all(ctx); /* a recording is of one queue */
     part *p = &r->parts[number];
     p->buffer = r->with.create(1, &ctx->queue, r->with.simultaneous ? properties : NULL, &error);
     if (error != CL_SUCCESS || !p->buffer) {

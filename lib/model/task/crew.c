@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "dev/cores.h"
 #include "model/fleet.h"
 
 /* How often the caller is asked whether to go on, in seconds. */
@@ -132,6 +133,7 @@ static void *sit(void *user) {
     s->turn.keep = keep;
     s->turn.turns = s;
     on->turn = &s->turn;
+    tfm__cores_share(on->ctx, tfm_model_workers(on) > 1);
     pthread_mutex_lock(&c->lock);
     for (bool some = n > 0 && !c->ended; some || next(c, s->who, &batch, &n); some = false) {
         s->turn.slow = tfm__deal_may_lose(&c->deal, s->who);
@@ -154,10 +156,12 @@ static void *sit(void *user) {
         if (dropped) {
             pthread_mutex_unlock(&c->lock);
             tfm__fleet_say_dropped(c->mates->fleet, s->who);
+            tfm__cores_share(on->ctx, false);
             return NULL;
         }
     }
     pthread_mutex_unlock(&c->lock);
+    tfm__cores_share(on->ctx, false);
     return NULL;
 }
 

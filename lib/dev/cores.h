@@ -1,0 +1,18 @@
+/* Contexts that are at work on one CPU at the same time have a part of its cores each: cores.c says why.
+ *
+ * All of it is called by the thread that uses the context. Nothing here fails: where a part cannot be had, commands run
+ * on all cores as before. */
+#ifndef TFM_LIB_DEV_CORES_H
+#define TFM_LIB_DEV_CORES_H
+
+#include "dev/cl.h"
+
+/* From now on the context is one of those that share the cores of its device, or no longer. The others take a larger or
+ * smaller part when they next wait for a result. */
+void tfm__cores_share(tfm_context *ctx, bool shares);
+/* Takes the part that is the context's by now; waits for its commands where that is another one. */
+void tfm__cores_follow(tfm_context *ctx);
+/* Takes all cores, for good: something knows the queue by its name. Or the context ends. */
+void tfm__cores_all(tfm_context *ctx);
+
+#endif
