@@ -18,10 +18,10 @@ static inline tfm_vec sum_each(tfm_vec *t) {
 #define FEW_KEYS 64
 #define FETCHED 512 /* numbers of a row, at most, that are asked for */
 
-/* Asks for the keys and values of one head, as far as they are few: those of a batch lie in no cache near a core when
+/* Asks for the keys and values of one head, if they are few: those of a batch lie in no cache near a core when
  * their turn comes, and are too short for a processor to see where they lead. */
 static inline void fetch_few(const shared_keys keys) {
-    for (int j = 0; j < min(keys.visible, FEW_KEYS); j++) {
+    for (int j = 0; j < keys.visible && keys.visible <= FEW_KEYS; j++) {
         const int row = max(key_row(keys, j), 0);
         fetch(keys.k + row * keys.k_step, min(DK, FETCHED));
         fetch(keys.v + row * keys.v_step, min(DV, FETCHED));
@@ -42,7 +42,7 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     if (b >= items)
         return;
     const shared_keys keys = keys_at(shape, b, kv_head);
-    if (row == 1 && b + 1 < items)
+    if (row == 1 && i == 0 && b + 1 < items)
         fetch_few(keys_at(shape, b + 1, kv_head));
     const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
     const long query = query_at(shape, b, t, h);

@@ -56,8 +56,8 @@
         TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
         TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
-/* PoCL 3.1, which puts the items of a group into one loop, may compute several turns of an item's own loop at once
- * then, beyond its end where there is none: on CPUs with AVX-512 that ended the program. */
+/* PoCL 3.1 makes one loop of the items of a group. Where its compiler then took several turns of the copy below at
+ * once, it read and wrote far beyond the line: on CPUs with AVX-512 that ended the program. */
 #if TFM_GROUP > 1 && defined(__clang__)
 #define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
 #else

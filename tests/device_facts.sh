@@ -16,7 +16,7 @@ as_gpu() {
 }
 # With a driver that loses kernels from command buffers.
 lossy() {
-    OPENCL_LAYERS=$layer TFM_FAULT_LIE=forgets=9 run "$@"
+    OPENCL_LAYERS=$layer TFM_FAULT_LIE=forgets=7 run "$@"
 }
 tables() {
     find "$TFM_CACHE_DIR" -name '*.table' 2>/dev/null | wc -l

@@ -33,7 +33,8 @@ TFM_API tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem mem
                                    int rank, const int64_t *dims);
 
 /* The OpenCL objects under a context or a tensor. The context owns them: retain what must outlive it. A view gives the
- * buffer that it lies in, at its `offset`. NULL for NULL, and for an empty tensor. */
+ * buffer that it lies in, at its `offset`. NULL for NULL, and for an empty tensor. While a call for a model on a fleet
+ * runs, a context of it may have another queue, on some of a CPU's cores; afterwards it has the first one again. */
 TFM_API cl_context tfm_context_cl(const tfm_context *ctx);
 TFM_API cl_device_id tfm_context_cl_device(const tfm_context *ctx);
 TFM_API cl_command_queue tfm_context_cl_queue(const tfm_context *ctx);

@@ -72,13 +72,21 @@ static cl_command_queue queue_on(const tfm_context *ctx, size_t part, size_t par
     return error == CL_SUCCESS ? queue : NULL;
 }
 
+/* Takes this part, or all cores where it cannot be had. */
 static void take(tfm_context *ctx, size_t part, size_t parts) {
-    cl_command_queue to = parts > 1 ? queue_on(ctx, part, parts) : ctx->whole ? ctx->whole : ctx->queue;
-    if (!to || to == ctx->queue)
+    cl_command_queue to = parts > 1 ? queue_on(ctx, part, parts) : NULL;
+    if (!to) {
+        to = ctx->whole ? ctx->whole : ctx->queue;
+        part = 0;
+        parts = 1;
+    }
+    if (to == ctx->queue)
         return;
-    if (clFinish(ctx->queue) != CL_SUCCESS) { /* whoever waits next hears of it */
+    const cl_int error = clFinish(ctx->queue);
+    if (error != CL_SUCCESS) {
         if (to != ctx->whole)
             clReleaseCommandQueue(to);
+        tfm__cl_fail_wait(ctx, error, "clFinish");
         return;
     }
     if (!ctx->whole)
@@ -90,12 +98,15 @@ static void take(tfm_context *ctx, size_t part, size_t parts) {
     ctx->parts = parts;
 }
 
+/* Whether its queue may change: it is not the caller's, nor one with clocks, nor a recording's. */
+static bool may_share(const tfm_context *ctx) {
+    return ctx->on_pocl && ctx->common && !ctx->profile && !ctx->keeps_queue;
+}
+
 void tfm__cores_follow(tfm_context *ctx) {
     size_t part, parts;
-    if (!ctx->on_pocl || !ctx->common || ctx->profile || ctx->keeps_queue)
-        return;
     const unsigned now = atomic_load(&changes);
-    if (ctx->followed == now)
+    if (!may_share(ctx) || ctx->followed == now)
         return;
     ctx->followed = now;
     pthread_mutex_lock(&lock);
@@ -106,23 +117,24 @@ void tfm__cores_follow(tfm_context *ctx) {
 }
 
 void tfm__cores_share(tfm_context *ctx, bool shares) {
-    if (!ctx->on_pocl)
-        return;
+    shares = shares && may_share(ctx);
     pthread_mutex_lock(&lock);
     tfm_context **at = &sharing;
     while (*at && *at != ctx)
         at = &(*at)->next_sharing;
-    if (shares && !*at)
-        *at = ctx;
-    else if (!shares && *at)
-        *at = ctx->next_sharing;
-    ctx->next_sharing = NULL;
-    atomic_fetch_add(&changes, 1);
+    if (shares != (*at != NULL)) {
+        *at = shares ? ctx : ctx->next_sharing;
+        ctx->next_sharing = NULL;
+        atomic_fetch_add(&changes, 1);
+    }
     pthread_mutex_unlock(&lock);
     tfm__cores_follow(ctx);
 }
 
-void tfm__cores_all(tfm_context *ctx) {
-    take(ctx, 0, 1);
-    ctx->keeps_queue = true;
+void tfm__cores_keep(tfm_context *ctx, bool keeps) {
+    if (keeps) {
+        tfm__cores_share(ctx, false);
+        take(ctx, 0, 1);
+    }
+    ctx->keeps_queue = keeps;
 }

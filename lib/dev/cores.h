@@ -1,7 +1,7 @@
 /* Contexts that are at work on one CPU at the same time have a part of its cores each: cores.c says why.
  *
- * All of it is called by the thread that uses the context. Nothing here fails: where a part cannot be had, commands run
- * on all cores as before. */
+ * All of it is called by the thread that uses the context. Where a part cannot be had, commands run on all cores; where
+ * the device fails, the context does. */
 #ifndef TFM_LIB_DEV_CORES_H
 #define TFM_LIB_DEV_CORES_H
 
@@ -12,7 +12,7 @@
 void tfm__cores_share(tfm_context *ctx, bool shares);
 /* Takes the part that is the context's by now; waits for its commands where that is another one. */
 void tfm__cores_follow(tfm_context *ctx);
-/* Takes all cores, for good: something knows the queue by its name. Or the context ends. */
-void tfm__cores_all(tfm_context *ctx);
+/* Takes all cores, and keeps its queue, since a recording knows it; or may share again. */
+void tfm__cores_keep(tfm_context *ctx, bool keeps);
 
 #endif

@@ -132,12 +132,13 @@ tfm_status tfm__recording_begin(tfm_context *ctx, tfm__recording **recording, in
     }
     const cl_bitfield properties[] = {PROPERTY_FLAGS, FLAG_SIMULTANEOUS_USE, 0};
     cl_int error = CL_SUCCESS;
-    tfm__cores_all(ctx); /* a recording is of one queue */
+    tfm__cores_keep(ctx, true); /* a recording is of one queue */
     part *p = &r->parts[number];
     p->buffer = r->with.create(1, &ctx->queue, r->with.simultaneous ? properties : NULL, &error);
     if (error != CL_SUCCESS || !p->buffer) {
         p->buffer = NULL;
         r->given_up = true;
+        tfm__cores_keep(ctx, false);
         return TFM_OK;
     }
     r->now = p;

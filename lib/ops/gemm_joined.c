@@ -18,9 +18,10 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
                              .alpha = 1,
                              .activation = activation,
                              .weight = out->weight};
-    if (!w.buffer || w.dtype > TFM_BF16 || w.rank != 2 || w.dims[1] != task->k || w.dims[0] == 0 || task->m == 0 ||
-        task->k == 0 || task->m > INT32_MAX || !out->y || tfm__is_kept(*out->y) || TFM__TAPE_WANTS(ctx, x, w, bias) ||
-        (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
+    if (activation < TFM_NO_ACTIVATION || activation >= TFM_ACTIVATIONS || !w.buffer || w.dtype > TFM_BF16 ||
+        w.rank != 2 || w.dims[1] != task->k || w.dims[0] == 0 || task->m == 0 || task->k == 0 || task->m > INT32_MAX ||
+        task->k > INT32_MAX || w.dims[0] > INT32_MAX || !out->y || tfm__is_kept(*out->y) ||
+        TFM__TAPE_WANTS(ctx, x, w, bias) || (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
         return false;
     task->n = w.dims[0];
     return true;

@@ -6,6 +6,7 @@
 #include "ops/gemm.h"
 
 enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
+_Static_assert(MOST_JOINED == TFM__GEMM_JOINED, "what one launch takes here it may take elsewhere");
 enum { LARGE = 16 << 20 }; /* bytes of a weight that most caches do not hold until the next rows come */
 
 /* Bytes of local memory of a group of so many rows. */

@@ -23,9 +23,10 @@ typedef struct tfm__linear_output {
 } tfm__linear_output;
 
 /* y_i = activation(x w_i^T + bias_i) for each of `count` outputs, three at most, and what else the input asks for.
- * Where a device has a kernel for it, those of few rows are one launch with their norm; else each is what tfm_linear
- * makes, and the norm what tfm_layernorm or tfm_rmsnorm makes. Outputs are made in the current scope if they are empty;
- * one that was made as F16 or BF16 gets what tfm__keep makes of its result. Backward: as of those ops. */
+ * Where a device has a kernel for it, those of few rows are one launch with their norm; else the norm is what
+ * tfm_layernorm or tfm_rmsnorm makes, and the layers one launch (tfm__linears_joined) or what tfm_linear makes of each.
+ * Outputs are made in the current scope if they are empty; one that was made as F16 or BF16 gets what tfm__keep makes
+ * of its result. Backward: as of those ops. */
 tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *input, int count, const tfm__linear_output *outputs,
                         tfm_activation activation);
 /* y = (x w_up^T + bias_up) activation(x w_gate^T + bias_gate), as tfm_glu makes it of the two; their own outputs are
@@ -33,8 +34,8 @@ tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *input, int c
 tfm_status tfm__linears_gated(tfm_context *ctx, const tfm__linears_input *input, tfm_tensor *y, tfm__linear_output up,
                               tfm__linear_output gate, tfm_activation activation);
 
-/* gemm_joined.c: several layers of x by one launch, of products that are on a device whose work-items are vectorised,
- * and as each would be alone. False, and nothing is done, where they are not joined. */
+/* gemm_joined.c: several layers of x in one launch, each with the numbers that tfm_linear gives, where the provider of
+ * their products can do that. False: it cannot, and nothing is done. True: it is done, or the context has failed. */
 bool tfm__linears_joined(tfm_context *ctx, tfm_tensor x, int count, const tfm__linear_output *out,
                          tfm_activation activation);
 

@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import fnmatch
 import importlib.metadata
+import importlib.util
 import json
 import math
 import os
@@ -305,9 +306,10 @@ def limits():
     library.tfm_context_free(ctypes.byref(context))
     lines = [json.loads(line) for line in Done(TFM, 'bench', 'norm', '--json', '65536x1024').out.splitlines()]
     copied = next(line for line in lines if 'copy' in line['bench'] + line['shape'])
-    read = READ / 1000 / Ops.ask(op='read', megabytes=READ)
-    return {'gflops': round(flops.value * 1e-9, 1), 'copy_gbytes_per_s': round(copied['per_s'] * 1e-9, 1),
-            'read_gbytes_per_s': round(read, 1)}
+    found = {'gflops': round(flops.value * 1e-9, 1), 'copy_gbytes_per_s': round(copied['per_s'] * 1e-9, 1)}
+    if importlib.util.find_spec('torch'):
+        found['read_gbytes_per_s'] = round(READ / 1000 / Ops.ask(op='read', megabytes=READ), 1)
+    return found
 
 
 def machine():

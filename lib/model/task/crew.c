@@ -69,11 +69,13 @@ static void wait_until(crew *c, double at) {
     pthread_cond_timedwait(&c->changed, &c->lock, &until);
 }
 
-/* Waits for lines. False: there will be none for this device. */
+/* Waits for lines, while others that share a CPU with it may have its cores. False: there will be none for this
+ * device. */
 static bool next(crew *c, size_t who, tfm__line *const **batch, size_t *n) {
     while (!c->ended && !c->deal.out[who] && !tfm__deal_over(&c->deal)) {
         if (tfm__deal_take(&c->deal, who, tfm__seconds(), batch, n))
             return true;
+        tfm__cores_share(c->mates->models[who]->ctx, false);
         wait_until(c, tfm__deal_ask_at(&c->deal, who));
     }
     return false;
@@ -133,11 +135,12 @@ static void *sit(void *user) {
     s->turn.keep = keep;
     s->turn.turns = s;
     on->turn = &s->turn;
-    tfm__cores_share(on->ctx, tfm_model_workers(on) > 1);
+    const bool shares = tfm_model_workers(on) > 1;
     pthread_mutex_lock(&c->lock);
     for (bool some = n > 0 && !c->ended; some || next(c, s->who, &batch, &n); some = false) {
         s->turn.slow = tfm__deal_may_lose(&c->deal, s->who);
         pthread_mutex_unlock(&c->lock);
+        tfm__cores_share(on->ctx, shares);
         const int depth = tfm__scope_depth(on->ctx);
         const double start = tfm__seconds(), built = tfm_context_build_seconds(on->ctx);
         const tfm_status status = tfm__batch_fit(on, batch, n, c->work);
