@@ -86,7 +86,7 @@ shapes() {
     TFM_GEMM=clblast suite clblast build/check model
     # shellcheck disable=SC2046 # names
     suite shapes build/check --suite device $(grep -l harness_brief tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
-    suite shapes-optimized build/check --suite unoptimized --suite families
+    suite shapes-optimized build/check --suite unoptimized
 }
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \

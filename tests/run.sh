@@ -95,14 +95,13 @@ lane() {
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it. Scripts
 # that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
-# What is long to compile, most of it ops, and one model of each family are compiled without optimization: nightly.sh
-# has them optimized, and models and trainers run here most of what is for users. What measures seconds or bytes is
-# nightly's, where nothing else runs.
+# What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
+# here most of what is for users. What measures seconds or bytes is nightly's, where nothing else runs.
 job_pocl() {
     export TFM_CACHE_DIR=off
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized --suite families \
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized --no-suite measuring
+    suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized \
         --no-suite measuring
-    suite pocl "$build/check" --suite device --suite optimized-rows --no-suite unoptimized --no-suite measuring
 }
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
