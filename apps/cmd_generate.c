@@ -279,6 +279,7 @@ static void set_options(job *j, size_t prompts) {
     o->reject = on_reject;
     o->reject_user = o->on_piece_user = o->on_token_user = j;
     o->stats = &j->done;
+    o->unscored = !j->json && o->n_best < 2;
     j->streams = !j->input && prompts < 2 && !j->json && o->n_best < 2 && o->beam < 2;
     o->on_piece = j->streams && !j->ids ? on_piece : NULL;
     o->on_token = j->streams && j->ids ? on_token : NULL;

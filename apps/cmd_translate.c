@@ -411,6 +411,7 @@ int cmd_translate(int argc, char **argv) {
     if (j.text.alignments && !j.json)
         return cli_misuse(&syntax, "--alignments are written with --json");
     j.how.precision = cli_precision(j.precision);
+    j.search.unscored = !j.scores && !j.json && !j.search.n_best;
     code = check_n_best(&j, &syntax);
     return code == CLI_GO ? run(&j) : code;
 }

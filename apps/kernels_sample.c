@@ -67,10 +67,10 @@ static int batch_make(batch *b, const tfm_model_info *info, int texts, int least
 
 /* ---- Translation and generation -------------------------------------------------------------------------------- */
 
-static int search(tfm_model *model, const batch *b, int beam, int steps) {
+static int search(tfm_model *model, const batch *b, int beam, int steps, bool unscored) {
     const tfm_model_info *info = tfm_model_get_info(model);
     const int most = steps < info->max_positions ? steps : info->max_positions;
-    const tfm_search_options options = {.beam = beam, .max_length = most};
+    const tfm_search_options options = {.beam = beam, .max_length = most, .unscored = unscored};
     tfm_hypotheses found;
     if (tfm_search(model, &found, b->ids, b->counts, b->texts, NULL, NULL, &options) != TFM_OK)
         return cli_fail_library();
@@ -86,10 +86,11 @@ static int generate(tfm_model *model, const batch *b, const tfm_generate_options
     return CLI_OK;
 }
 
-/* Greedy, by beams, and drawn. */
+/* Greedy, with scores and without, by beams, and drawn. */
 static int generate_all_ways(tfm_model *model, const batch *b, int steps) {
     const tfm_generate_options ways[] = {
         {.max_new = steps},
+        {.max_new = steps, .unscored = true},
         {.max_new = steps, .beam = 4},
         {.max_new = steps, .draw = true, .temperature = 0.8f, .top_k = 20, .top_p = 0.9f, .repetition_penalty = 1.1f},
         {.max_new = steps, .draw = true, .temperature = 1.0f},
@@ -110,8 +111,9 @@ int sample_write(tfm_model *model) {
         cli_progress("running batch %zu of %zu", i + 1, CLI_COUNT(BATCHES));
         code = batch_make(&b, info, BATCHES[i].count, BATCHES[i].least, BATCHES[i].most, longest < 1 ? 1 : longest);
         if (code == CLI_OK && translates) {
-            code = search(model, &b, 1, BATCHES[i].steps);
-            code = code == CLI_OK ? search(model, &b, beam, BATCHES[i].steps) : code;
+            code = search(model, &b, 1, BATCHES[i].steps, false);
+            code = code == CLI_OK ? search(model, &b, 1, BATCHES[i].steps, true) : code;
+            code = code == CLI_OK ? search(model, &b, beam, BATCHES[i].steps, false) : code;
         } else if (code == CLI_OK) {
             code = generate_all_ways(model, &b, BATCHES[i].steps);
         }
@@ -146,7 +148,7 @@ static int generate_lines(tfm_model *model, const cli_lines *lines) {
         return cli_fail("out of memory for %zu prompts", lines->count);
     for (size_t i = 0; i < lines->count; i++)
         prompts[i] = (tfm_prompt){.text = lines->text[i], .bytes = lines->bytes[i]};
-    const tfm_generate_options ways[] = {{.beam = 0}, {.beam = 4}};
+    const tfm_generate_options ways[] = {{.beam = 0}, {.unscored = true}, {.beam = 4}};
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < CLI_COUNT(ways) && status == TFM_OK; i++)
         status = tfm_generate(model, prompts, lines->count, &ways[i], ignore_generation, NULL);

@@ -131,7 +131,7 @@ static tfm_status run_backward(task *t) {
 static tfm_status run_search(task *t) {
     static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 0};
     const size_t count = CLI_COUNT(IDS);
-    const tfm_search_options options = {.beam = t->beam, .max_length = 32};
+    const tfm_search_options options = {.beam = t->beam, .max_length = 32, .unscored = true};
     tfm_hypotheses found;
     const tfm_status status = tfm_search(t->model, &found, IDS, &count, 1, NULL, NULL, &options);
     t->tokens = status == TFM_OK ? found.items[0].tokens : 0;

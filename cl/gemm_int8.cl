@@ -304,6 +304,15 @@ static inline void finish(const product *p, long row, long column, int4 total, f
     }
 }
 
+/* Few rows, which lie in memory of the item's own, go by once for all weights, and these are what it waits for: the
+ * processor does not look far enough ahead by itself. */
+#define FETCH_AHEAD___global(p)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH_AHEAD___private(p) __builtin_prefetch((const void *)(size_t)(p), 0, 3)
+#else
+#define FETCH_AHEAD___private(p)
+#endif
+
 /* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Rows and columns that are not there
  * read the last one and are not stored. `a` is where the first row's whole numbers are. */
 #define DEFINE_TILE(NAME, SPACE, R)                                                                                    \
@@ -326,6 +335,7 @@ static inline void finish(const product *p, long row, long column, int4 total, f
                 x[i] = LOAD_LINE(SPACE, from[i] + s);                                                                  \
             EACH_COLUMN {                                                                                              \
                 const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
+                FETCH_AHEAD_##SPACE(w[j] + s + 2048);                                                                  \
                 EACH_ROW (R)                                                                                           \
                     sum[i][j] = add_products(sum[i][j], x[i], v);                                                      \
             }                                                                                                          \

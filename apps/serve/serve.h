@@ -102,8 +102,7 @@ enum { SERVE_TEXTS = 16, SERVE_WEIGHTS = 1 << 20 };
 
 /* What the model made of a piece. */
 typedef struct serve_result {
-    char **texts; /* [n_best], NULL where there are no more */
-    double score;
+    char **texts;   /* [n_best], NULL where there are no more */
     json_t *detail; /* tokens and alignment, where they were asked for */
     size_t source_tokens, target_tokens;
     const char *finish[SERVE_TEXTS]; /* why each generated text ended: static */

@@ -67,6 +67,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         prompts[i] = (tfm_prompt){.text = piece->text, .bytes = piece->bytes};
     }
     tfm_generate_options options = units[0].job->generate; /* equal for all: who draws or stops is alone */
+    options.unscored = true;
     bool streams = w->server->devices < 2; /* several devices share a batch unless somebody hears of its tokens */
     for (size_t i = 0; i < count; i++)
         streams |= units[i].job->stream != NULL;

@@ -40,7 +40,6 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
         return true;
     r->texts[t->best] = strdup(t->text);
     if (t->best == 0) {
-        r->score = t->score;
         r->source_tokens = t->source.count;
         r->target_tokens = t->target.count;
         if (!keep_detail(job, r, t))
@@ -114,6 +113,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     search.n_best = key.n_best;
     if (key.n_best > (search.beam ? search.beam : tfm_model_get_info(on)->beam))
         search.beam = key.n_best;
+    search.unscored = true;
     search.go_on = go_on;
     search.go_on_user = &b;
     const tfm_status status = tfm_translate_feed(on, next_piece, &b, &text, &search, on_translation, &b);

@@ -430,6 +430,7 @@ void tfm_model_free(tfm_model **pointer) {
     tfm__mates_free(&model->mates);
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
+    tfm__screen_free(ctx, &model->screen);
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
     tfm_tensor_free(ctx, &model->score_bias);

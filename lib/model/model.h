@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include "model/roles.h"
 #include "ops/ops.h"
+#include "ops/screen.h"
 #include "tfm/model.h"
 
 /* A parameter that several roles may share: the source embedding, the target embedding, the output projection. */
@@ -87,6 +88,7 @@ struct tfm_model {
     tfm_tensor logits_bias; /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
+    tfm__screen screen;     /* Of the output projection, made by the first search that wants it. */
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     tfm__other_name *other_names;     /* Those that its file has; NULL: none. */
     size_t other_name_count;
@@ -188,9 +190,11 @@ typedef struct tfm__step {
     tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
     tfm_tensor table;             /* (R, position + T): where in the log each row's past lies, its own places last. */
     tfm_param *output;            /* (K, E): the rows of the output projection that are wanted; NULL: all. */
-    tfm_tensor relative;          /* What tfm__model_relative gave, or empty where that gives nothing. */
-    int64_t node;                 /* The place in the log of the first row's first token; others follow row by row. */
-    int64_t position;             /* The position of the first tokens that are read. */
+    tfm__screen *screen; /* NULL, or that of the whole output projection: then logits are what its bytes make of what */
+    tfm_tensor *read;    /* the projection reads, and *read is that (R, E), in the current scope. No cap may follow. */
+    tfm_tensor relative; /* What tfm__model_relative gave, or empty where that gives nothing. */
+    int64_t node;        /* The place in the log of the first row's first token; others follow row by row. */
+    int64_t position;    /* The position of the first tokens that are read. */
     int64_t length; /* How long the text is that is known by now, this step's tokens and later ones; 0: position + T. */
     /* Where rows stand at different positions, in steps of one token: (R, 1) I32, none above `position`; and (R, 1, 1,
      * position + 1), what is added to the scores of the places in `table`, so -inf at those that are none of the row's.
@@ -239,6 +243,7 @@ static inline void tfm__ids_pad(int32_t *out, int64_t width, const int32_t *ids,
 /* The rules that a search follows: what the caller asks for, or else the directory, or else the paper. */
 typedef struct tfm__search_rules {
     int beam, n_best;
+    bool unscored;
     tfm_length_penalty form;
     double alpha;
     int max_length; /* The most tokens to write; 0 stands for source tokens + 50. */

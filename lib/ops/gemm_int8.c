@@ -300,6 +300,10 @@ static bool trusts_wide(tfm_context *ctx) {
     return s->wide == TRUSTED;
 }
 
+bool tfm__int8_is_fast(tfm_context *ctx) {
+    return is_wide(ctx) && tfm_context_status(ctx) == TFM_OK && trusts_wide(ctx);
+}
+
 /* ---- The op ---- */
 
 static tfm_status check_weight(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {

@@ -17,6 +17,10 @@ typedef struct tfm__int8_task {
 /* gemm_int8.c: by what runs anywhere. */
 tfm_status tfm__int8_plain(tfm_context *ctx, const tfm__int8_task *task);
 
+/* Whether such layers take instructions of the processor's own, which are right: on wide devices. Tries them out at the
+ * first call; false after a failure. */
+bool tfm__int8_is_fast(tfm_context *ctx);
+
 /* gemm_int8_groups.c: by work-groups, where the device has room for them; else, by what runs anywhere. */
 tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task);
 /* Why the instruction that devices of this kind have for it is not used for such a task, NULL where it is: once the

@@ -108,6 +108,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .ragged = ragged,
                        .present = ragged ? setup->present : NULL,
                        .needed = needed,
+                       .unscored = setup->unscored && setup->width == 1 && !(setup->choice && setup->choice->draws),
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,

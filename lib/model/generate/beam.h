@@ -46,6 +46,15 @@ typedef struct tfm__beam_turns {
     int64_t stage; /* what the newest column of a row's line is: this and the row */
 } tfm__beam_turns;
 
+/* Where the logits of a step are what bytes make of its output projection, and the best token is found by the screen
+ * that these belong to. All zeros: logits are what they are. */
+typedef struct tfm__screened {
+    tfm__screen *screen;
+    const tfm_param *weight;
+    tfm_tensor bias; /* (V) */
+    tfm_tensor x;    /* (R, E): what the step's projection has read; whoever runs the step gives it, and frees it */
+} tfm__screened;
+
 typedef struct tfm__beam {
     tfm_context *ctx;
     int width;             /* K */
@@ -87,7 +96,9 @@ typedef struct tfm__beam {
     bool as_transformers;    /* the search ends as transformers' generate does */
     bool ragged;      /* sentences have no more rows than there is hope for, which the host learns step by step */
     int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
-    int needed;       /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
+    bool unscored;    /* nobody asks for scores of a beam of one that does not draw: log p is 0 */
+    tfm__screened screened;
+    int needed; /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
     bool translates;                      /* texts begin with the start token, not with prompts */
     tfm_tensor streams;                   /* (N) */
@@ -114,6 +125,7 @@ typedef struct tfm__beam_setup {
     const tfm__rules *rules; /* outlive the beam */
     bool certain;            /* as in tfm__beam; what is forbidden keeps its probability then, unless rules say else */
     bool as_transformers;    /* as in tfm__beam */
+    bool unscored;           /* nobody asks for scores */
     bool ragged;             /* as in tfm__beam, but where the search ends as transformers' do */
     int64_t first;           /* sentences that are there from the beginning; 0: all */
     int32_t *present;        /* as in tfm__beam; with `ragged` alone. Outlives the beam */
@@ -183,6 +195,12 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
 
 /* Whether the candidates of this step and of all later ones are found by the same launches, with the same arguments. */
 bool tfm__beam_steady(const tfm__beam *beam);
+
+/* ---- Screens (screened.c) ---- */
+
+/* Has the beam's steps find their tokens by a screen of the model's output projection, where nothing else than these
+ * is asked for and it is faster: `screened` has it then, with the bias that the steps' logits have. */
+tfm_status tfm__screened_begin(tfm__beam *beam, tfm_model *model, tfm_tensor bias);
 
 /* ---- Rules of the source and of lengths (rules_apply.c) ---- */
 

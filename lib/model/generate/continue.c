@@ -110,14 +110,20 @@ static tfm_status prepare(run *r, const tfm__generate_input *input) {
 
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
+static tfm_tensor bias_of(const run *r) {
+    return r->beam.keeps ? r->model->logits_bias : r->model->search_bias;
+}
+
 /* Logits (R, V) of the next token of each row. */
 static tfm_status step(void *user, tfm_tensor *logits) {
     run *r = user;
     tfm_context *ctx = r->model->ctx;
-    const tfm__beam *beam = &r->beam;
+    tfm__beam *beam = &r->beam;
     const int64_t rows = beam->rows, position = beam->before + beam->step;
     tfm__step at = {.cache = &r->cache,
                     .relative = r->relative,
+                    .screen = beam->screened.screen,
+                    .read = &beam->screened.x,
                     .sources = beam->sources,
                     .table = beam->table,
                     .node = beam->node,
@@ -139,9 +145,9 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     }
     tfm__recorded_fit(&r->recorded, &at);
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
-    tfm__model_step(r->model, logits, beam->tokens, &at, beam->keeps ? r->model->logits_bias : r->model->search_bias);
+    tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
     r->cache.rows += rows;
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, beam->screened.screen ? &beam->screened.x : NULL});
 }
 
 /* Starts to read the tokens that the newest step chose. */
@@ -211,6 +217,7 @@ static tfm_status write(run *r) {
             keep = *remaining;
         const bool moved = keep < beam->live;
         tfm__recorded_advance(&r->recorded, &logits, keep);
+        tfm_tensor_free(ctx, &beam->screened.x);
         if (eyes->watch)
             look(r, moved);
         if (counts) {
@@ -294,6 +301,7 @@ static void begin(run *r) {
                                        .rules = &r->model->rules,
                                        .certain = true,
                                        .as_transformers = true,
+                                       .unscored = r->rules->unscored,
                                        .limits = r->limits,
                                        .prefixes = r->zeros,
                                        .prefix_counts = r->zeros,
@@ -305,6 +313,7 @@ static void begin(run *r) {
                                        .source_width = r->prompts.longest,
                                        .past = &past,
                                        .choice = &choice});
+    tfm__screened_begin(&r->beam, r->model, bias_of(r));
 }
 
 /* Writes for the prompts of one search, the first of which is number `first` of the batch: out and ended are theirs. */

@@ -13,6 +13,7 @@ typedef struct tfm__generate_rules {
     int64_t max_length; /* of prompt and text, where the directory alone says how long; else 0 */
     int64_t min_length; /* the same of the fewest tokens */
     double alpha;
+    bool unscored;
     tfm__beam_choice choice;
 } tfm__generate_rules;
 /* Checks the options, at the door of a call, whose model must be one that goes on with texts, on a context that has not

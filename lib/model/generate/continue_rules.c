@@ -82,6 +82,7 @@ static tfm_status rules_of(tfm__generate_rules *out, const tfm_model *model, con
                                           : rules->has_length_penalty ? rules->length_penalty
                                                                       : 1,
                                  .min_length = choice.min_new == 0 ? stored->min_length : 0,
+                                 .unscored = o->unscored,
                                  .choice = choice};
     out->max_length = out->max_new == 0 ? stored->max_length : 0;
     out->max_new = out->max_new ? out->max_new : MAX_NEW;

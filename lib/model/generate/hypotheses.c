@@ -47,6 +47,13 @@ static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, con
     return TFM_OK;
 }
 
+/* What a step's normaliser left of them means nothing. */
+static void forget_scores(tfm_hypothesis *h) {
+    h->score = h->log_prob = 0;
+    for (int i = 0; i < h->tokens; i++)
+        h->log_probs[i] = 0;
+}
+
 static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out, int n_best, const results *r,
                                       int64_t sentence, const float *penalty) {
     int finished = r->count[sentence];
@@ -76,6 +83,8 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         out[rank].log_prob = r->total[sentence * beam->width + best];
         if (trace(&out[rank], r, sentence * beam->width + best, beam->rules) != TFM_OK)
             return TFM_ERROR_MEMORY;
+        if (beam->unscored)
+            forget_scores(&out[rank]);
     }
     return TFM_OK;
 }

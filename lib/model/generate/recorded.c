@@ -36,7 +36,8 @@ void tfm__recorded_begin(tfm__recorded *r, tfm_model *model, tfm__beam *beam, tf
                          .beam = beam,
                          .cache = cache,
                          .longest = longest,
-                         .on = tfm__context_records(model->ctx) && tfm__recorded_serves(model)};
+                         .on =
+                             !beam->screened.screen && tfm__context_records(model->ctx) && tfm__recorded_serves(model)};
 }
 
 /* ---- The form ---------------------------------------------------------------------------------------------------- */

@@ -93,17 +93,22 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search
 /* What makes the logits of a step. */
 typedef struct stepper {
     tfm_model *model;
-    const tfm__beam *beam;
+    tfm__beam *beam;
     tfm_kv_cache *cache;
     source *from;
     tfm__recorded recorded;
 } stepper;
 
+/* The bias of the logits of all tokens. */
+static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
+    return beam->keeps ? model->score_bias : model->search_bias;
+}
+
 /* One step of the decoder over the live rows: logits (R, V) of the next token. */
 static tfm_status step(void *user, tfm_tensor *logits) {
     const stepper *s = user;
     tfm_model *model = s->model;
-    const tfm__beam *beam = s->beam;
+    tfm__beam *beam = s->beam;
     source *from = s->from;
     const int64_t rows = beam->rows;
     tfm_kv_cache_reserve(model->ctx, s->cache, rows);
@@ -112,6 +117,8 @@ static tfm_status step(void *user, tfm_tensor *logits) {
                     .cross_lengths = from->lengths,
                     .relative = from->relative,
                     .output = from->kept.ids ? &from->kept.output : NULL,
+                    .screen = beam->screened.screen,
+                    .read = &beam->screened.x,
                     .sources = beam->sources,
                     .table = beam->table,
                     .node = beam->node,
@@ -123,10 +130,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
         at.length = beam->table.dims[1];
     }
     tfm__recorded_fit(&s->recorded, &at);
-    tfm__model_step(model, logits, beam->tokens, &at,
-                    from->kept.ids ? from->kept.bias
-                    : beam->keeps  ? model->score_bias
-                                   : model->search_bias);
+    tfm__model_step(model, logits, beam->tokens, &at, from->kept.ids ? from->kept.bias : bias_of(model, beam));
     s->cache->rows += rows;
     return tfm_context_status(model->ctx);
 }
@@ -159,6 +163,7 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
         tfm__recorded_advance(&s.recorded, &logits, keep);
+        tfm_tensor_free(ctx, &beam->screened.x);
         if (fed)
             status = tfm__fed_turn(fed, beam, cache, from, b);
         if (look) {
@@ -246,6 +251,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                              .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
                              .ragged = ragged(model, b->count * rules->beam, fed != NULL),
                              .n_best = rules->n_best,
+                             .unscored = rules->unscored,
                              .limits = b->limits,
                              .prefixes = b->prefixes,
                              .prefix_counts = b->prefix_counts,
@@ -260,6 +266,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     if (joins)
         setup.present = tfm__fed_present(fed, &setup.sentences);
     tfm__beam_begin(ctx, &beam, &setup);
+    tfm__screened_begin(&beam, model, bias_of(model, &beam));
     tfm__model_log_new(model, &cache, b->count * rules->beam * 8);
     if (status == TFM_OK)
         status = decode(model, &beam, &cache, &from, b, options, joins ? fed : NULL);

@@ -11,6 +11,7 @@ tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, 
         return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__UNKNOWN_OPTION);
     out->beam = options->beam ? options->beam : model->info.beam;
     out->n_best = options->n_best ? options->n_best : 1;
+    out->unscored = options->unscored;
     out->form = options->penalty;
     out->max_length = options->max_length;
     if (options->has_alpha)
