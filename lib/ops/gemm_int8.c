@@ -125,9 +125,9 @@ enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* num
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
      * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
-     * keep sums of; with one piece it has as many as lie in a cache, BLOCK numbers, but fewer where that would leave a
-     * core less than ITEMS items. */
-    enum { BLOCK = 64 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
+     * keep sums of; with one piece it has as many as lie in the second cache, BLOCK numbers, but fewer where that would
+     * leave a core less than ITEMS items. */
+    enum { BLOCK = 144 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
     const bool own = has_tiles(ctx);
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
