@@ -214,6 +214,16 @@ static void test_lines(void **state) {
         assert_true(late > 0);
 }
 
+/* Greedy without scores, which the model is large enough to find its tokens otherwise for. */
+static void test_unscored(void **state) {
+    (void)state;
+    const tfm_text_options text = {.batch_tokens = 300};
+    expect(&text, &(tfm_search_options){.beam = 1});
+    for (size_t i = 0; i < line_count; i++)
+        expected[i].score[0] = isnan(expected[i].score[0]) ? expected[i].score[0] : 0;
+    check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 6, 77);
+}
+
 /* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */
 static void test_kinds_of_lines(void **state) {
     (void)state;
@@ -332,8 +342,8 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_kinds_of_lines), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_alignments), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_unscored),   cmocka_unit_test(test_kinds_of_lines),
+        cmocka_unit_test(test_ends),  cmocka_unit_test(test_alignments), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("feed", tests, begin, end);
 }
