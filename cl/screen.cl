@@ -120,9 +120,12 @@ typedef struct row_bounds {
     int end;
 } row_bounds;
 
+/* How far entries may be from what bytes make of them: W of them, from i on. */
 static inline tfm_vec spread_at(const row_bounds *r, const int i) {
-    return tfm_fma(load_some(r->missed, i, r->end, 0.0f), (tfm_vec)(r->whole),
-                   load_some(r->kept, i, r->end, 0.0f) * r->left);
+    return tfm_fma(tfm_load(r->missed + i), (tfm_vec)(r->whole), tfm_load(r->kept + i) * r->left);
+}
+static inline tfm_vec spread_some(const row_bounds *r, const int i, const int end) {
+    return tfm_fma(load_some(r->missed, i, end, 0.0f), (tfm_vec)(r->whole), load_some(r->kept, i, end, 0.0f) * r->left);
 }
 
 /* values, tokens and sums (R, parts), sums with two numbers each where there are several parts: the largest entry of
@@ -145,16 +148,27 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
                     .end = (int)min(first + length, n)};
     norms_of(from, (int)k, &r.whole, &r.left);
     const int begin = (int)first, vectors = max((r.end - begin + W - 1) / W, 0);
-    const int each = max(4, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS), blocks = (vectors + each - 1) / each;
+    const int each = max(16, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS), blocks = (vectors + each - 1) / each;
     tfm_vec most[MOST_BLOCKS], certain = (tfm_vec)(-INFINITY);
     for (int b = 0; b < blocks; b++) {
         const int last = min(begin + (b + 1) * each * W, r.end);
-        most[b] = (tfm_vec)(-INFINITY);
-        for (int i = begin + b * each * W; i < last; i += W) {
-            const tfm_vec v = load_some(r.near, i, r.end, -INFINITY), spread = spread_at(&r, i);
-            certain = larger(certain, v - spread);
-            most[b] = larger(most[b], v + spread);
+        int i = begin + b * each * W;
+        tfm_vec upper = (tfm_vec)(-INFINITY), upper_too = upper, certain_too = upper;
+        for (; i + 2 * W <= last; i += 2 * W) { /* two chains hide the latency of a maximum */
+            const tfm_vec v = tfm_load(r.near + i), u = tfm_load(r.near + i + W);
+            const tfm_vec v_spread = spread_at(&r, i), u_spread = spread_at(&r, i + W);
+            certain = larger(certain, v - v_spread);
+            certain_too = larger(certain_too, u - u_spread);
+            upper = larger(upper, v + v_spread);
+            upper_too = larger(upper_too, u + u_spread);
         }
+        for (; i < last; i += W) {
+            const tfm_vec v = load_some(r.near, i, last, -INFINITY), spread = spread_some(&r, i, last);
+            certain = larger(certain, v - spread);
+            upper = larger(upper, v + spread);
+        }
+        certain = larger(certain, certain_too);
+        most[b] = larger(upper, upper_too);
     }
     /* From here on it is the largest that was multiplied in floats, once it is above that. */
     float reached = tfm_vec_max(certain), best = -INFINITY;
@@ -164,7 +178,7 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
             continue;
         const int last = min(begin + (b + 1) * each * W, r.end);
         for (int i = begin + b * each * W; i < last; i += W) {
-            const tfm_vec v = load_some(r.near, i, r.end, -INFINITY), upper = v + spread_at(&r, i);
+            const tfm_vec v = load_some(r.near, i, last, -INFINITY), upper = v + spread_some(&r, i, last);
             if (!(tfm_vec_max(upper) >= reached))
                 continue;
             for (int p = 0; p < W; p++) {
