@@ -165,9 +165,11 @@ int sample_lines(tfm_model *model, const char *path) {
         code = generate_lines(model, &lines);
     } else if (code == CLI_OK) {
         const tfm_text_options text = {.line_bytes = lines.bytes, .truncate = true};
-        for (int beam = 1; beam >= 0 && code == CLI_OK; beam--) /* 0: the model's own */
-            if (tfm_translate_lines(model, lines.text, lines.count, &text, &(tfm_search_options){.beam = beam},
-                                    ignore_translation, NULL) != TFM_OK)
+        const tfm_search_options ways[] = {
+            {.beam = 1}, {.beam = 1, .unscored = true}, {.beam = 0 /* the model's own */}};
+        for (size_t i = 0; i < CLI_COUNT(ways) && code == CLI_OK; i++)
+            if (tfm_translate_lines(model, lines.text, lines.count, &text, &ways[i], ignore_translation, NULL) !=
+                TFM_OK)
                 code = cli_fail_library();
     }
     cli_lines_close(&lines);

@@ -199,20 +199,6 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
 
 /* ---- Rows of x as whole numbers ---- */
 
-/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others.
- */
-static inline int largest_bits(__global const float *x, int count) {
-    tfm_ivec best = 0;
-    int i = 0, most = 0;
-    for (; i + TFM_WIDTH <= count; i += TFM_WIDTH)
-        best = max(best, tfm_as_int_vec(tfm_load(x + i)) & 0x7fffffff);
-    for (int p = 0; p < TFM_WIDTH; p++)
-        most = max(most, ((int *)&best)[p]);
-    for (; i < count; i++)
-        most = max(most, as_int(x[i]) & 0x7fffffff);
-    return most;
-}
-
 #define DEFINE_WHOLE_NUMBERS(NAME, SPACE)                                                                              \
     static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
         float inverse;                                                                                                 \
@@ -304,12 +290,17 @@ static inline void finish(const product *p, long row, long column, int4 total, f
     }
 }
 
-/* Few rows, which lie in memory of the item's own, go by once for all weights, and these are what it waits for: the
- * processor does not look far enough ahead by itself. */
+/* An item of few rows has them in memory of its own and reads each weight once, so weights are what it waits for. They
+ * are asked for AHEAD bytes before their turn, the next four rows of the weight or further, since the processor does
+ * not look that far by itself. */
+#define AHEAD(k) max(2048, 4 * (k))
 #define FETCH_AHEAD___global(p)
+#if defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
 #define FETCH_AHEAD___private(p) __builtin_prefetch((const void *)(size_t)(p), 0, 3)
-#else
+#endif
+#endif
+#ifndef FETCH_AHEAD___private
 #define FETCH_AHEAD___private(p)
 #endif
 
@@ -335,7 +326,7 @@ static inline void finish(const product *p, long row, long column, int4 total, f
                 x[i] = LOAD_LINE(SPACE, from[i] + s);                                                                  \
             EACH_COLUMN {                                                                                              \
                 const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
-                FETCH_AHEAD_##SPACE(w[j] + s + 2048);                                                                  \
+                FETCH_AHEAD_##SPACE(w[j] + s + AHEAD(p->k));                                                           \
                 EACH_ROW (R)                                                                                           \
                     sum[i][j] = add_products(sum[i][j], x[i], v);                                                      \
             }                                                                                                          \

@@ -13,3 +13,19 @@ static inline float step_of(int bits, float *inverse) {
     *inverse = counts ? 127.0f / largest : 0.0f;
     return bits >= 0x7f800000 ? NAN : counts ? largest / 127.0f : 0.0f;
 }
+
+#ifdef TFM_WIDE
+/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others.
+ */
+static inline int largest_bits(__global const float *x, int count) {
+    tfm_ivec best = 0;
+    int i = 0, most = 0;
+    for (; i + TFM_WIDTH <= count; i += TFM_WIDTH)
+        best = max(best, tfm_as_int_vec(tfm_load(x + i)) & 0x7fffffff);
+    for (int p = 0; p < TFM_WIDTH; p++)
+        most = max(most, ((int *)&best)[p]);
+    for (; i < count; i++)
+        most = max(most, as_int(x[i]) & 0x7fffffff);
+    return most;
+}
+#endif

@@ -42,46 +42,54 @@ static double entry_of(const product *p, int64_t row, int64_t j) {
     return sum;
 }
 
-/* What the device finds, [rows] each; `bytes`, if it is not NULL, gets where the largest is by bytes alone. Of entries
- * j with j % 3 = `barred` none is chosen; -1 bars none. */
-static void find(const product *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
+/* What the device finds, [rows] each. Of entries j with j % 3 = `barred` none is chosen; -1 bars none, and then what it
+ * finds by itself is the same to the bit. `bytes`, if it is not NULL, gets where the largest is by bytes alone. Returns
+ * how many entries were multiplied in floats. */
+static int32_t find(const product *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
     tfm_context *ctx = harness_context();
     tfm__screen screen = {0};
+    int32_t tried = 0;
     harness_ok(tfm_scope_open(ctx));
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, p->w, p->n, p->k), .version = 4};
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, p->x, p->rows, p->k), bias = HARNESS_TENSOR(TFM_F32, p->bias, p->n);
-    tfm_tensor near = HARNESS_TENSOR(TFM_F32, NULL, p->rows, p->n), value = {0}, token = {0}, sums = {0};
+    tfm_tensor near = HARNESS_TENSOR(TFM_F32, NULL, p->rows, p->n), value = {0}, token = {0};
+    const tfm__screened task = {.screen = &screen,
+                                .weight = &weight,
+                                .bias = HARNESS_TENSOR(TFM_F32, p->bias, p->n),
+                                .x = HARNESS_TENSOR(TFM_F32, p->x, p->rows, p->k),
+                                .tried = HARNESS_TENSOR(TFM_I32, &tried, 1)};
     harness_ok(tfm__screen_make(ctx, &screen, &weight));
     assert_int_equal(screen.version, 5);
-    harness_ok(tfm_linear(ctx, &near, x, &screen.bytes, bias, TFM_NO_ACTIVATION));
+    harness_ok(tfm__screen_near(ctx, &near, &task));
     float *host = harness_floats(near);
     for (int64_t i = 0; i < p->rows * p->n && barred >= 0; i++)
         host[i] = i % p->n % 3 == barred ? -INFINITY : host[i];
     harness_ok(tfm_tensor_write(ctx, near, host));
-    const int64_t parts = tfm__screen_best(ctx, &value, &token, &sums, near, x, &screen, &weight, bias);
-    harness_ok(tfm_context_status(ctx));
+    harness_ok(tfm__screen_best_of(ctx, &value, &token, near, &task));
     harness_guards(near);
-    float *found = harness_floats(value), *sum = harness_floats(sums);
-    int32_t *places = harness_ints(token);
-    assert_int_equal(tfm_tensor_count(value), p->rows * parts);
-    for (int64_t r = 0; r < p->rows; r++) {
-        int64_t best = r * parts;
-        for (int64_t i = best; i < (r + 1) * parts; i++) {
-            best = found[i] > found[best] ? i : best;
-            assert_true(parts == 1 ? sum[i] == found[i] : sum[2 * i] == found[i] && sum[2 * i + 1] == 1);
-        }
-        values[r] = found[best];
-        tokens[r] = places[best];
-        for (int64_t j = 0; bytes && j < p->n; j++)
+    harness_ok(tfm_tensor_read(ctx, values, value));
+    harness_ok(tfm_tensor_read(ctx, tokens, token));
+    harness_ok(tfm_tensor_read(ctx, &tried, task.tried));
+    for (int64_t r = 0; bytes && r < p->rows; r++)
+        for (int64_t j = 0; j < p->n; j++)
             bytes[r] = j == 0 || host[r * p->n + j] > host[r * p->n + bytes[r]] ? (int32_t)j : bytes[r];
-    }
     free(host);
-    free(found);
-    free(sum);
-    free(places);
+    if (barred < 0) {
+        tfm_tensor other_value = {0}, other_token = {0};
+        harness_ok(tfm__screen_best(ctx, &other_value, &other_token, &task));
+        float *other_values = harness_floats(other_value);
+        int32_t *other_tokens = harness_ints(other_token);
+        for (int64_t r = 0; r < p->rows; r++) {
+            assert_true(other_values[r] == values[r] || (isnan(other_values[r]) && isnan(values[r])));
+            assert_int_equal(other_tokens[r], tokens[r]);
+        }
+        free(other_values);
+        free(other_tokens);
+    }
+    harness_guards(task.tried);
     tfm__screen_free(ctx, &screen);
     assert_int_equal(screen.version, 0);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
+    return tried;
 }
 
 /* The largest of each row, but for what floats cannot tell apart. Returns in how many rows bytes alone miss it. */
@@ -90,7 +98,8 @@ static int check(const product *p, int barred) {
     int32_t *tokens = malloc((size_t)p->rows * sizeof(*tokens)), *bytes = malloc((size_t)p->rows * sizeof(*bytes));
     int missed = 0;
     assert_true(tokens && bytes);
-    find(p, barred, values, tokens, bytes);
+    const int32_t tried = find(p, barred, values, tokens, bytes);
+    assert_in_range(tried, p->rows, p->rows * p->n);
     for (int64_t r = 0; r < p->rows; r++) {
         double best = -INFINITY, scale = 1;
         for (int64_t j = 0; j < p->n; j++)
@@ -120,8 +129,9 @@ static bool serves(void) {
 
 static void test_largest(void **state) {
     (void)state;
-    static const int64_t SHAPES[][3] = {{1, 1, 1},     {1, 7, 3},      {3, 16, 16},    {2, 333, 33},
-                                        {5, 1501, 65}, {1, 20000, 31}, {67, 613, 128}, {1, 4099, 512}};
+    static const int64_t SHAPES[][3] = {
+        {1, 1, 1},      {1, 7, 3},      {3, 16, 16},    {2, 333, 33},   {5, 1501, 65},
+        {1, 20000, 31}, {67, 613, 128}, {1, 4099, 512}, {500, 5003, 16}}; /* the last one in two pieces */
     harness_random random = {11};
     if (!serves())
         skip();
@@ -174,7 +184,21 @@ static void test_close(void **state) {
     }
 }
 
-/* Equal entries, rows of zeros, small numbers, and entries of which none may be chosen. */
+/* In two pieces, of which the second one has bounds 64 times as large. */
+static void test_close_pieces(void **state) {
+    (void)state;
+    enum { N = 5003, K = 24, FROM = 4200 };
+    harness_random random = {17};
+    if (!serves())
+        skip();
+    product p = close_product(&random, NEITHER, 450, N, K);
+    for (int i = FROM * K; i < N * K; i++)
+        p.w[i] *= 64;
+    assert_true(check(&p, -1) > 100);
+    product_free(&p);
+}
+
+/* Equal entries, rows of zeros, and entries of which none may be chosen. */
 static void test_ends(void **state) {
     (void)state;
     enum { ROWS = 6, N = 5000, K = 40 };
@@ -211,7 +235,43 @@ static void test_ends(void **state) {
     product_free(&p);
 }
 
-/* What is not finite: in x it leaves nothing to choose, in a row of w it spoils no other one. */
+/* Numbers whose squares leave the range of floats, beside a row of zeros. */
+static void test_sizes(void **state) {
+    (void)state;
+    enum { ROWS = 4, N = 1000, K = 200 };
+    static const float SIZES[][2] = {{1e-25f, 1},    {1, 1e-25f},     {1e25f, 1e-3f},
+                                     {1e-3f, 1e25f}, {1e-28f, 1e28f}, {3e37f, 1e-5f}};
+    harness_random random = {16};
+    if (!serves())
+        skip();
+    for (size_t s = 0; s < sizeof(SIZES) / sizeof(*SIZES); s++) {
+        float values[ROWS];
+        int32_t tokens[ROWS];
+        product p = product_of(&random, ROWS, N, K);
+        for (int i = 0; i < ROWS * K; i++)
+            p.x[i] *= SIZES[s][0];
+        for (int i = 0; i < N * K; i++)
+            p.w[i] = i / K == 300 ? 0 : p.w[i] * SIZES[s][1];
+        memset(p.bias, 0, sizeof(float) * N);
+        find(&p, -1, values, tokens, NULL);
+        for (int r = 0; r < ROWS; r++) {
+            int best = 0;
+            for (int j = 1; j < N; j++)
+                best = entry_of(&p, r, j) > entry_of(&p, r, best) ? j : best;
+            assert_int_equal(tokens[r], best);
+        }
+        for (int i = 0; i < N * K; i++) /* the row of zeros is the largest */
+            p.w[i] = -fabsf(p.w[i]);
+        for (int i = 0; i < ROWS * K; i++)
+            p.x[i] = fabsf(p.x[i]);
+        find(&p, -1, values, tokens, NULL);
+        for (int r = 0; r < ROWS; r++)
+            assert_int_equal(tokens[r], 300);
+        product_free(&p);
+    }
+}
+
+/* What is not finite: in x it leaves nothing to choose; in a row of w it is what any search comes to. */
 static void test_not_finite(void **state) {
     (void)state;
     enum { ROWS = 4, N = 900, K = 50 };
@@ -222,7 +282,6 @@ static void test_not_finite(void **state) {
         skip();
     product p = product_of(&random, ROWS, N, K);
     for (int i = 0; i < K; i++) {
-        p.w[7 * K + i] = i == 3 ? NAN : p.w[7 * K + i];
         p.x[3 * K + i] = fabsf(p.x[3 * K + i]);
         p.w[500 * K + i] = i == 20 ? -INFINITY : p.w[500 * K + i];
     }
@@ -237,13 +296,19 @@ static void test_not_finite(void **state) {
     for (int r = 2; r < ROWS; r++) {
         double best = -INFINITY;
         for (int64_t j = 0; j < N; j++)
-            best = fmax(best, entry_of(&p, r, j)); /* which leaves NaN aside */
+            best = fmax(best, entry_of(&p, r, j));
         assert_true(fabs(best - entry_of(&p, r, tokens[r])) < 1e-4);
     }
     p.w[500 * K + 20] = INFINITY;
     find(&p, -1, values, tokens, NULL);
     assert_int_equal(tokens[3], 500);
     assert_true(values[3] == INFINITY);
+    p.w[7 * K + 3] = NAN; /* a damaged weight is not passed over in silence */
+    find(&p, -1, values, tokens, NULL);
+    assert_true(isnan(values[2]) && isnan(values[3]));
+    p.bias[7] = -INFINITY;
+    find(&p, -1, values, tokens, NULL);
+    assert_int_equal(tokens[3], 500);
     product_free(&p);
 }
 
@@ -266,8 +331,8 @@ static tfm_model *model_of(const char *family) {
     return model;
 }
 
-/* All but the scores, which are 0 without. */
-static void same(const tfm_hypotheses *with, const tfm_hypotheses *without) {
+/* All but the scores, which are 0 without, of texts of `least` tokens or more together. */
+static void same(const tfm_hypotheses *with, const tfm_hypotheses *without, int64_t least) {
     int64_t tokens = 0;
     for (size_t i = 0; i < with->sentences; i++) {
         const tfm_hypothesis *a = &with->items[i], *b = &without->items[i];
@@ -280,7 +345,7 @@ static void same(const tfm_hypotheses *with, const tfm_hypotheses *without) {
         assert_true(a->score < 0 && b->score == 0 && a->log_prob < 0 && b->log_prob == 0);
         tokens += a->tokens;
     }
-    assert_true(tokens > TEXTS * 4);
+    assert_true(tokens >= least);
 }
 
 static void fill_ids(int32_t *ids, size_t *counts, size_t texts) {
@@ -315,8 +380,7 @@ static void test_search(void **state) {
             options.unscored = true;
             harness_ok(tfm_search(model, &without, ids, counts, texts, prefixes, prefix_counts, &options));
             assert_int_equal(model->screen.version != 0, screens(model));
-            if (texts > 1)
-                same(&with, &without);
+            same(&with, &without, 3 * (int64_t)texts);
             tfm_hypotheses_free(&with);
             tfm_hypotheses_free(&without);
         }
@@ -348,7 +412,11 @@ static void test_changed(void **state) {
     free(host);
     harness_ok(tfm_search(model, &with, ids, counts, TEXTS, NULL, NULL, &scored));
     harness_ok(tfm_search(model, &without, ids, counts, TEXTS, NULL, NULL, &unscored));
-    same(&with, &without);
+    same(&with, &without, 3 * TEXTS);
+    bool changed = false;
+    for (size_t i = 0; i < TEXTS; i++)
+        changed = changed || first.items[i].ids[0] != without.items[i].ids[0];
+    assert_true(changed);
     tfm_hypotheses_free(&first);
     tfm_hypotheses_free(&with);
     tfm_hypotheses_free(&without);
@@ -370,7 +438,7 @@ static void test_generate(void **state) {
         options.unscored = true;
         harness_ok(tfm_generate_ids(model, &without, ids, counts, TEXTS, &options));
         assert_int_equal(model->screen.version != 0, screens(model));
-        same(&with, &without);
+        same(&with, &without, 3 * TEXTS);
         tfm_hypotheses_free(&with);
         tfm_hypotheses_free(&without);
     }
@@ -383,9 +451,9 @@ static void test_generate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_largest),    cmocka_unit_test(test_close),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_search), cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_largest), cmocka_unit_test(test_close),   cmocka_unit_test(test_close_pieces),
+        cmocka_unit_test(test_ends),    cmocka_unit_test(test_sizes),   cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_search),  cmocka_unit_test(test_changed), cmocka_unit_test(test_generate),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -303,9 +303,10 @@ typedef struct tfm_search_options {
      * target language, for models that are told it so. And the token before it, in the place of decoder_start_token_id.
      */
     bool has_first_id, has_start_id;
-    /* Nobody asks for scores: those of a greedy search are 0 then, and so are log_prob and log_probs. On some devices
-     * it is faster, since a step then finds its token without the probability of all others. Texts are the same, except
-     * where two tokens are equally likely but for rounding. A beam above 1 has its scores all the same. */
+    /* Nobody asks for scores: those of a greedy search, with its log_prob and log_probs, are 0 then. On CPUs it may be
+     * faster, since a step then finds its token without the probabilities of all others, with a copy of the output
+     * projection in bytes, a quarter of its size, for each context. Texts are the same, except where two tokens are
+     * equally likely but for rounding. A beam above 1 has its scores all the same. */
     bool unscored;
     int32_t first_id, start_id;
     uint64_t reserved[6]; /* Must be 0: room for later fields. */
@@ -321,7 +322,7 @@ typedef struct tfm_hypothesis {
                          is no hypothesis. */
     size_t count;     /* The number of ids without that end. */
     double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses: this one then has no
-                         tokens. */
+                         tokens. 0, as log_prob and all log_probs, of a greedy search whose options are `unscored`. */
     double log_prob;  /* The sum of log_probs. */
     int tokens;       /* The number of ids with the end, as the length penalty counts them. */
 } tfm_hypothesis;
@@ -444,7 +445,8 @@ typedef struct tfm_translation {
     size_t line;      /* The line, counted from 0. */
     int best;         /* The rank of the hypothesis, counted from 0. */
     const char *text; /* The text. "" for a line that was not translated: its scores are NaN, and it has no tokens. */
-    double score;     /* The score with the length penalty; -inf if the search found fewer than n_best hypotheses. */
+    double score;     /* The score with the length penalty; -inf if the search found fewer than n_best hypotheses; 0 if
+                         the options are `unscored` and the search is greedy. */
     double log_prob;  /* The sum of log p of the tokens. */
     size_t sentences; /* 1, or with `split` the number of sentences; 0 for a line that was not translated. */
     tfm_attention_axis source; /* The tokens that the model read, with EOS. */
@@ -565,14 +567,14 @@ typedef struct tfm_generate_options {
     double alpha;   /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
                        directory's length_penalty, or 1. */
     bool draw; /* Draws tokens (tfm_sample), which goes with a beam of 1 alone; the directory's do_sample is not asked.
-                  The next four then are the directory's where they are 0, and if it does not say, 1, all, 1 and none;
-                  without `draw` they must be 0. */
-    bool unscored; /* Nobody asks for scores: where neither a beam nor `draw` is asked for, they are 0, as are log_prob
-                      and log_probs, and a step may be faster; see tfm_search_options. */
-    float temperature;        /* What logits are divided by. */
-    int top_k;                /* Only so many of the likeliest may be drawn. */
-    float top_p;              /* Only the likeliest that add up to p may be drawn. */
-    float min_p;              /* Only what is at least so many times as likely as the likeliest may be drawn. */
+                  The four from `temperature` on then are the directory's where they are 0, and if it does not say, 1,
+                  all, 1 and none; without `draw` they must be 0. */
+    bool unscored;     /* Nobody asks for scores: without `draw`, and with a beam of 0 or 1, they are 0 then, as are
+                          log_prob and log_probs, and a step may be faster; see tfm_search_options. */
+    float temperature; /* What logits are divided by. */
+    int top_k;         /* Only so many of the likeliest may be drawn. */
+    float top_p;       /* Only the likeliest that add up to p may be drawn. */
+    float min_p;       /* Only what is at least so many times as likely as the likeliest may be drawn. */
     float repetition_penalty; /* Tokens of prompt and text get less likely by it, if it is above 1: logits, or in a beam
                                  search log p, are divided by it where they are positive and multiplied where they are
                                  negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
@@ -624,7 +626,8 @@ typedef struct tfm_generation {
     int best;             /* The rank of the text, or which one of those drawn it is, counted from 0. */
     const char *text;     /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
                              tokenizer. */
-    double score;         /* The score; -inf if the beam found fewer than n_best. */
+    double score;         /* The score; -inf if the beam found fewer than n_best; 0, as what follows from it, where
+                             nothing is drawn, there is no beam, and the options are `unscored`. */
     double log_prob;      /* The sum of log p of the tokens. */
     size_t prompt_tokens; /* How many tokens the prompt has; 0 for a rejected one. */
     tfm_attention_axis tokens; /* The tokens that were written, with the end. */

@@ -89,6 +89,7 @@ struct tfm_model {
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
     tfm__screen screen;     /* Of the output projection, made by the first search that wants it. */
+    bool unscreened;        /* No search wants it any more: it does not fit into memory, or has not helped. */
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     tfm__other_name *other_names;     /* Those that its file has; NULL: none. */
     size_t other_name_count;
@@ -190,8 +191,8 @@ typedef struct tfm__step {
     tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
     tfm_tensor table;             /* (R, position + T): where in the log each row's past lies, its own places last. */
     tfm_param *output;            /* (K, E): the rows of the output projection that are wanted; NULL: all. */
-    tfm__screen *screen; /* NULL, or that of the whole output projection: then logits are what its bytes make of what */
-    tfm_tensor *read;    /* the projection reads, and *read is that (R, E), in the current scope. No cap may follow. */
+    tfm_tensor *read;    /* Gets what the output projection reads (R, E), in the current scope; then no logits are made.
+                            NULL: they are. */
     tfm_tensor relative; /* What tfm__model_relative gave, or empty where that gives nothing. */
     int64_t node;        /* The place in the log of the first row's first token; others follow row by row. */
     int64_t position;    /* The position of the first tokens that are read. */

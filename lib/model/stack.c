@@ -417,13 +417,6 @@ tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, t
     return tfm_context_status(model->ctx);
 }
 
-/* Logits by the bytes of the step's screen, of what the output projection reads, which is given, too. */
-static void screen_step(tfm_model *model, tfm_tensor *logits, const pass *p, tfm_tensor x, tfm_tensor bias) {
-    const int64_t dims[] = {x.dims[0], tfm__last_dim(x)};
-    tfm_linear(model->ctx, logits, x, &p->step->screen->bytes, bias, TFM_NO_ACTIVATION);
-    tfm_tensor_reshape(model->ctx, p->step->read, x, 2, dims);
-}
-
 /* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
  * them where nothing stands between the two. */
 static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
@@ -431,7 +424,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     tfm_param *const projection = p->step->output ? p->step->output : model->output;
     const int64_t tokens = stream->x.dims[1];
     tfm_tensor whole = {0}, normed = {0}, scaled = {0};
-    if (tokens == 1 && model->arch.output_scale == 0 && !p->step->screen) {
+    if (tokens == 1 && model->arch.output_scale == 0 && !p->step->read) {
         const tfm__linear_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
         tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
                          TFM_NO_ACTIVATION);
@@ -446,8 +439,8 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     if (p->arch->final_norm)
         tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
     tfm__model_scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
-    if (p->step->screen)
-        screen_step(model, logits, p, scaled, bias);
+    if (p->step->read)
+        tfm_tensor_reshape(ctx, p->step->read, scaled, 2, (int64_t[]){scaled.dims[0], tfm__last_dim(scaled)});
     else
         tfm_linear(ctx, logits, scaled, projection, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
@@ -482,9 +475,11 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     if (!logits)
         return tfm_scope_close(ctx, 0, NULL);
     finish_step(model, &last, &stream, &p, bias);
+    if (step->read)
+        return tfm_scope_close(ctx, 1, (tfm_tensor *[]){step->read});
     if (model->arch.logit_cap != 0)
         cap_logits(model, last, bias);
     const int64_t words = step->output ? step->output->value.dims[0] : arch->vocabulary;
     tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, words});
-    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, step->screen ? step->read : NULL}); /* NULL is none */
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }

@@ -125,13 +125,14 @@ enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* num
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
      * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
-     * keep sums of; with one piece it has as many as lie in the second cache, BLOCK numbers, but fewer where that would
-     * leave a core less than ITEMS items. */
-    enum { BLOCK = 144 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
+     * keep sums of; with one piece it has as many as lie in the second cache, `block` numbers, but fewer where that
+     * would leave a core less than ITEMS items. Narrower vectors have numbers of two bytes. */
+    enum { BLOCK = 144 << 10, NARROW_BLOCK = 64 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
+    const int64_t block = tfm__context_tuning(ctx)->width == 16 ? BLOCK : NARROW_BLOCK;
     const bool own = has_tiles(ctx);
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
-    const int64_t columns = tfm__divide_up(t->n, strip), fit = BLOCK / padded(t->k) / tiles * tiles,
+    const int64_t columns = tfm__divide_up(t->n, strip), fit = block / padded(t->k) / tiles * tiles,
                   of_piece = fit < MOST_ROWS_OF_PIECE ? fit : MOST_ROWS_OF_PIECE;
     int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
     while (most > kept && columns * tfm__divide_up(t->m, most) < ITEMS * units)
@@ -301,7 +302,13 @@ static bool trusts_wide(tfm_context *ctx) {
 }
 
 bool tfm__int8_is_fast(tfm_context *ctx) {
-    return is_wide(ctx) && tfm_context_status(ctx) == TFM_OK && trusts_wide(ctx);
+    enum { LEAST_WIDTH = 8 }; /* narrower vectors have no instruction for bytes that is known of here */
+    return is_wide(ctx) && tfm__context_tuning(ctx)->width >= LEAST_WIDTH && tfm_context_status(ctx) == TFM_OK &&
+           trusts_wide(ctx);
+}
+
+tfm_status tfm__int8_prepare(tfm_context *ctx, tfm_param *weight) {
+    return is_wide(ctx) ? find_row_sums(ctx, weight) : tfm_context_status(ctx);
 }
 
 /* ---- The op ---- */

@@ -17,9 +17,11 @@ typedef struct tfm__int8_task {
 /* gemm_int8.c: by what runs anywhere. */
 tfm_status tfm__int8_plain(tfm_context *ctx, const tfm__int8_task *task);
 
-/* Whether such layers take instructions of the processor's own, which are right: on wide devices. Tries them out at the
- * first call; false after a failure. */
+/* Whether such layers are faster here than those of floats: on CPUs with AVX2 or more, whose kernels are right. Tries
+ * these out at the first call; false after a failure. */
 bool tfm__int8_is_fast(tfm_context *ctx);
+/* Makes what such layers keep with a weight, which they make at their first use otherwise. */
+tfm_status tfm__int8_prepare(tfm_context *ctx, tfm_param *weight);
 
 /* gemm_int8_groups.c: by work-groups, where the device has room for them; else, by what runs anywhere. */
 tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task);

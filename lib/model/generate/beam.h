@@ -46,15 +46,6 @@ typedef struct tfm__beam_turns {
     int64_t stage; /* what the newest column of a row's line is: this and the row */
 } tfm__beam_turns;
 
-/* Where the logits of a step are what bytes make of its output projection, and the best token is found by the screen
- * that these belong to. All zeros: logits are what they are. */
-typedef struct tfm__screened {
-    tfm__screen *screen;
-    const tfm_param *weight;
-    tfm_tensor bias; /* (V) */
-    tfm_tensor x;    /* (R, E): what the step's projection has read; whoever runs the step gives it, and frees it */
-} tfm__screened;
-
 typedef struct tfm__beam {
     tfm_context *ctx;
     int width;             /* K */
@@ -96,8 +87,8 @@ typedef struct tfm__beam {
     bool as_transformers;    /* the search ends as transformers' generate does */
     bool ragged;      /* sentences have no more rows than there is hope for, which the host learns step by step */
     int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
-    bool unscored;    /* nobody asks for scores of a beam of one that does not draw: log p is 0 */
-    tfm__screened screened;
+    bool unscored;    /* nobody asks for scores of a beam of one that does not draw: those of its hypotheses are 0 */
+    tfm__screened screened; /* where it has a screen, steps give what the output projection reads, in place of logits */
     int needed; /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
     bool translates;                      /* texts begin with the start token, not with prompts */
@@ -146,7 +137,8 @@ typedef struct tfm__beam_setup {
 /* Everything lives in the current scope. */
 tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_setup *setup);
 
-/* Chooses continuations by logits (R, V), in which it forbids words, and makes them the next step's rows, those of
+/* Chooses continuations by logits (R, V), in which it forbids words, or where there is a screen, by what the projection
+ * has read, `screened.x`; and makes them the next step's rows, those of
  * `keep` sentences: `live` for all, fewer to drop sentences that are over. Where rows are ragged, it waits for the
  * device and drops all that are over, whatever `keep` says; after the last one `live` and `rows` are 0, and no step may
  * follow. */
@@ -188,7 +180,8 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache);
 /* Puts the words that are forbidden, and the ends, where the steps look for them. */
 tfm_status tfm__beam_put_words(tfm__beam *beam);
 /* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
- * row: the logarithm of the sum of e to all of its logits. Changes `logits`. Returns 1; or a number of parts, where the
+ * row: the logarithm of the sum of e to all of its logits; or where a screen finds them, the largest alone. Changes
+ * `logits`. Returns 1; or a number of parts, where the
  * device has cut the vocabulary into such, and the three are what tfm__topk_of_parts makes. */
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                              tfm_tensor logits, int k);
@@ -198,9 +191,13 @@ bool tfm__beam_steady(const tfm__beam *beam);
 
 /* ---- Screens (screened.c) ---- */
 
-/* Has the beam's steps find their tokens by a screen of the model's output projection, where nothing else than these
- * is asked for and it is faster: `screened` has it then, with the bias that the steps' logits have. */
+/* Has the beam's steps find their tokens by a screen of the model's output projection, with the bias that their logits
+ * would have, where all that is asked of a step is the largest logit, and the device is faster so. */
 tfm_status tfm__screened_begin(tfm__beam *beam, tfm_model *model, tfm_tensor bias);
+/* Before and after tfm__beam_advance: frees what the step's projection has read, and looks now and then whether the
+ * screen helps; where it does not, the next steps make logits, as do later searches of the model. */
+void tfm__screened_before(tfm__beam *beam);
+tfm_status tfm__screened_after(tfm__beam *beam, tfm_model *model, int64_t rows);
 
 /* ---- Rules of the source and of lengths (rules_apply.c) ---- */
 

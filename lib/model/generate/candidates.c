@@ -252,15 +252,7 @@ static void name_kept(const tfm__beam *beam, tfm_tensor *tokens) {
     tfm_tensor_reshape(ctx, tokens, ids, tokens->rank, tokens->dims);
 }
 
-/* The k best of each row. Without scores the logit of the only one is its normaliser, too, so that log p is 0. */
-static void whole_rows(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                       tfm_tensor logits, int k) {
-    tfm_topk(beam->ctx, values, tokens, beam->unscored ? NULL : log_sum, logits, k);
-    if (beam->unscored)
-        *log_sum = *values;
-}
-
-/* The same; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
+/* The k best of each row; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
  * its list of all continuations of a sentence lies in local memory. Returns how many parts. */
 static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                        tfm_tensor logits, int k) {
@@ -270,8 +262,24 @@ static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *to
         tfm__topk_of_parts(beam->ctx, values, tokens, log_sum, logits, k, parts);
         return parts;
     }
-    whole_rows(beam, values, tokens, log_sum, logits, k);
+    tfm_topk(beam->ctx, values, tokens, log_sum, logits, k);
     return 1;
+}
+
+/* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. */
+static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum) {
+    tfm_context *ctx = beam->ctx;
+    tfm_tensor near = {0}, removed = {0};
+    if (forbids(beam)) {
+        tfm__screen_near(ctx, &near, &beam->screened);
+        if (tfm_context_status(ctx) == TFM_OK)
+            forbid(beam, &removed, near);
+        if (tfm_context_status(ctx) == TFM_OK)
+            tfm__screen_best_of(ctx, values, tokens, near, &beam->screened);
+    } else {
+        tfm__screen_best(ctx, values, tokens, &beam->screened);
+    }
+    *log_sum = *values;
 }
 
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
@@ -280,8 +288,11 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
     const int64_t rows = beam->rows;
     const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
                          beam->choice.source_penalty != 0 || beam->choice.decay != 0;
-    const tfm__screened *screened = &beam->screened;
     tfm_tensor removed = {0};
+    if (beam->screened.screen) {
+        best_by_screen(beam, values, tokens, log_sum);
+        return 1;
+    }
     if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
         draw_at_once(beam, values, tokens, log_sum, logits);
         return 1;
@@ -294,13 +305,10 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_keep", ""), tfm__row_grid(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->kept->allowed),
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
-    const bool restores = forbid(beam, &removed, logits) && beam->keeps && !beam->unscored;
-    if (screened->x.buffer && tfm_context_status(ctx) == TFM_OK)
-        return tfm__screen_best(ctx, values, tokens, log_sum, logits, screened->x, screened->screen, screened->weight,
-                                screened->bias);
+    const bool restores = forbid(beam, &removed, logits) && beam->keeps;
     if (!restores && !beam->kept && tfm_context_status(ctx) == TFM_OK)
         return best_of(beam, values, tokens, log_sum, logits, k);
-    whole_rows(beam, values, tokens, log_sum, logits, k);
+    tfm_topk(ctx, values, tokens, log_sum, logits, k);
     if (restores)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));

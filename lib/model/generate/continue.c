@@ -122,8 +122,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     const int64_t rows = beam->rows, position = beam->before + beam->step;
     tfm__step at = {.cache = &r->cache,
                     .relative = r->relative,
-                    .screen = beam->screened.screen,
-                    .read = &beam->screened.x,
+                    .read = beam->screened.screen ? &beam->screened.x : NULL,
                     .sources = beam->sources,
                     .table = beam->table,
                     .node = beam->node,
@@ -147,7 +146,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
     r->cache.rows += rows;
-    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, beam->screened.screen ? &beam->screened.x : NULL});
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.read}); /* NULL is none */
 }
 
 /* Starts to read the tokens that the newest step chose. */
@@ -216,8 +215,10 @@ static tfm_status write(run *r) {
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
         const bool moved = keep < beam->live;
+        const int64_t rows = beam->rows;
+        tfm__screened_before(beam);
         tfm__recorded_advance(&r->recorded, &logits, keep);
-        tfm_tensor_free(ctx, &beam->screened.x);
+        tfm__screened_after(beam, r->model, rows);
         if (eyes->watch)
             look(r, moved);
         if (counts) {

@@ -117,8 +117,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
                     .cross_lengths = from->lengths,
                     .relative = from->relative,
                     .output = from->kept.ids ? &from->kept.output : NULL,
-                    .screen = beam->screened.screen,
-                    .read = &beam->screened.x,
+                    .read = beam->screened.screen ? &beam->screened.x : NULL,
                     .sources = beam->sources,
                     .table = beam->table,
                     .node = beam->node,
@@ -162,8 +161,10 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
             break;
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
+        const int64_t rows = beam->rows;
+        tfm__screened_before(beam);
         tfm__recorded_advance(&s.recorded, &logits, keep);
-        tfm_tensor_free(ctx, &beam->screened.x);
+        tfm__screened_after(beam, model, rows);
         if (fed)
             status = tfm__fed_turn(fed, beam, cache, from, b);
         if (look) {
