@@ -165,7 +165,7 @@ static inline float score_at(const int rank, __global const float *total, __glob
  * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
  *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser. With
  *     MERGES they are (R, parts, CANDIDATES), and (R, parts, 2) as tops in topk.cl; then SUMS is 1024 at most
- *   logits (R, vocabulary): for forced tokens
+ *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
  *   penalty (longest + 1): lp(n)

@@ -24,7 +24,7 @@ typedef struct norms {
     float missed, kept, whole;
 } norms;
 
-/* x (K) by bytes, which go to `to` where that is not null. Without a number that counts all of x is missed. */
+/* Those of x (K), in steps of 1 / inverse, with |x| as `whole`. Its bytes go to `to` where that is not null. */
 static inline norms norms_of(__global char *to, __global const float *x, const int k, const float inverse) {
     norms all = {0.0f, 0.0f, 0.0f};
     tfm_vec missed = (tfm_vec)(0.0f), kept = missed, whole = missed;
@@ -119,8 +119,9 @@ static inline tfm_vec spread_some(const row_bounds *r, const int i, const int en
 }
 
 /* values and tokens (R, parts): the largest entry of each part of each row, and its index, the lower one of equal ones;
- * -inf and 0 where none is above -inf, and NaN where an entry is NaN that might be the largest. With `goes_on` they
- * hold those of the entries before, and get those of both. *tried is added how many entries were multiplied in floats.
+ * -inf and 0 where none is above -inf, and NaN where x is not finite, or a row of w that might be the largest is not.
+ * With `goes_on` they hold those of the entries before, and get those of both. *tried is added how many entries were
+ * multiplied in floats.
  *
  * near (R, N): entries first_entry .. first_entry + N - 1 by bytes, with the bias, and -inf for those that may not be
  * chosen; x (R, K); w (V, K); bias (V), or null; bounds (2, V) as screen_bytes makes them. Layout: one work-item a part
@@ -141,11 +142,13 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     float inverse;
     const float step = step_of(largest, &inverse);
     const norms of = norms_of(0, from, (int)k, inverse);
-    r.whole = inverse != 0.0f ? fmax(step * UP * of.whole, LEAST_BOUND) : sqrt((float)k) * as_float(largest);
-    r.left = inverse != 0.0f ? fmax(step * UP * of.missed, LEAST_BOUND) : r.whole;
+    const int finite = largest < 0x7f800000;
+    const float few = sqrt((float)k) * as_float(largest); /* where no number counts, all of x is missed */
+    r.whole = fmax(inverse != 0.0f ? step * UP * of.whole : few, LEAST_BOUND);
+    r.left = fmax(inverse != 0.0f ? step * UP * of.missed : few, LEAST_BOUND);
     const int begin = (int)first, end = (int)min(first + length, n), vectors = max((end - begin + W - 1) / W, 0);
     const int each = max(16, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS), blocks = (vectors + each - 1) / each;
-    float best = goes_on ? TFM_AT(values)[place] : -INFINITY;
+    float best = !finite ? NAN : goes_on ? TFM_AT(values)[place] : -INFINITY;
     int where = goes_on ? TFM_AT(tokens)[place] : 0, count = 0;
     tfm_vec most[MOST_BLOCKS], certain = (tfm_vec)(best);
     for (int b = 0; b < blocks; b++) {
@@ -170,7 +173,7 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     }
     /* What the largest entry has at least: by the bounds, and then by the entries that were multiplied. */
     float least = tfm_vec_max(certain);
-    for (int b = 0; b < blocks; b++) {
+    for (int b = 0; finite && b < blocks; b++) {
         const float highest = tfm_vec_max(most[b]);
         if (!(highest >= least) || highest == -INFINITY)
             continue;
@@ -195,7 +198,7 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     }
     TFM_AT(values)[place] = best;
     TFM_AT(tokens)[place] = where;
-    atomic_add(TFM_AT(tried), count);
+    atomic_add(TFM_AT(tried), min(count, (int)(n / 16) + 1)); /* more is no news, and the sum stays in range */
 }
 
 /* values and tokens (R): the best of each row's parts. Layout: one work-item a row. */

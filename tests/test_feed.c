@@ -7,6 +7,7 @@
 #include "demo.h"
 #include "dev/dev.h"
 #include "harness.h"
+#include "model/model.h"
 #include "tfm/model.h"
 
 enum { MOST = 160, BEST = 4 };
@@ -224,6 +225,7 @@ static void test_unscored(void **state) {
     const size_t late = check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 0, 77);
     if (tfm__context_tuning(harness_context())->search_ragged > 0)
         assert_true(late > 0);
+    assert_int_equal(model->screen.version != 0, tfm__screen_serves(model->ctx, model->output->value));
 }
 
 /* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */

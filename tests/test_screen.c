@@ -1,14 +1,13 @@
 /* The largest entries of products, found by bytes and proven by floats; and greedy searches without scores, which take
  * their tokens so. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dev/cl.h"
 #include "harness.h"
 #include "model/model.h"
 #include "model_shapes.h"
 #include "ops/screen.h"
+#include "tfm/train.h"
 
 typedef struct product {
     int64_t rows, n, k;
@@ -92,14 +91,16 @@ static int32_t find(const product *p, int barred, float *values, int32_t *tokens
     return tried;
 }
 
-/* The largest of each row, but for what floats cannot tell apart. Returns in how many rows bytes alone miss it. */
-static int check(const product *p, int barred) {
+/* The largest of each row, but for what floats cannot tell apart; with `few`, by few products of floats. Returns in how
+ * many rows bytes alone miss it. */
+static int check(const product *p, int barred, bool few) {
     float *values = floats(p->rows);
     int32_t *tokens = malloc((size_t)p->rows * sizeof(*tokens)), *bytes = malloc((size_t)p->rows * sizeof(*bytes));
     int missed = 0;
     assert_true(tokens && bytes);
     const int32_t tried = find(p, barred, values, tokens, bytes);
     assert_in_range(tried, p->rows, p->rows * p->n);
+    assert_true(!few || tried < p->rows * p->n / 64);
     for (int64_t r = 0; r < p->rows; r++) {
         double best = -INFINITY, scale = 1;
         for (int64_t j = 0; j < p->n; j++)
@@ -138,7 +139,7 @@ static void test_largest(void **state) {
     for (size_t s = 0; s < sizeof(SHAPES) / sizeof(*SHAPES); s++)
         for (int barred = -1; barred < (SHAPES[s][1] > 3 ? 1 : 0); barred++) {
             product p = product_of(&random, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2]);
-            check(&p, barred);
+            check(&p, barred, p.n > 600 && p.k > 30);
             product_free(&p);
         }
 }
@@ -176,7 +177,7 @@ static void test_close(void **state) {
         int missed = 0;
         for (int turn = 0; turn < 2; turn++) {
             product p = close_product(&random, exact, 50, 700, 100 + 37 * turn);
-            missed += check(&p, turn - 1);
+            missed += check(&p, turn - 1, false);
             product_free(&p);
         }
         print_message("# bytes alone miss %d of 100\n", missed);
@@ -184,7 +185,7 @@ static void test_close(void **state) {
     }
 }
 
-/* In two pieces, of which the second one has bounds 64 times as large. */
+/* In two pieces, with bounds that are 64 times as large from some rows before the second one on. */
 static void test_close_pieces(void **state) {
     (void)state;
     enum { N = 5003, K = 24, FROM = 4200 };
@@ -194,7 +195,7 @@ static void test_close_pieces(void **state) {
     product p = close_product(&random, NEITHER, 450, N, K);
     for (int i = FROM * K; i < N * K; i++)
         p.w[i] *= 64;
-    assert_true(check(&p, -1) > 100);
+    assert_true(check(&p, -1, false) > 100);
     product_free(&p);
 }
 
@@ -271,7 +272,7 @@ static void test_sizes(void **state) {
     }
 }
 
-/* What is not finite: in x it leaves nothing to choose; in a row of w it is what any search comes to. */
+/* What is not finite: in x it leaves nothing to choose; in a row of w it counts as in floats. */
 static void test_not_finite(void **state) {
     (void)state;
     enum { ROWS = 4, N = 900, K = 50 };
@@ -289,10 +290,7 @@ static void test_not_finite(void **state) {
     p.x[K + 9] = INFINITY;
     p.x[2 * K + 20] = 1; /* so that the infinite one is the least */
     find(&p, -1, values, tokens, NULL);
-    for (int r = 0; r < 2; r++) {
-        assert_int_equal(tokens[r], 0);
-        assert_true(values[r] == -INFINITY);
-    }
+    assert_true(isnan(values[0]) && isnan(values[1]));
     for (int r = 2; r < ROWS; r++) {
         double best = -INFINITY;
         for (int64_t j = 0; j < N; j++)
@@ -369,21 +367,26 @@ static void test_search(void **state) {
     static const size_t PREFIX_COUNTS[TEXTS] = {0, 2, 0, 1, 0};
     fill_ids(ids, counts, TEXTS);
     tfm_model *model = model_of(NULL);
+    enum { PLAIN, PREFIXED, RULED, WAYS };
     for (size_t texts = 1; texts <= TEXTS; texts += TEXTS - 1)
-        for (int prefixed = 0; prefixed < 2; prefixed++) {
+        for (int way = PLAIN; way < WAYS; way++) {
             tfm_hypotheses with, without;
-            const int32_t *prefixes = prefixed && texts == TEXTS ? PREFIXES : NULL;
+            const int32_t *prefixes = way == PREFIXED && texts == TEXTS ? PREFIXES : NULL;
             const size_t *prefix_counts = prefixes ? PREFIX_COUNTS : NULL;
             tfm_search_options options = {.beam = 1, .max_length = 12};
+            model->rules.no_repeat = way == RULED ? 1 : 0; /* no token comes twice */
             harness_ok(tfm_search(model, &with, ids, counts, texts, prefixes, prefix_counts, &options));
-            assert_true(prefixed || texts > 1 || model->screen.version == 0);
+            assert_true(way > PLAIN || texts > 1 || model->screen.version == 0);
             options.unscored = true;
             harness_ok(tfm_search(model, &without, ids, counts, texts, prefixes, prefix_counts, &options));
             assert_int_equal(model->screen.version != 0, screens(model));
             same(&with, &without, 3 * (int64_t)texts);
+            for (int k = 1; way == RULED && k < without.items[0].tokens; k++)
+                assert_int_not_equal(without.items[0].ids[k], without.items[0].ids[0]);
             tfm_hypotheses_free(&with);
             tfm_hypotheses_free(&without);
         }
+    model->rules.no_repeat = 0;
     tfm_hypotheses best; /* a beam has its scores all the same */
     harness_ok(
         tfm_search(model, &best, ids, counts, 1, NULL, NULL, &(tfm_search_options){.beam = 2, .unscored = true}));
@@ -423,6 +426,58 @@ static void test_changed(void **state) {
     tfm_model_free(&model);
 }
 
+/* Where all entries are as good as equal, bytes tell nothing, and the search goes on by logits, as do later ones. */
+static void test_gives_up(void **state) {
+    (void)state;
+    int32_t ids[TEXTS * LONGEST];
+    size_t counts[TEXTS];
+    fill_ids(ids, counts, TEXTS);
+    tfm_model *model = model_of(NULL);
+    const tfm_search_options options = {.beam = 1, .max_length = 9, .unscored = true};
+    const tfm_tensor table = model->output->value;
+    const size_t count = tfm_tensor_count(table);
+    float *host = harness_floats(table);
+    for (size_t i = 0; i < count; i++)
+        host[i] = host[i % (size_t)table.dims[1]] + 1e-5f * host[i];
+    harness_ok(tfm_tensor_write(model->ctx, table, host));
+    free(host);
+    for (int turn = 0; turn < 2; turn++) {
+        tfm_hypotheses found;
+        harness_ok(tfm_search(model, &found, ids, counts, TEXTS, NULL, NULL, &options));
+        assert_true(found.items[0].tokens > 2 && found.items[0].score == 0);
+        assert_int_equal(model->unscreened, screens(model));
+        assert_int_equal(model->screen.version, 0);
+        tfm_hypotheses_free(&found);
+    }
+    tfm_model_free(&model);
+}
+
+/* A trainer changes the parameters whenever it likes. */
+static void test_trainer(void **state) {
+    (void)state;
+    int32_t ids[TEXTS * LONGEST];
+    size_t counts[TEXTS];
+    tfm_trainer_options training = {0};
+    tfm_trainer *trainer;
+    fill_ids(ids, counts, TEXTS);
+    tfm_trainer_paper(&training);
+    tfm_model *model = model_of(NULL);
+    const tfm_search_options options = {.beam = 1, .max_length = 4, .unscored = true};
+    for (int turn = 0; turn < 3; turn++) {
+        tfm_hypotheses found;
+        if (turn == 1) {
+            harness_ok(tfm_trainer_new(&trainer, model, &training));
+            assert_int_equal(model->screen.version, 0);
+        }
+        harness_ok(tfm_search(model, &found, ids, counts, TEXTS, NULL, NULL, &options));
+        assert_int_equal(model->screen.version != 0, turn != 1 && screens(model));
+        tfm_hypotheses_free(&found);
+        if (turn == 1)
+            tfm_trainer_free(&trainer);
+    }
+    tfm_model_free(&model);
+}
+
 static void test_generate(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
@@ -451,9 +506,10 @@ static void test_generate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_largest), cmocka_unit_test(test_close),   cmocka_unit_test(test_close_pieces),
-        cmocka_unit_test(test_ends),    cmocka_unit_test(test_sizes),   cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_search),  cmocka_unit_test(test_changed), cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_largest), cmocka_unit_test(test_close),    cmocka_unit_test(test_close_pieces),
+        cmocka_unit_test(test_ends),    cmocka_unit_test(test_sizes),    cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_search),  cmocka_unit_test(test_changed),  cmocka_unit_test(test_gives_up),
+        cmocka_unit_test(test_trainer), cmocka_unit_test(test_generate),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

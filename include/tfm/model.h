@@ -308,8 +308,8 @@ typedef struct tfm_search_options {
      * projection in bytes, a quarter of its size, for each context. Texts are the same, except where two tokens are
      * equally likely but for rounding. A beam above 1 has its scores all the same. */
     bool unscored;
-    int32_t first_id, start_id;
-    uint64_t reserved[6]; /* Must be 0: room for later fields. */
+    int32_t first_id, start_id; /* The tokens that has_first_id and has_start_id say are given. */
+    uint64_t reserved[6];       /* Must be 0: room for later fields. */
 } tfm_search_options;
 
 /* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
@@ -626,8 +626,8 @@ typedef struct tfm_generation {
     int best;             /* The rank of the text, or which one of those drawn it is, counted from 0. */
     const char *text;     /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
                              tokenizer. */
-    double score;         /* The score; -inf if the beam found fewer than n_best; 0, as what follows from it, where
-                             nothing is drawn, there is no beam, and the options are `unscored`. */
+    double score;         /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob
+                             and log_probs, if the options are `unscored`, nothing is drawn and the beam is 0 or 1. */
     double log_prob;      /* The sum of log p of the tokens. */
     size_t prompt_tokens; /* How many tokens the prompt has; 0 for a rejected one. */
     tfm_attention_axis tokens; /* The tokens that were written, with the end. */

@@ -217,8 +217,8 @@ tfm_tensor tfm__model_positions(const tfm_model *model);
 /* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions), or of
  * layer after layer where each has its own. Leaves *out empty where the decoder has none. */
 tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);
-/* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V), or with `output` (R, K) and `bias` (K). NULL
- * for `logits`: only the log is wanted. */
+/* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V), or with `output` (R, K) and `bias` (K); none
+ * where the step has `read`. NULL for `logits`: only the log is wanted. */
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias);
 

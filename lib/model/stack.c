@@ -418,7 +418,7 @@ tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, t
 }
 
 /* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
- * them where nothing stands between the two. */
+ * them where nothing stands between the two. Or what they would be made of, where the step has `read`. */
 static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_param *const projection = p->step->output ? p->step->output : model->output;

@@ -294,8 +294,8 @@ static bool trusts_wide(tfm_context *ctx) {
         s->wide = right ? TRUSTED : WRONG;
         if (!right)
             tfm__log(TFM_LOG_WARNING,
-                     "products of bytes by this CPU's own instructions are wrong on %s: going on with plain ones, "
-                     "which take longer",
+                     "products of bytes by this CPU's own instructions are wrong on %s: going on without these, "
+                     "which takes longer where a model's weights are bytes",
                      tfm_context_device(ctx)->name);
     }
     return s->wide == TRUSTED;

@@ -106,7 +106,7 @@ tfm_status tfm__screen_best(tfm_context *ctx, tfm_tensor *values, tfm_tensor *to
     const int64_t rows = p->x.dims[0], vocabulary = p->weight->value.dims[0];
     const int64_t fit = NEAR_BYTES / 4 / (rows > 0 ? rows : 1) / 64 * 64, each = fit > 1024 ? fit : 1024;
     tfm_scope_open(ctx);
-    if (each >= vocabulary) {
+    if (each >= vocabulary || rows < tfm_context_device(ctx)->compute_units) { /* parts of few rows are for all cores */
         tfm_tensor near = {0};
         tfm__screen_near(ctx, &near, p);
         tfm__screen_best_of(ctx, values, tokens, near, p);
@@ -128,7 +128,7 @@ tfm_status tfm__screen_best(tfm_context *ctx, tfm_tensor *values, tfm_tensor *to
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Entries that lie so close that bytes alone take another one for the largest. */
+/* Of random entries the value of the largest. */
 static void check(tfm__check *c) {
     const int64_t rows = 3, n = c->number, k = 96;
     float *x, *w, *bias;

@@ -29,8 +29,9 @@ typedef struct tfm__screened {
 } tfm__screened;
 
 /* For each row of x the largest entry and its index, the lower one of equal ones: values and tokens (R, 1), made in the
- * current scope. Where all entries are -inf, or x has a number that is not finite, the largest is -inf, and its index
- * 0; it is NaN where a row of the weight has a number that is not. */
+ * current scope. Where all entries are -inf, the largest is -inf, and its index 0. It is NaN where x has a number that
+ * is not finite. A row of the weight with such a number counts as in floats, so that the largest may be infinite or
+ * NaN. */
 tfm_status tfm__screen_best(tfm_context *ctx, tfm_tensor *values, tfm_tensor *tokens, const tfm__screened *product);
 /* The same in two steps, between which the caller may make entries of near (R, V) -inf, those that may not be chosen.
  */

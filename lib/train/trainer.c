@@ -319,6 +319,7 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     t->model = tfm__model_retain(model);
     model->has_trainer = true;
     tfm__screen_free(model->ctx, &model->screen); /* no search wants it until the parameters are left alone */
+    model->unscreened = false;
     t->options = *options;
     t->wire_dtype = options->wire;
     t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,

@@ -36,6 +36,14 @@ def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Progr
     assert "".join(got) == want
 
 
+def test_unscored(demo: tfm.Translator, german: list[str]) -> None:
+    lines = german[:few(60, 20)]
+    want, got = demo.translate(lines, beam=1), demo.translate(lines, beam=1, unscored=True)
+    assert [str(t) for t in got] == [str(t) for t in want]
+    assert all(t.score == 0 and t.log_prob == 0 for t in got if t) and any(t.score < 0 for t in want)
+    assert demo.translate(lines[0], beam=2, unscored=True).score < 0
+
+
 def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
     lines = german[:few(200, 60)]
     want = demo.translate(lines, beam=1, batch_tokens=256, return_scores=True)

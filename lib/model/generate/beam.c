@@ -269,14 +269,13 @@ static tfm__kernel *kernel(const tfm__beam *beam, const char *name, const char *
 static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    const bool screened = beam->screened.screen; /* then a forced token has the bias for a logit, -inf or some number */
     tfm_tensor values = {0}, tokens = {0}, log_sum = {0};
-    const int64_t parts = tfm__beam_candidates(beam, &values, &tokens, &log_sum, logits, candidates);
+    const int64_t parts = tfm__beam_candidates(beam, &values, &tokens, &log_sum, &logits, candidates);
     const bool merges = parts > 1;
     const tfm__arg own[] = {TFM__T(values),
                             TFM__T(tokens),
                             TFM__T(log_sum),
-                            TFM__T_AS("logits", screened ? beam->screened.bias : logits),
+                            TFM__T(logits),
                             TFM__T_AS("scores", beam->scores),
                             TFM__T_AS("limits", beam->limits),
                             TFM__T_AS("prefixes", beam->prefixes),
@@ -288,7 +287,7 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
                             TFM__T_AS("finished_step", beam->finished_step),
                             TFM__T_AS("finished_count", beam->finished_count),
                             TFM__T_AS("remaining", beam->remaining),
-                            TFM__I_AS("vocabulary", screened ? 0 : beam->vocabulary),
+                            TFM__I_AS("vocabulary", logits.rank == 1 ? 0 : beam->vocabulary), /* one row is of all */
                             TFM__I_AS("prefix_width", beam->prefix_width),
                             TFM__I_AS("step", beam->step),
                             TFM__T_AS("ends", beam->ends),

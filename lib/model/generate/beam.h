@@ -138,10 +138,9 @@ typedef struct tfm__beam_setup {
 tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_setup *setup);
 
 /* Chooses continuations by logits (R, V), in which it forbids words, or where there is a screen, by what the projection
- * has read, `screened.x`; and makes them the next step's rows, those of
- * `keep` sentences: `live` for all, fewer to drop sentences that are over. Where rows are ragged, it waits for the
- * device and drops all that are over, whatever `keep` says; after the last one `live` and `rows` are 0, and no step may
- * follow. */
+ * has read, `screened.x`. Makes them the next step's rows, those of `keep` sentences: `live` for all, fewer to drop
+ * sentences that are over. Where rows are ragged, it waits for the device and drops all that are over, whatever `keep`
+ * says; after the last one `live` and `rows` are 0, and no step may follow. */
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep);
 
 /* Has the host know what tfm__beam_advance would, in turns; the device's part of it runs otherwise. */
@@ -180,11 +179,12 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache);
 /* Puts the words that are forbidden, and the ends, where the steps look for them. */
 tfm_status tfm__beam_put_words(tfm__beam *beam);
 /* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
- * row: the logarithm of the sum of e to all of its logits; or where a screen finds them, the largest alone. Changes
- * `logits`. Returns 1; or a number of parts, where the
- * device has cut the vocabulary into such, and the three are what tfm__topk_of_parts makes. */
+ * row: the logarithm of the sum of e to all of its logits. Changes the logits. Returns 1; or a number of parts, where
+ * the device has cut the vocabulary into such, and the three are what tfm__topk_of_parts makes. Where there is a
+ * screen, the logits are empty before, log_sum is no normaliser, and *logits becomes what tells whether a forced token
+ * is possible: (R, V), or (V) for all rows, with -inf for those that are not. */
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                             tfm_tensor logits, int k);
+                             tfm_tensor *logits, int k);
 
 /* Whether the candidates of this step and of all later ones are found by the same launches, with the same arguments. */
 bool tfm__beam_steady(const tfm__beam *beam);

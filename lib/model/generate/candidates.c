@@ -266,33 +266,33 @@ static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *to
     return 1;
 }
 
-/* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. */
-static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum) {
+/* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. *logits
+ * becomes what forced tokens have: what bytes make of them, or the bias of all rows, which is -inf or some number. */
+static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                           tfm_tensor *logits) {
     tfm_context *ctx = beam->ctx;
-    tfm_tensor near = {0}, removed = {0};
-    if (forbids(beam)) {
-        tfm__screen_near(ctx, &near, &beam->screened);
-        if (tfm_context_status(ctx) == TFM_OK)
-            forbid(beam, &removed, near);
-        if (tfm_context_status(ctx) == TFM_OK)
-            tfm__screen_best_of(ctx, values, tokens, near, &beam->screened);
-    } else {
+    const bool rules = forbids(beam);
+    tfm_tensor removed = {0};
+    *logits = rules ? (tfm_tensor){0} : beam->screened.bias;
+    if (!rules)
         tfm__screen_best(ctx, values, tokens, &beam->screened);
-    }
+    if (rules)
+        tfm__screen_near(ctx, logits, &beam->screened);
+    if (rules && tfm_context_status(ctx) == TFM_OK)
+        forbid(beam, &removed, *logits);
+    if (rules && tfm_context_status(ctx) == TFM_OK)
+        tfm__screen_best_of(ctx, values, tokens, *logits, &beam->screened);
     *log_sum = *values;
 }
 
-int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                             tfm_tensor logits, int k) {
+/* The same, by logits that are there. */
+static int64_t best_by_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                              tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
                          beam->choice.source_penalty != 0 || beam->choice.decay != 0;
     tfm_tensor removed = {0};
-    if (beam->screened.screen) {
-        best_by_screen(beam, values, tokens, log_sum);
-        return 1;
-    }
     if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
         draw_at_once(beam, values, tokens, log_sum, logits);
         return 1;
@@ -314,5 +314,13 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
     if (beam->kept)
         name_kept(beam, tokens);
+    return 1;
+}
+
+int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                             tfm_tensor *logits, int k) {
+    if (!beam->screened.screen)
+        return best_by_logits(beam, values, tokens, log_sum, *logits, k);
+    best_by_screen(beam, values, tokens, log_sum, logits);
     return 1;
 }

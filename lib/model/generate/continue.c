@@ -114,7 +114,7 @@ static tfm_tensor bias_of(const run *r) {
     return r->beam.keeps ? r->model->logits_bias : r->model->search_bias;
 }
 
-/* Logits (R, V) of the next token of each row. */
+/* Logits (R, V) of the next token of each row, or where the beam has a screen, what they would be made of. */
 static tfm_status step(void *user, tfm_tensor *logits) {
     run *r = user;
     tfm_context *ctx = r->model->ctx;

@@ -59,6 +59,7 @@ tfm_status tfm__screened_after(tfm__beam *beam, tfm_model *model, int64_t rows) 
         model->unscreened = true;
         tfm_tensor_free(ctx, &beam->screened.tried);
         beam->screened = (tfm__screened){0};
+        tfm__screen_free(ctx, &model->screen);
         tfm__log(TFM_LOG_DEBUG, "screen: that is too many, so logits are made from here on");
     }
     return tfm_context_status(ctx);

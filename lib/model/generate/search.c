@@ -104,7 +104,8 @@ static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
     return beam->keeps ? model->score_bias : model->search_bias;
 }
 
-/* One step of the decoder over the live rows: logits (R, V) of the next token. */
+/* One step of the decoder over the live rows: logits (R, V) of the next token, or where the beam has a screen, what
+ * they would be made of. */
 static tfm_status step(void *user, tfm_tensor *logits) {
     const stepper *s = user;
     tfm_model *model = s->model;

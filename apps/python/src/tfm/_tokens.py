@@ -52,6 +52,7 @@ class TokensMixin:
         options.beam, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
         options.has_alpha, options.alpha, options.penalty = True, length_penalty, lib.TFM_PENALTY_HUGGINGFACE
         options.max_length = count_of(max_decoding_length, "max_decoding_length")
+        options.unscored = not return_scores
         by_tokens = choice(("examples", "tokens"), batch_type, "batch type") == 1 or not max_batch_size
         source = list(source)
         encoded = [_ids(tokenizer, tokens, "source", max_input_length) for tokens in source]
