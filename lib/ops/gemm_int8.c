@@ -126,7 +126,7 @@ static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_
     /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
      * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
      * keep sums of; with one piece it has as many as lie in the second cache, `block` numbers, but fewer where that
-     * would leave a core less than ITEMS items. Narrower vectors have numbers of two bytes. */
+     * would leave a core less than ITEMS items. Where vectors are narrower, numbers may take two bytes. */
     enum { BLOCK = 144 << 10, NARROW_BLOCK = 64 << 10, MOST_ROWS_OF_PIECE = 384, ITEMS = 8 };
     const int64_t block = tfm__context_tuning(ctx)->width == 16 ? BLOCK : NARROW_BLOCK;
     const bool own = has_tiles(ctx);

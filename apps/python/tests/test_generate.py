@@ -72,6 +72,14 @@ def test_texts_are_the_programs(model: tfm.Generator, folder: pathlib.Path, prog
             assert np.allclose([token["log_prob"] for token in want["tokens"]], got.log_probs, rtol=1e-6)
 
 
+def test_unscored(model: tfm.Generator) -> None:
+    want, got = model.generate(PROMPTS, max_new=12), model.generate(PROMPTS, max_new=12, unscored=True)
+    assert [str(g) for g in got] == [str(g) for g in want]
+    assert all(g.score == 0 and g.log_prob == 0 and not g.log_probs.any() for g in got)
+    assert all(g.score < 0 for g in want)
+    assert model.generate(PROMPTS[0], max_new=12, sample=True, unscored=True).score < 0
+
+
 def test_a_stream_is_the_text(model: tfm.Generator) -> None:
     want = model.generate(PROMPTS[0], max_new=12)
     pieces = list(model.generate(PROMPTS[0], max_new=12, stream=True))

@@ -23,7 +23,7 @@ class Generation(str):
 
     prompt: int  #: the prompt, counted from 0
     rank: int  #: its place among the best, or which one of those drawn it is
-    score: float  #: what beams are ordered by
+    score: float  #: what beams are ordered by; 0 where it is not asked for (`unscored`)
     log_prob: float  #: the sum of log p of its tokens
     end: str  #: why it ended: "end", "stop" or "length"
     prompt_tokens: int  #: how many tokens the prompt has

@@ -27,8 +27,8 @@ class Translation(str):
 
     line: int  #: the line, counted from 0
     rank: int  #: its place among the best, counted from 0
-    score: float  #: what translations are ordered by; NaN for a line without words
-    log_prob: float  #: the sum of log p of its tokens
+    score: float  #: what translations are ordered by; NaN for a line without words, 0 if greedy and `unscored`
+    log_prob: float  #: the sum of log p of its tokens; 0 then, too
     sentences: int  #: of how many sentences it is put together
     tokens: list[str]  #: its pieces, with return_scores or return_alignments; else empty
     ids: npt.NDArray[np.int32]  #: the ids of these
