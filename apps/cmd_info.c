@@ -180,10 +180,10 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
 
 /* What config.json calls a model that does not run, before the sentence that says why. */
 static int refuse(const char *dir, bool json, bool embeds) {
-    char path[4096];
+    char path[4096], unread[CLI_WHY];
     const char *why = tfm_error_message();
     snprintf(path, sizeof(path), "%s/config.json", dir);
-    json_t *config = json_load_file(path, 0, NULL);
+    json_t *config = cli_json_load(path, unread);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_t *architectures = json_object_get(config, "architectures");
     const char *class_name = json_string_value(json_array_get(architectures, 0));

@@ -65,7 +65,8 @@ static bool take_best(curve *best, const kind *of, const json_t *report, double 
 
 /* False when out of memory. */
 static bool take_line(curves *c, const char *line, size_t bytes) {
-    json_t *report = json_loadb(line, bytes, 0, NULL);
+    char why[CLI_WHY];
+    json_t *report = cli_json_parse(line, bytes, why);
     const char *type = json_string_value(json_object_get(report, "type"));
     const double update = number(report, "update");
     bool good = true;

@@ -238,7 +238,9 @@ int train_checkpoint_read(train_run *r) {
     r->at.best_nll = NAN;
     json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
     const char *measure = NULL;
-    json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
+    const char *text = tfm_trainer_note(r->trainer);
+    char why[CLI_WHY];
+    json_t *corpus = NULL, *snapshots = NULL, *note = text ? cli_json_parse(text, strlen(text), why) : NULL;
     int code = CLI_OK;
     if (!note || json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_nll",
                              &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update",

@@ -176,8 +176,9 @@ static int name_languages(const train_run *r) {
     const train_recipe *o = &r->recipe;
     const char *const names[][2] = {{"src_lang", o->source_language}, {"tgt_lang", o->target_language}};
     char *path = train_path(r->dir, "tokenizer_config.json");
-    json_t *config = path && access(path, F_OK) == 0 ? json_load_file(path, 0, NULL) : json_object();
-    int code = json_is_object(config) ? CLI_OK : cli_fail("%s/tokenizer_config.json is no JSON object", r->dir);
+    char why[CLI_WHY] = "it is not an object";
+    json_t *config = path && access(path, F_OK) == 0 ? cli_json_load(path, why) : json_object();
+    int code = json_is_object(config) ? CLI_OK : cli_fail("%s/tokenizer_config.json is not JSON: %s", r->dir, why);
     for (size_t i = 0; i < CLI_COUNT(names); i++)
         if (names[i][1])
             json_object_set_new(config, names[i][0], json_string(names[i][1]));

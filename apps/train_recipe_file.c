@@ -228,12 +228,12 @@ static int read_file(train_recipe *recipe, const char *dir) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
     char *path = train_path(dir, "recipe.json");
-    json_error_t error;
+    char why[CLI_WHY];
     int code = path ? CLI_OK : cli_fail("%s: out of memory", dir);
     if (code == CLI_OK && access(path, R_OK) != 0)
         code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
-    else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
-        code = cli_fail("%s, line %d: %s", path, error.line, error.text);
+    else if (code == CLI_OK && !(recipe->stored = cli_json_load(path, why)))
+        code = cli_fail("%s is not JSON: %s", path, why);
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
         if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name, options[i].name);

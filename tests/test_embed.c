@@ -458,7 +458,7 @@ static void test_refused(void **state) {
         tfm_status status;
     } cases[] = {
         {"modules.json", "{}", "no list of modules", TFM_ERROR_FORMAT},
-        {"modules.json", "[", "no list of modules", TFM_ERROR_FORMAT},
+        {"modules.json", "[", "modules.json is not JSON", TFM_ERROR_FORMAT},
         {"modules.json", "[]", "the first module is \"\"", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[" MODULE("", "CLIPModel") "]", "the first module is \"CLIPModel\"", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[{\"path\": \"\", \"type\": \"custom_st.Transformer\"}]",

@@ -35,6 +35,23 @@ static const char GOOD[] =
                                                                          "39") "," ENTRY("long", "I64", "1", "39",
                                                                                          "47") "}";
 
+/* What other writers leave there; the reference reads both. */
+static void test_metadata_null_or_with_nul_is_read(void **state) {
+    (void)state;
+    static const char *const HEADERS[] = {
+        "{\"__metadata__\":null," ENTRY("a", "F32", "2", "0", "8") "}",
+        "{\"__metadata__\":{\"a\":\"x\\u0000y\"}," ENTRY("a", "F32", "2", "0", "8") "}",
+        "{\"__metadata__\":{\"n\":1000000000000000019884624838656}," ENTRY("a", "F32", "2", "0", "8") "}",
+    };
+    for (size_t i = 0; i < TFM__COUNT(HEADERS); i++) {
+        tfm__weights *file;
+        make("remarks", HEADERS[i], 8, -1);
+        harness_ok(tfm__weights_open(&file, scratch_path("remarks")));
+        assert_int_equal(tfm__weights_count(file), 1);
+        tfm__weights_free(&file);
+    }
+}
+
 static void test_good(void **state) {
     (void)state;
     tfm__weights *file;
@@ -94,6 +111,7 @@ static const struct {
     {"{}", 0, -1, "no tensors"},
     {"{\"__metadata__\":{}}", 0, -1, "no tensors"},
     {"{\"__metadata__\":3}", 0, -1, "__metadata__"},
+    {"{\"__metadata__\":null}", 0, -1, "no tensors"},
     {"{\"x\":3}", 0, -1, "tensor x is an integer"},
     {"{\"x\":{}}", 0, -1, "data_offsets"},
     {"{\"\":{}}", 0, -1, "name has 0 bytes"},
@@ -251,7 +269,8 @@ static void test_demo(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good), cmocka_unit_test(test_lies),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_good), cmocka_unit_test(test_metadata_null_or_with_nul_is_read),
+        cmocka_unit_test(test_lies), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_demo), cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

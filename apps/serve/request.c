@@ -133,18 +133,17 @@ static bool check_types(const serve_request *r, serve_reply *refusal) {
 
 bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
-    json_error_t error;
+    char why[CLI_WHY];
     if (r->starved) {
         *refusal = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
         return false;
     }
     if (is_type(type, "application/json")) {
-        r->fields = json_loadb(r->body ? r->body : "", r->bytes, 0, &error);
+        r->fields = cli_json_parse(r->body ? r->body : "", r->bytes, why);
         if (!r->fields)
-            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is no JSON: line %d: %s",
-                                         error.line, error.text);
+            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is not JSON: %s", why);
         else if (!json_is_object(r->fields))
-            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is no JSON object");
+            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is not a JSON object");
         return json_is_object(r->fields) && check_types(r, refusal);
     }
     if (r->bytes > 0 && !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "multipart/form-data")) {

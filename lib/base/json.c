@@ -4,39 +4,54 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* Turns reals without a fraction, which were read in the place of integers, into those. */
-static void restore_integers(json_t *value);
+static const char BOM[] = "\xEF\xBB\xBF", REPLACEMENT[] = "\xEF\xBF\xBD";
 
-static json_t *integer_of(json_t *value) {
+/* The value that replaces one, new, or NULL: an integer for a real without a fraction where integers were read as
+ * reals, and U+FFFD for each NUL of a string, since strings here end with one. */
+static json_t *cleaned(const json_t *value, bool integers) {
     const double x = json_real_value(value);
-    if (json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))
+    if (integers && json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))
         return json_integer((json_int_t)x);
-    restore_integers(value);
-    return NULL;
+    const char *text = json_string_value(value);
+    const size_t bytes = json_string_length(value);
+    if (!text || strlen(text) == bytes)
+        return NULL;
+    char *copy = malloc(3 * bytes), *at = copy;
+    for (size_t i = 0; copy && i < bytes; i++) {
+        const char *put = text[i] ? &text[i] : REPLACEMENT;
+        const size_t count = text[i] ? 1 : 3;
+        memcpy(at, put, count);
+        at += count;
+    }
+    json_t *whole = copy ? json_stringn(copy, (size_t)(at - copy)) : NULL;
+    free(copy);
+    return whole;
 }
 
-static void restore_integers(json_t *value) {
-    json_t *item, *integer;
+static void clean(json_t *value, bool integers) {
+    json_t *item, *other;
     size_t index;
     json_array_foreach(value, index, item) {
-        if ((integer = integer_of(item)))
-            json_array_set_new(value, index, integer);
+        clean(item, integers);
+        if ((other = cleaned(item, integers)))
+            json_array_set_new(value, index, other);
     }
-    for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at))
-        if ((integer = integer_of(json_object_iter_value(at))))
-            json_object_iter_set_new(value, at, integer);
+    for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at)) {
+        clean(item = json_object_iter_value(at), integers);
+        if ((other = cleaned(item, integers)))
+            json_object_iter_set_new(value, at, other);
+    }
 }
 
 size_t tfm__json_begin(const void *text, size_t bytes) {
-    static const unsigned char BOM[] = {0xef, 0xbb, 0xbf};
     const unsigned char *data = text;
-    size_t at = bytes >= sizeof(BOM) && memcmp(data, BOM, sizeof(BOM)) == 0 ? sizeof(BOM) : 0;
+    size_t at = bytes >= strlen(BOM) && memcmp(data, BOM, strlen(BOM)) == 0 ? strlen(BOM) : 0;
     while (at < bytes && (data[at] == ' ' || (data[at] >= 9 && data[at] <= 13)))
         at++;
     return at;
 }
 
-tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name) {
+tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const char *name) {
     *out = NULL;
     if (bytes == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is empty; a JSON object is needed", name);
@@ -44,22 +59,38 @@ tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const c
     if (mark < bytes && text[mark] == '<')
         return tfm__fail(TFM_ERROR_FORMAT, "%s is a web page, not JSON: download the file itself", name);
     json_error_t error;
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
-    json_t *root = json_loadb(text, bytes, flags, &error);
-    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* 10^30 is how some say "any" */
-        restore_integers(root = json_loadb(text, bytes, flags | JSON_DECODE_INT_AS_REAL, &error));
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    const size_t skipped = bytes >= strlen(BOM) && memcmp(text, BOM, strlen(BOM)) == 0 ? strlen(BOM) : 0;
+    bool integers = false;
+    json_t *root = json_loadb(text + skipped, bytes - skipped, flags, &error);
+    if (!root &&
+        json_error_code(&error) == json_error_numeric_overflow) { /* transformers writes 10^30 for "no limit" */
+        root = json_loadb(text + skipped, bytes - skipped, flags | JSON_DECODE_INT_AS_REAL, &error);
+        integers = true;
+    }
     if (!root && json_error_code(&error) == json_error_out_of_memory)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", name);
     if (!root)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is not JSON: line %d, column %d: %s", name, error.line, error.column,
                          error.text);
-    if (!json_is_object(root)) {
-        tfm__fail(TFM_ERROR_FORMAT, "%s holds %s; a JSON object is needed", name, tfm__json_kind(root));
+    clean(root, integers);
+    json_t *other = cleaned(root, integers);
+    if (other) {
         json_decref(root);
-        return TFM_ERROR_FORMAT;
+        root = other;
     }
     *out = root;
     return TFM_OK;
+}
+
+tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name) {
+    const tfm_status status = tfm__json_read(out, text, bytes, name);
+    if (status != TFM_OK || json_is_object(*out))
+        return status;
+    tfm__fail(TFM_ERROR_FORMAT, "%s holds %s; a JSON object is needed", name, tfm__json_kind(*out));
+    json_decref(*out);
+    *out = NULL;
+    return TFM_ERROR_FORMAT;
 }
 
 tfm_status tfm__json_load(json_t **out, const char *path) {

@@ -9,7 +9,12 @@
  * missing file is TFM_ERROR_IO; what is not such JSON is TFM_ERROR_FORMAT with line and column. */
 tfm_status tfm__json_load(json_t **out, const char *path);
 
-/* The same from memory; `name` is what the sentence calls it. */
+/* Parses JSON of any kind from memory; `name` is what error messages call it. A byte order mark is skipped, integers
+ * beyond 64 bits become reals, and each `\u0000` of a string becomes U+FFFD. Duplicate keys, trailing text, invalid
+ * UTF-8, a NUL in a key and nesting deeper than 2048 are TFM_ERROR_FORMAT. apps/json_text.c does the same for the
+ * program, and test_json tests both. */
+tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const char *name);
+/* The same for a value that must be an object. */
 tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name);
 
 /* Where a text begins after a byte order mark and blanks; `bytes` if nothing follows them. A web page has '<' there. */

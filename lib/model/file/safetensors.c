@@ -114,7 +114,7 @@ static tfm_status read_header(tfm__weights_file *file, json_t *header, const uns
         return TFM_ERROR_MEMORY;
     json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) {
-            if (!json_is_object(entry))
+            if (!json_is_object(entry) && !json_is_null(entry)) /* the reference reads null as no metadata */
                 return tfm__fail(TFM_ERROR_FORMAT, "%s: __metadata__ must be an object", file->path);
             continue;
         }

@@ -32,9 +32,9 @@ static tfm_status open_list(json_t **out, const char *dir) {
     char *text = NULL;
     size_t size = 0;
     if (status == TFM_OK && tfm__file_exists(path)) {
-        json_error_t error;
         status = tfm__file_read(&text, &size, path);
-        *out = status == TFM_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
+        if (status == TFM_OK)
+            status = tfm__json_read(out, text, size, path);
         if (status == TFM_OK && !json_is_array(*out))
             status = tfm__fail(TFM_ERROR_FORMAT, "%s is no list of modules in JSON", path);
         if (status == TFM_OK)
