@@ -153,6 +153,7 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     s.options = o;
     s.last = &s.first;
     s.started = cli_seconds();
+    s.started_at = (int64_t)time(NULL);
     pthread_mutex_init(&s.lock, NULL);
     pthread_mutex_init(&s.connections_lock, NULL);
     pthread_cond_init(&s.work, NULL);

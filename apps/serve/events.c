@@ -7,7 +7,7 @@ struct serve_stream {
     server *server;
     char *text; /* that is not sent yet */
     size_t bytes, room, sent;
-    bool ended, starved;
+    bool begun, ended, starved;
 };
 
 serve_stream *serve_stream_new(server *s) {
@@ -53,22 +53,49 @@ static void append_json(serve_stream *stream, json_t *event) {
     free(text);
 }
 
-/* A piece of text as OpenAI's clients want it. */
+/* An event as OpenAI's clients expect it. Takes `choices` over. */
+static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
+    json_t *event =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", job->id, "object",
+                  job->chat ? "chat.completion.chunk" : "text_completion", "created", (json_int_t)job->created, "model",
+                  job->key.model->name, "system_fingerprint", serve_fingerprint(), "choices", choices);
+    if (event && job->tells_usage)
+        json_object_set_new(event, "usage", usage ? usage : json_null());
+    return event;
+}
+
+/* A piece of text; of a chat, without `text` and `finish` what begins a message. */
 static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
-    const bool chat = job->chat;
-    json_t *said = !chat ? NULL : finish ? json_object() : json_pack("{s:s}", "content", text);
-    json_t *choice =
-        chat ? json_pack("{s:i, s:o, s:s?}", "index", index, "delta", said, "finish_reason", finish)
-             : json_pack("{s:i, s:s, s:n, s:s?}", "index", index, "text", text, "logprobs", "finish_reason", finish);
-    return json_pack("{s:s, s:s, s:I, s:s, s:[o]}", "id", job->id, "object",
-                     chat ? "chat.completion.chunk" : "text_completion", "created", (json_int_t)job->created, "model",
-                     job->key.model->name, "choices", choice);
+    if (!job->chat)
+        return event_of(job,
+                        json_pack("[{s:i, s:s, s:n, s:s?}]", "index", index, "text", text ? text : "", "logprobs",
+                                  "finish_reason", finish),
+                        NULL);
+    json_t *delta = finish ? json_object()
+                    : text ? json_pack("{s:s}", "content", text)
+                           : json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal");
+    return event_of(
+        job, json_pack("[{s:i, s:o, s:n, s:s?}]", "index", index, "delta", delta, "logprobs", "finish_reason", finish),
+        NULL);
+}
+
+bool serve_stream_begun(const serve_job *job) {
+    return job->stream->begun || (job->state == SERVE_DONE && !job->answer_code);
+}
+
+/* The first events, under the lock: whose texts follow. */
+static void begin(serve_job *job) {
+    serve_stream *stream = job->stream;
+    for (int i = 0; !stream->begun && job->chat && i < (int)job->count * job->key.n_best; i++)
+        append_json(stream, chunk(job, i, NULL, NULL));
+    stream->begun = true;
 }
 
 void serve_stream_piece(serve_job *job, int index, const char *text) {
     serve_stream *stream = job->stream;
     json_t *event = chunk(job, index, text, NULL);
     pthread_mutex_lock(&stream->server->lock);
+    begin(job);
     append_json(stream, event);
     wake(job);
     pthread_mutex_unlock(&stream->server->lock);
@@ -76,6 +103,9 @@ void serve_stream_piece(serve_job *job, int index, const char *text) {
 
 void serve_stream_end(serve_job *job) {
     serve_stream *stream = job->stream;
+    if (job->answer_code && !stream->begun)
+        return; /* the answer has the status of the failure */
+    begin(job);
     for (size_t i = 0; i < job->count && !job->answer_code; i++)
         for (int best = 0; best < job->key.n_best; best++)
             append_json(stream, chunk(job, (int)i * job->key.n_best + best, "",
@@ -85,6 +115,8 @@ void serve_stream_end(serve_job *job) {
                     json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
                               job->failure ? job->failure : "out of memory", "type",
                               job->answer_code >= 500 ? "server_error" : "invalid_request_error", "param", "code"));
+    if (job->tells_usage && !job->answer_code)
+        append_json(stream, event_of(job, json_array(), serve_openai_usage(job)));
     append(stream, "data: [DONE]\n\n");
     stream->ended = true;
     serve_http_answered(stream->server, job->connection);

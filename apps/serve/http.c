@@ -28,6 +28,7 @@ static const serve_route ROUTES[] = {
     {"GET", "/openapi.json", false, serve_openapi},
     {"GET", "/", false, serve_page},
     {"GET", "/v1/models", true, serve_v1_models},
+    {"GET", "/v1/models/{model}", true, serve_v1_model},
     {"POST", "/v1/embeddings", true, serve_v1_embeddings},
     {"POST", "/v1/completions", true, serve_v1_completions},
     {"POST", "/v1/chat/completions", true, serve_v1_chat},
@@ -70,6 +71,13 @@ static void name_client(char *out, size_t bytes, struct MHD_Connection *connecti
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, out, (socklen_t)bytes);
 }
 
+/* Whether a path is that of a route, which may end in a name: "/v1/models/{model}". */
+static bool is_path(const char *url, const char *path) {
+    const char *name = strchr(path, '{');
+    const size_t length = name ? (size_t)(name - path) : 0;
+    return name ? strncmp(url, path, length) == 0 && url[length] : strcmp(url, path) == 0;
+}
+
 static serve_request *begin_request(server *s, struct MHD_Connection *connection, const char *url, const char *method) {
     serve_request *r = calloc(1, sizeof(*r));
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -81,7 +89,7 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
     r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     name_client(r->client, sizeof(r->client), connection);
     for (size_t i = 0; i < CLI_COUNT(ROUTES); i++)
-        if (strcmp(url, ROUTES[i].path) == 0)
+        if (is_path(url, ROUTES[i].path))
             r->route = &ROUTES[i];
     r->too_large =
         length && strtoull(length, NULL, 10) > (unsigned long long)s->options->limits.chars * 12 + (64 << 10);
@@ -130,6 +138,15 @@ static serve_reply answer_job(serve_request *r) {
     return reply;
 }
 
+/* Whether the answer is a stream: what is known before its first event has a status of its own. */
+static bool streams(const serve_request *r) {
+    server *s = r->server;
+    pthread_mutex_lock(&s->lock);
+    const bool is = r->job->stream && serve_stream_begun(r->job);
+    pthread_mutex_unlock(&s->lock);
+    return is;
+}
+
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *data, size_t *bytes, void **state) {
     serve_request *r = *state;
@@ -149,13 +166,11 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     if (r->answered)
         return MHD_YES;
     if (r->job) /* its connection goes on */
-        return send_answer(r, answer_job(r));
+        return streams(r) ? serve_stream_send(r) : send_answer(r, answer_job(r));
     set_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
         return send_answer(r, reply);
     serve_request_slim(r);
-    if (r->job->stream)
-        return serve_stream_send(r);
     return MHD_YES; /* suspended */
 }
 

@@ -30,6 +30,11 @@ void serve_job_free(serve_job *job) {
     }
     for (size_t i = 0; i < job->generate.stop_count; i++)
         free(job->stops[i]);
+    for (size_t i = 0; job->ids && i < job->count; i++)
+        tfm_ids_free(&job->ids[i]);
+    free(job->ids);
+    free(job->id_counts);
+    free(job->stop_ids);
     free(job->stops);
     free(job->results);
     free(job->pieces);

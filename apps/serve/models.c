@@ -2,6 +2,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "serve.h"
 
 /* ---- What is said of a model ----------------------------------------------------------------------------------- */
@@ -51,17 +52,6 @@ static int read_languages(serve_model *m, bool named) {
     return code;
 }
 
-/* The chat template of a directory, if it has one as text. */
-static char *read_chat(const char *dir) {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
-    json_t *config = json_load_file(path, 0, NULL);
-    const char *text = json_string_value(json_object_get(config, "chat_template"));
-    char *copy = text ? strdup(text) : NULL;
-    json_decref(config);
-    return copy;
-}
-
 /* The last part of a path. */
 static void name_of(char *out, size_t bytes, const char *dir) {
     char *copy = strdup(dir);
@@ -69,16 +59,38 @@ static void name_of(char *out, size_t bytes, const char *dir) {
     free(copy);
 }
 
-/* What the directory says, or of one of sentence-transformers the folder of its encoder. */
-static tfm_status read_info(tfm_model_info *info, const char *dir) {
+/* What the directory says, and of one that embeds texts how wide its embeddings are: encoders and language models do,
+ * and what sentence-transformers saved is for nothing else. */
+static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     char path[4096];
-    snprintf(path, sizeof(path), "%s/modules.json", dir);
-    json_t *modules = json_load_file(path, 0, NULL);
-    const char *folder = json_string_value(json_object_get(json_array_get(modules, 0), "path"));
-    snprintf(path, sizeof(path), "%s%s%s", dir, folder && *folder ? "/" : "", folder ? folder : "");
-    json_decref(modules);
-    /* a tokenizer may lie beside the folder; tfm_embedder_open finds it */
-    return tfm_model_read_info(info, path, &(tfm_model_options){.no_tokenizer = folder != NULL});
+    tfm_embedder_info embedder = {0};
+    snprintf(path, sizeof(path), "%s/modules.json", m->dir);
+    const bool modules = access(path, F_OK) == 0;
+    const tfm_status status =
+        modules ? tfm_embedder_read_info(&embedder, info, m->dir, NULL) : tfm_model_read_info(info, m->dir, NULL);
+    if (status != TFM_OK)
+        return status;
+    m->task = modules || strcmp(info->kind, "encoder") == 0 ? SERVE_EMBED
+              : strcmp(info->kind, "decoder") == 0          ? SERVE_GENERATE
+                                                            : SERVE_TRANSLATE;
+    if (modules)
+        m->width = embedder.width;
+    else if (m->task != SERVE_TRANSLATE && tfm_embedder_read_info(&embedder, info, m->dir, NULL) == TFM_OK)
+        m->width = embedder.width;
+    return TFM_OK;
+}
+
+/* A language model's tokenizer, chat template and sizes. */
+static int read_generator(serve_model *m, const tfm_model_info *info) {
+    m->positions = info->max_positions;
+    m->vocabulary = info->target_vocabulary;
+    m->eos_id = info->eos_id;
+    if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
+        return cli_fail_library();
+    const int code = serve_chat_read(&m->chat, m->dir);
+    if (code == CLI_OK)
+        serve_chat_ends(m);
+    return code;
 }
 
 static int read_one(serve_model *m, const char *text) {
@@ -90,16 +102,13 @@ static int read_one(serve_model *m, const char *text) {
         snprintf(m->name, sizeof(m->name), "%.*s", (int)(equals - text), text);
     else
         name_of(m->name, sizeof(m->name), m->dir);
-    if (read_info(&info, m->dir) != TFM_OK)
+    if (read_info(&info, m) != TFM_OK)
         return cli_fail_library();
     m->bytes = info.estimated_bytes;
     m->workers = 1;
-    m->task = strcmp(info.kind, "encoder") == 0   ? SERVE_EMBED
-              : strcmp(info.kind, "decoder") == 0 ? SERVE_GENERATE
-                                                  : SERVE_TRANSLATE;
-    if (m->task == SERVE_GENERATE)
-        m->chat = read_chat(m->dir);
-    return m->task == SERVE_TRANSLATE ? read_languages(m, named) : CLI_OK;
+    return m->task == SERVE_TRANSLATE  ? read_languages(m, named)
+           : m->task == SERVE_GENERATE ? read_generator(m, &info)
+                                       : CLI_OK;
 }
 
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
@@ -129,7 +138,8 @@ void serve_models_free(serve_models *models) {
     for (size_t i = 0; i < models->count; i++) {
         for (int k = 0; k < SERVE_WORKERS; k++)
             serve_model_drop(&models->items[i].seats[k]);
-        free(models->items[i].chat);
+        serve_chat_free(&models->items[i].chat);
+        tfm_tokenizer_free(&models->items[i].tokenizer);
     }
     free(models->items);
     *models = (serve_models){0};
@@ -237,7 +247,7 @@ tfm_status serve_model_need(const serve_worker *w, serve_model *model) {
     const bool several = s->devices > 1;
     const tfm_model_options how = {.precision = s->options->how};
     tfm_status status = cli_open_fleet(&seat->fleet, s->options->device, several ? s->options->workers : 1);
-    if (status == TFM_OK && model->task == SERVE_EMBED) {
+    if (status == TFM_OK && model->width > 0) { /* a language model generates texts as well */
         status = tfm_fleet_open_embedder(&seat->embedder, seat->fleet, model->dir,
                                          &(tfm_embedder_options){.precision = how.precision});
         seat->model = status == TFM_OK ? tfm_embedder_model(seat->embedder) : NULL;

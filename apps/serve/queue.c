@@ -85,10 +85,8 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
         s->waiting += job->count;
         *s->last = job;
         s->last = &job->next;
-        if (!job->stream) { /* a stream sends its head first, and suspends itself */
-            MHD_suspend_connection(connection);
-            job->suspended = true;
-        }
+        MHD_suspend_connection(connection);
+        job->suspended = true;
         pthread_cond_broadcast(&s->work); /* not each worker may have each model */
     }
     pthread_mutex_unlock(&s->lock);
@@ -137,8 +135,9 @@ static void complete(server *s, serve_job *job, serve_worker *by) {
 }
 
 static bool same_key(const serve_key *a, const serve_key *b) {
-    return a->model == b->model && a->n_best == b->n_best && a->layer == b->layer && a->head == b->head &&
-           a->split == b->split && a->detail == b->detail && a->max_new == b->max_new && a->alone == b->alone;
+    return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
+           a->head == b->head && a->split == b->split && a->detail == b->detail && a->max_new == b->max_new &&
+           a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {

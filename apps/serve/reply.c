@@ -28,6 +28,23 @@ static const char *kind_of(int code) {
                                                 : "invalid_request_error";
 }
 
+serve_reply serve_reply_field(const serve_request *r, const char *param, const char *error_code, const char *format,
+                              ...) {
+    char sentence[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    json_t *text = json_string(sentence);
+    if (strncmp(r->url, "/v1/", 4) != 0 || !text) {
+        json_decref(text);
+        return serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "%s", sentence);
+    }
+    return serve_reply_json(MHD_HTTP_BAD_REQUEST,
+                            json_pack("{s:{s:o, s:s, s:s, s:s?}}", "error", "message", text, "type",
+                                      kind_of(MHD_HTTP_BAD_REQUEST), "param", param, "code", error_code));
+}
+
 serve_reply serve_reply_error(const serve_request *r, int code, const char *format, ...) {
     char sentence[1024];
     va_list args;
@@ -73,7 +90,18 @@ static const char *methods_of(const serve_request *r) {
     return r->route && strcmp(r->route->method, "POST") == 0 ? "POST" : "GET, HEAD";
 }
 
+/* Answers of OpenAI's API end in a line end, as its own do: what curl writes to a terminal ends there. */
+static void end_line(const serve_request *r, serve_reply *reply) {
+    char *text = strncmp(r->url, "/v1/", 4) == 0 && reply->body ? realloc(reply->body, reply->bytes + 2) : NULL;
+    if (!text)
+        return;
+    text[reply->bytes++] = '\n';
+    text[reply->bytes] = 0;
+    reply->body = text;
+}
+
 enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply) {
+    end_line(r, &reply);
     struct MHD_Response *response =
         reply.body ? MHD_create_response_from_buffer(reply.bytes, reply.body, MHD_RESPMEM_MUST_FREE)
                    : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);

@@ -1,5 +1,6 @@
 /* What a request says: its body, the fields of it, and its key. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -124,7 +125,7 @@ static bool check_types(const serve_request *r, serve_reply *refusal) {
         const json_t *value = json_object_get(r->fields, fields[i].name);
         if (!value || json_is_null(value) || (fields[i].boolean ? json_is_boolean(value) : json_is_string(value)))
             continue;
-        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter is not %s", fields[i].name,
+        *refusal = serve_reply_field(r, fields[i].name, NULL, "Invalid request: %s parameter is not %s", fields[i].name,
                                      fields[i].boolean ? "true or false" : "a text");
         return false;
     }
@@ -192,18 +193,20 @@ bool serve_request_whole(const serve_request *r, const char *name, int low, int 
     long long number = fallback;
     bool good = true;
     errno = 0;
+    const double real = json_real_value(value); /* 4.0 is 4 */
     if (json_is_integer(value))
         number = json_integer_value(value);
+    else if (json_is_real(value) && real == floor(real))
+        number = real < -0x1p62 ? INT64_MIN : real > 0x1p62 ? INT64_MAX : (long long)real;
     else if (text && *text && r->form)
         number = strtoll(text, &end, 10), good = end != text && *end == 0 && errno == 0;
     else if (value && !json_is_null(value) && !(text && r->form))
         good = false;
     if (!good)
-        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter is not a number", name);
+        *refusal = serve_reply_field(r, name, NULL, "Invalid request: %s parameter is not a number", name);
     else if (value && !json_is_null(value) && (number < low || number > high))
-        good = false,
-        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter must be from %d to %d",
-                                     name, low, high);
+        good = false, *refusal = serve_reply_field(r, name, NULL, "Invalid request: %s parameter must be from %d to %d",
+                                                   name, low, high);
     *out = (int)number;
     return good;
 }

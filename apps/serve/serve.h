@@ -46,6 +46,19 @@ typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE } serve_t
 
 enum { SERVE_CODE = 32, SERVE_WORKERS = 4 };
 
+/* The chat template of a directory (chat_template.c). */
+typedef struct serve_chat {
+    char *text; /* chat_template.jinja, or chat_template.json, or that of tokenizer_config.json; NULL: none */
+    bool known; /* it is ChatML, as the following says */
+    bool bos;   /* bos_token begins a prompt */
+    bool tools; /* it has branches for tools, which are not run, and no other role than system, user, assistant */
+    bool trims; /* messages lose the blanks around them */
+    bool line;  /* a line end follows the marker that ends a message */
+    bool after_assistant;        /* the assistant's turn begins after a message of the assistant, too */
+    char *system;                /* the system message of a chat without one; NULL: none */
+    char *eos_token, *bos_token; /* of tokenizer_config.json, or NULL */
+} serve_chat;
+
 /* A model as one worker has it loaded: that worker's alone, but for what is atomic. */
 typedef struct serve_seat {
     tfm_fleet *fleet; /* of the devices, on which batches are worked on together; NULL: it is not loaded */
@@ -61,8 +74,15 @@ typedef struct serve_model {
     serve_task task;
     char source[SERVE_CODE], target[SERVE_CODE]; /* of a translator */
     bool says_source, says_target;               /* the model is told the language */
-    char *chat;                                  /* the chat template of its directory; NULL: none */
-    uint64_t bytes;                              /* an estimate of what it takes on the device */
+    serve_chat chat;
+    tfm_tokenizer *tokenizer;  /* of a language model: requests are encoded before they wait */
+    int positions, vocabulary; /* of a language model */
+    int eos_id;                /* the first end of texts by its directory, or -1 */
+    int32_t ends[2];           /* [end_count]: other tokens that end a turn of a chat */
+    int end_count;
+    const char *end_text; /* a stop string that ends a turn, where it is no token; NULL: none. Static */
+    int width;            /* of its embeddings; 0: it computes none */
+    uint64_t bytes;       /* an estimate of what it takes on the device */
     serve_seat seats[SERVE_WORKERS];
     uint64_t used; /* a count of batches, where there is one worker: when it last worked */
     /* Under the server's lock: */
@@ -111,6 +131,7 @@ typedef struct serve_result {
 /* Pieces of jobs whose keys are equal go into one batch. */
 typedef struct serve_key {
     serve_model *model;
+    serve_task task; /* a language model has two */
     int n_best, layer, head;
     bool split, detail;
     int max_new;
@@ -138,7 +159,12 @@ struct serve_job {
     int width;
     tfm_generate_options generate; /* of generation; stops are the job's own */
     char **stops;
-    char id[40]; /* of a generation, as its answer names it */
+    int32_t **ids; /* [count]: the tokens of prompts, [id_counts[i]] each; NULL: pieces are encoded by the worker */
+    size_t *id_counts;
+    int32_t *stop_ids; /* [stop_id_count]: tokens that end a text besides the model's own */
+    size_t stop_id_count;
+    bool tells_usage; /* in the last event of a stream */
+    char id[40];      /* of a generation, as its answer names it */
     bool chat;
     int64_t created;
     int answer_code; /* the status of a failure; 0: none */
@@ -256,6 +282,9 @@ typedef struct serve_reply {
 
 /* An answer of JSON, which takes `value` over; 500 where that is NULL. */
 serve_reply serve_reply_json(int code, json_t *value);
+/* 400, of a field of the request: OpenAI's `param`, and its `code` unless that is NULL. */
+serve_reply serve_reply_field(const serve_request *r, const char *param, const char *error_code, const char *format,
+                              ...) TFM_PRINTF(4, 5);
 /* An error as the path's clients expect it: LibreTranslate's, or under /v1/ OpenAI's. */
 serve_reply serve_reply_error(const serve_request *r, int code, const char *format, ...) TFM_PRINTF(3, 4);
 /* Queues the answer and writes the log's line later, when it has been sent. */
@@ -317,9 +346,32 @@ bool serve_openapi(serve_request *r, serve_reply *reply);
 bool serve_page(serve_request *r, serve_reply *reply);
 bool serve_status(serve_request *r, serve_reply *reply);
 bool serve_v1_models(serve_request *r, serve_reply *reply);
+bool serve_v1_model(serve_request *r, serve_reply *reply);
 bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);
 bool serve_v1_chat(serve_request *r, serve_reply *reply);
+/* Which fields a path takes. */
+enum { SERVE_CHAT_FIELDS = 1, SERVE_TEXT_FIELDS = 2, SERVE_EMBED_FIELDS = 4 };
+/* Refuses fields of the wrong type, and those that are not supported unless they have a value that changes nothing;
+ * names unknown ones in the log, each once (openai_fields.c). True, or false with the answer. */
+bool serve_fields_check(const serve_request *r, unsigned where, serve_reply *reply);
+
+/* What requests of OpenAI's API share (openai.c). The model that a request names, if it is for such a task: */
+serve_model *serve_openai_model(serve_request *r, serve_task task, const char *doing, serve_reply *reply);
+/* A field as a new list of texts, of which it is one or several; NULL with the answer. */
+json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *reply);
+/* A job with a piece for each text of the list, which it takes over. */
+serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, serve_task task, serve_reply *reply);
+bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(serve_request *r), serve_reply *reply);
+json_t *serve_openai_usage(const serve_job *job);
+/* system_fingerprint: what wrote a text. Static. */
+const char *serve_fingerprint(void);
+
+/* Reads the chat template of a directory: CLI_OK, or another code after its sentence; freed in any case. */
+int serve_chat_read(serve_chat *chat, const char *dir);
+void serve_chat_free(serve_chat *chat);
+/* Finds what ends a turn: the tokenizer's eos_token and the template's marker (chat.c). */
+void serve_chat_ends(serve_model *model);
 /* Whether a model has a chat template that is run here (chat.c). */
 bool serve_chats(const serve_model *model);
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the answer where the model's template is none that
@@ -340,6 +392,8 @@ char *serve_pieces_join(const serve_job *job, size_t of, int best);
 typedef struct serve_stream serve_stream;
 serve_stream *serve_stream_new(server *s);
 void serve_stream_free(serve_stream *stream);
+/* Whether there is something to send, so that the answer is 200. Under the server's lock. */
+bool serve_stream_begun(const serve_job *job);
 /* Adds a piece of the index-th text. A worker calls it, without the lock. */
 void serve_stream_piece(serve_job *job, int index, const char *text);
 /* The answer that sends a job's events. */
@@ -403,7 +457,8 @@ struct server {
     struct serve_connection *connections;
     serve_counts counts;
     double started;
-    char device[256]; /* or devices */
+    int64_t started_at; /* seconds since 1970 */
+    char device[256];   /* or devices */
     bool (*stopped)(void);
 };
 

@@ -46,6 +46,17 @@ static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
     return true;
 }
 
+/* The ends that a request has besides the model's. */
+static bool on_token(void *user, size_t prompt, int best, int32_t id) {
+    const batch *b = user;
+    const serve_job *job = b->units[prompt].job;
+    (void)best;
+    for (size_t i = 0; i < job->stop_id_count; i++)
+        if (job->stop_ids[i] == id)
+            return false;
+    return true;
+}
+
 static bool on_reject(void *user, size_t prompt, const char *message) {
     const batch *b = user;
     serve_job_fail(b->units[prompt].job, MHD_HTTP_BAD_REQUEST, "prompt %zu: %s", b->units[prompt].piece, message);
@@ -63,14 +74,18 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     if (!prompts)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
-        prompts[i] = (tfm_prompt){.text = piece->text, .bytes = piece->bytes};
+        const serve_job *job = units[i].job;
+        prompts[i] = (tfm_prompt){.ids = job->ids[units[i].piece], .count = job->id_counts[units[i].piece]};
     }
     tfm_generate_options options = units[0].job->generate; /* equal for all: who draws or stops is alone */
     options.unscored = true;
-    bool streams = w->server->devices < 2; /* several devices share a batch unless somebody hears of its tokens */
-    for (size_t i = 0; i < count; i++)
-        streams |= units[i].job->stream != NULL;
+    bool streams = w->server->devices < 2, stops = false; /* devices share a batch unless a callback hears its tokens */
+    for (size_t i = 0; i < count; i++) {
+        stops |= units[i].job->stop_id_count > 0;
+        streams |= units[i].job->stream != NULL || stops;
+    }
+    options.on_token = stops ? on_token : NULL;
+    options.on_token_user = &b;
     options.on_piece = streams ? on_piece : NULL;
     options.on_piece_user = &b;
     if (!streams)

@@ -52,8 +52,8 @@ static void work_on(serve_worker *w) {
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
-        status = model->task == SERVE_TRANSLATE ? serve_work_translate(w, model)
-                 : model->task == SERVE_EMBED   ? serve_work_embed(w, model, w->units, count)
+        status = w->key.task == SERVE_TRANSLATE ? serve_work_translate(w, model)
+                 : w->key.task == SERVE_EMBED   ? serve_work_embed(w, model, w->units, count)
                                                 : serve_work_generate(w, model, w->units, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
         fail_all(seat, w->units, w->count, status, loaded);

@@ -1,0 +1,236 @@
+/* The fields of requests to /v1/: which change a text and are supported, which change nothing, and which are known to
+ * OpenAI's API, vLLM or llama.cpp and are not supported here. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+/* A field, and of which JSON types its value may be besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray,
+ * (o)bject, or * where the code that reads it says. Values other than the `neutral` ones, a JSON array, are not
+ * supported. NULL: all are taken, since they are read elsewhere or do not change a text. */
+typedef struct field {
+    const char *name;
+    unsigned where;
+    const char *types, *neutral;
+} field;
+
+enum { C = SERVE_CHAT_FIELDS, T = SERVE_TEXT_FIELDS, E = SERVE_EMBED_FIELDS, G = C | T, A = C | T | E };
+
+static const field FIELDS[] = {
+    /* supported */
+    {"model", A, "s", NULL},
+    {"api_key", A, "s", NULL},
+    {"messages", C, "a", NULL},
+    {"prompt", T, "*", NULL},
+    {"input", E, "*", NULL},
+    {"encoding_format", E, "s", NULL},
+    {"dimensions", E, "i", NULL},
+    {"max_tokens", G, "i", NULL},
+    {"max_completion_tokens", C, "i", NULL},
+    {"min_tokens", G, "i", NULL},
+    {"n", G, "i", NULL},
+    {"seed", G, "i", NULL},
+    {"temperature", G, "n", NULL},
+    {"top_p", G, "n", NULL},
+    {"top_k", G, "i", NULL},
+    {"min_p", G, "n", NULL},
+    {"repetition_penalty", G, "n", NULL},
+    {"stop", G, "sa", NULL},
+    {"stop_token_ids", G, "a", NULL},
+    {"stream", G, "b", NULL},
+    {"stream_options", G, "o", NULL},
+    /* change no text */
+    {"user", A, "s", NULL},
+    {"metadata", G, "o", NULL},
+    {"store", C, "b", NULL},
+    {"service_tier", G, "s", NULL},
+    {"safety_identifier", G, "s", NULL},
+    {"prompt_cache_key", G, "s", NULL},
+    {"prompt_cache_retention", G, "s", NULL},
+    {"prompt_cache_options", G, "o", NULL},
+    {"parallel_tool_calls", C, "b", NULL}, /* without tools */
+    {"prediction", C, "o", NULL},
+    {"priority", A, "i", NULL},
+    {"request_id", A, "s", NULL},
+    {"cache_salt", A, "s", NULL},
+    {"include_reasoning", C, "b", NULL},
+    {"cache_prompt", G, "b", NULL},
+    {"id_slot", G, "i", NULL},
+    {"timings_per_token", G, "b", NULL},
+    {"return_progress", G, "b", NULL},
+    {"mirostat_tau", G, "n", NULL}, /* these go with another that is not supported */
+    {"mirostat_eta", G, "n", NULL},
+    {"dynatemp_exponent", G, "n", NULL},
+    {"dry_base", G, "n", NULL},
+    {"dry_allowed_length", G, "i", NULL},
+    {"dry_penalty_last_n", G, "i", NULL},
+    {"dry_sequence_breakers", G, "a", NULL},
+    {"xtc_threshold", G, "n", NULL},
+    {"repeat_last_n", G, "i", NULL},
+    {"penalize_nl", G, "b", NULL},
+    {"reasoning_format", C, "s", NULL},
+    /* OpenAI's that are not supported */
+    {"best_of", T, "i", "[1]"},
+    {"echo", G, "b", "[false]"},
+    {"suffix", T, "s", "[\"\"]"},
+    {"logprobs", G, "bi", "[false, 0]"},
+    {"top_logprobs", C, "i", "[0]"},
+    {"logit_bias", G, "oa", "[{}, []]"},
+    {"frequency_penalty", G, "n", "[0]"},
+    {"presence_penalty", G, "n", "[0]"},
+    {"response_format", G, "o", "[{\"type\": \"text\"}]"},
+    {"tools", C, "a", "[[]]"},
+    {"tool_choice", G, "so", "[\"none\", \"auto\"]"},
+    {"functions", C, "a", "[[]]"},
+    {"function_call", C, "so", "[\"none\", \"auto\"]"},
+    {"modalities", C, "a", "[[], [\"text\"]]"},
+    {"audio", C, "o", "[{}]"},
+    {"reasoning_effort", C, "s", "[\"none\"]"},
+    {"verbosity", C, "s", "[\"medium\"]"},
+    {"web_search_options", C, "o", "[]"},
+    {"moderation", G, "o", "[]"},
+    /* vLLM's */
+    {"use_beam_search", G, "b", "[false]"},
+    {"length_penalty", G, "n", "[1]"},
+    {"include_stop_str_in_output", G, "b", "[false]"},
+    {"ignore_eos", G, "b", "[false]"},
+    {"skip_special_tokens", G, "b", "[true]"},
+    {"spaces_between_special_tokens", G, "b", "[true]"},
+    {"add_special_tokens", A, "b", "[]"},
+    {"truncate_prompt_tokens", A, "i", "[]"},
+    {"prompt_logprobs", G, "i", "[]"},
+    {"allowed_token_ids", G, "a", "[]"},
+    {"bad_words", G, "a", "[[]]"},
+    {"logits_processors", G, "a", "[[]]"},
+    {"add_generation_prompt", C, "b", "[true]"},
+    {"continue_final_message", C, "b", "[false]"},
+    {"documents", C, "a", "[[]]"},
+    {"chat_template", C, "s", "[]"},
+    {"chat_template_kwargs", C, "o", "[{}]"},
+    {"mm_processor_kwargs", C, "o", "[{}]"},
+    {"guided_json", G, "*", "[]"},
+    {"guided_regex", G, "s", "[]"},
+    {"guided_choice", G, "a", "[[]]"},
+    {"guided_grammar", G, "s", "[]"},
+    {"structured_outputs", G, "o", "[]"},
+    {"structural_tag", G, "s", "[]"},
+    {"return_token_ids", G, "b", "[false]"},
+    {"return_tokens_as_token_ids", G, "b", "[false]"},
+    {"prompt_name", E, "s", "[]"},
+    {"input_type", E, "s", "[]"},
+    {"normalize", E, "b", "[]"},
+    /* llama.cpp's */
+    {"n_predict", G, "i", "[-1]"},
+    {"n_keep", G, "i", "[0]"},
+    {"n_indent", G, "i", "[0]"},
+    {"n_probs", G, "i", "[0]"},
+    {"min_keep", G, "i", "[0]"},
+    {"samplers", G, "as", "[]"},
+    {"typical_p", G, "n", "[1]"},
+    {"tfs_z", G, "n", "[1]"},
+    {"top_n_sigma", G, "n", "[-1, 0]"},
+    {"mirostat", G, "i", "[0]"},
+    {"dynatemp_range", G, "n", "[0]"},
+    {"dry_multiplier", G, "n", "[0]"},
+    {"xtc_probability", G, "n", "[0]"},
+    {"repeat_penalty", G, "n", "[1]"},
+    {"grammar", G, "s", "[\"\"]"},
+    {"grammar_lazy", G, "b", "[false]"},
+    {"json_schema", G, "o", "[]"},
+    {"lora", G, "a", "[[]]"},
+    {"return_tokens", G, "b", "[false]"},
+    {"post_sampling_probs", G, "b", "[false]"},
+    {"t_max_predict_ms", G, "n", "[0, -1]"},
+};
+
+static bool is_type(const json_t *value, const char *types) {
+    const double x = json_number_value(value);
+    const char type = json_is_string(value)    ? 's'
+                      : json_is_boolean(value) ? 'b'
+                      : json_is_array(value)   ? 'a'
+                      : json_is_object(value)  ? 'o'
+                                               : 'n';
+    return strchr(types, type) || *types == '*' || (type == 'n' && strchr(types, 'i') && x == (double)(int64_t)x) ||
+           (type == 'n' && strchr(types, 'i') && json_is_real(value) && (x >= 0x1p63 || x < -0x1p63)); /* a seed */
+}
+
+static bool is_neutral(const json_t *value, const char *neutral) {
+    json_t *list = json_loads(neutral, 0, NULL);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *other = json_array_get(list, i);
+        found =
+            found || json_equal(value, other) ||
+            (json_is_number(value) && json_is_number(other) && json_number_value(value) == json_number_value(other));
+    }
+    json_decref(list);
+    return found;
+}
+
+static const char *type_name(char type) {
+    return type == 's'   ? "a string"
+           : type == 'b' ? "true or false"
+           : type == 'i' ? "an integer"
+           : type == 'n' ? "a number"
+           : type == 'a' ? "a list"
+                         : "an object";
+}
+
+static bool check_field(const serve_request *r, const field *f, const json_t *value, serve_reply *reply) {
+    if (!value || json_is_null(value))
+        return true;
+    if (!is_type(value, f->types)) {
+        *reply =
+            serve_reply_field(r, f->name, NULL, "Invalid request: %s is not %s%s%s", f->name, type_name(f->types[0]),
+                              f->types[1] ? " or " : "", f->types[1] ? type_name(f->types[1]) : "");
+        return false;
+    }
+    if (!f->neutral || is_neutral(value, f->neutral))
+        return true;
+    const json_t *n = json_object_get(r->fields, "n");
+    if (strcmp(f->name, "best_of") == 0 && json_number_value(value) == json_number_value(n))
+        return true;
+    *reply = serve_reply_field(r, f->name, "unsupported_parameter",
+                               "Invalid request: %s is not supported: leave it out", f->name);
+    return false;
+}
+
+/* ---- Fields that nobody knows ---------------------------------------------------------------------------------- */
+
+enum { MOST_NAMES = 64, NAME = 48 };
+
+static bool is_name(const char *text) {
+    size_t i = 0;
+    while (isalnum((unsigned char)text[i]) || text[i] == '_' || text[i] == '-' || text[i] == '.')
+        i++;
+    return i > 0 && i < NAME && !text[i];
+}
+
+/* Names a field in the log, once. The thread that reads requests alone calls it. */
+static void log_unknown(const serve_request *r, const char *name) {
+    static char names[MOST_NAMES][NAME];
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return;
+    if (count == MOST_NAMES || !is_name(name))
+        return;
+    snprintf(names[count++], NAME, "%s", name);
+    fprintf(stderr, "tfm: %s: the field %s is not known and is ignored\n", r->route->path, name);
+}
+
+bool serve_fields_check(const serve_request *r, unsigned where, serve_reply *reply) {
+    const char *name;
+    json_t *value;
+    for (size_t i = 0; i < CLI_COUNT(FIELDS); i++)
+        if ((FIELDS[i].where & where) && !check_field(r, &FIELDS[i], json_object_get(r->fields, FIELDS[i].name), reply))
+            return false;
+    json_object_foreach(r->fields, name, value) {
+        bool known = false;
+        for (size_t i = 0; i < CLI_COUNT(FIELDS) && !known; i++)
+            known = (FIELDS[i].where & where) && strcmp(FIELDS[i].name, name) == 0;
+        if (!known)
+            log_unknown(r, name);
+    }
+    return true;
+}

@@ -1,0 +1,312 @@
+/* OpenAI's API: completions of prompts and chats. */
+#include <float.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include "serve.h"
+
+/* ---- Options --------------------------------------------------------------------------------------------------- */
+
+/* A number from low to high; `fallback` where there is none. */
+static bool read_real(serve_request *r, const char *name, double low, double high, double fallback, double *out,
+                      serve_reply *reply) {
+    const json_t *value = json_object_get(r->fields, name);
+    *out = fallback;
+    if (!value || json_is_null(value))
+        return true;
+    *out = json_number_value(value);
+    if (json_is_number(value) && *out >= low && *out <= high)
+        return true;
+    *reply = serve_reply_field(r, name, NULL, "Invalid request: %s is not a number from %g to %g", name, low, high);
+    return false;
+}
+
+static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
+    const json_t *value = json_object_get(r->fields, "stop");
+    const char *end = job->chat ? job->key.model->end_text : NULL;
+    const size_t count = json_is_array(value) ? json_array_size(value) : json_is_string(value) ? 1 : 0;
+    bool good = !value || json_is_null(value) || json_is_string(value) || json_is_array(value);
+    job->stops = calloc(count + 1, sizeof(*job->stops));
+    for (size_t i = 0; job->stops && i < count && good; i++) {
+        const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
+        good = text && *text && count <= 16 && (job->stops[i] = strdup(text));
+        job->generate.stop_count += good;
+    }
+    if (good && job->stops && end && (job->stops[job->generate.stop_count] = strdup(end)))
+        job->generate.stop_count++;
+    job->generate.stops = (const char *const *)job->stops;
+    if (!good || !job->stops)
+        *reply = serve_reply_field(r, "stop", NULL,
+                                   "Invalid request: stop is not a string that is not empty, or a list of at most 16");
+    return good && job->stops;
+}
+
+/* The tokens that end a text besides the model's own: the request's, and of a chat those that end a turn. */
+static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) {
+    const json_t *value = json_object_get(r->fields, "stop_token_ids");
+    const serve_model *model = job->key.model;
+    const size_t count = json_array_size(value);
+    job->stop_ids = calloc(count + CLI_COUNT(model->ends), sizeof(*job->stop_ids));
+    for (size_t i = 0; job->stop_ids && i < count; i++) {
+        const json_t *id = json_array_get(value, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= model->vocabulary) {
+            *reply = serve_reply_field(r, "stop_token_ids", NULL,
+                                       "Invalid request: stop_token_ids is not a list of ids from 0 to %d",
+                                       model->vocabulary - 1);
+            return false;
+        }
+        job->stop_ids[job->stop_id_count++] = (int32_t)json_integer_value(id);
+    }
+    for (int i = 0; job->stop_ids && job->chat && i < model->end_count; i++)
+        job->stop_ids[job->stop_id_count++] = model->ends[i];
+    if (!job->stop_ids)
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    return job->stop_ids != NULL;
+}
+
+/* A seed of 64 bits, whatever its sign; a new one where there is none, and for -1, by which clients ask for one. */
+static bool read_seed(serve_request *r, uint64_t *seed, serve_reply *reply) {
+    const json_t *value = json_object_get(r->fields, "seed");
+    const double real = json_real_value(value);
+    if (json_is_integer(value))
+        *seed = (uint64_t)json_integer_value(value);
+    else if (json_is_real(value) && real >= -0x1p63 && real <= 0x1p64)
+        *seed = real >= 0x1p64 ? UINT64_MAX : real < 0 ? (uint64_t)(int64_t)real : (uint64_t)real;
+    else if (value && !json_is_null(value)) {
+        *reply = serve_reply_field(r, "seed", NULL, "Invalid request: seed is not an integer of 64 bits");
+        return false;
+    }
+    const bool none = !value || json_is_null(value) || json_number_value(value) == -1;
+    if (none && getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
+        *seed = (uint64_t)time(NULL);
+    return true;
+}
+
+/* How tokens are sampled. Without `top_k`, `min_p` and `repetition_penalty`, as the model's directory says. */
+static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
+    double temperature, top_p, min_p, penalty;
+    int top_k;
+    if (!read_real(r, "temperature", 0, 2, 1, &temperature, reply) || !read_real(r, "top_p", 0, 1, 1, &top_p, reply) ||
+        !read_real(r, "min_p", 0, 1, -1, &min_p, reply) ||
+        !read_real(r, "repetition_penalty", 0.01, 100, 0, &penalty, reply) ||
+        !serve_request_whole(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
+        return false;
+    g->repetition_penalty = (float)penalty;
+    g->draw = temperature > 0;
+    if (!g->draw)
+        return true;
+    g->temperature = (float)temperature;
+    g->top_p = top_p < 1e-6 ? 1e-6F : (float)top_p;              /* 0: the likeliest token */
+    g->top_k = top_k == -2 ? 0 : top_k <= 0 ? INT32_MAX : top_k; /* -1 and 0: all, as vLLM and llama.cpp have it */
+    g->min_p = min_p < 0 ? 0 : min_p == 0 ? FLT_MIN : (float)min_p;
+    return true;
+}
+
+/* The most and the fewest tokens. -1 is no limit, as llama.cpp has it. */
+static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
+    const int most = r->server->options->limits.max_new, usual = most < 256 ? most : 256;
+    const json_t *asked = json_object_get(r->fields, "max_tokens");
+    if (json_is_number(asked) && json_number_value(asked) == -1)
+        json_object_del(r->fields, "max_tokens");
+    int max_new = usual;
+    if (!serve_request_whole(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
+        !serve_request_whole(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
+        !serve_request_whole(r, "min_tokens", 0, max_new, 0, &g->min_new, reply))
+        return false;
+    g->max_new = max_new;
+    return true;
+}
+
+static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *reply) {
+    const json_t *options = json_object_get(r->fields, "stream_options");
+    const json_t *tells = json_object_get(options, "include_usage");
+    const json_t *always = json_object_get(options, "continuous_usage_stats");
+    job->tells_usage = json_is_true(tells);
+    if (tells && !json_is_null(tells) && !json_is_boolean(tells))
+        *reply = serve_reply_field(r, "stream_options.include_usage", NULL,
+                                   "Invalid request: stream_options.include_usage is not true or false");
+    else if (always && !json_is_null(always) && !json_is_false(always))
+        *reply = serve_reply_field(r, "stream_options.continuous_usage_stats", "unsupported_parameter",
+                                   "Invalid request: stream_options.continuous_usage_stats is not supported: leave it "
+                                   "out");
+    else
+        return true;
+    return false;
+}
+
+/* How the text is to be generated. What is sampled or has stop strings is a batch of its own, so that its random
+ * numbers are its own. */
+static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
+    tfm_generate_options *g = &job->generate;
+    int n = 1;
+    if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) ||
+        !read_lengths(r, g, reply) || !serve_request_whole(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
+        !read_sampling(r, g, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
+        !read_stream_options(r, job, reply))
+        return false;
+    job->key.max_new = g->max_new;
+    g->n_best = job->key.n_best = n;
+    if (!g->draw && n > 1) {
+        *reply = serve_reply_field(r, "n", NULL, "Invalid request: with temperature 0 all n texts are the same");
+        return false;
+    }
+    static uint64_t numbers; /* of this thread alone */
+    const bool alone = g->draw || g->stop_count > 0 || g->min_new > 0 || g->repetition_penalty > 0;
+    job->key.alone = alone ? ++numbers : 0;
+    job->created = (int64_t)time(NULL);
+    uint64_t id = 0;
+    if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+        id = ++numbers;
+    snprintf(job->id, sizeof(job->id), "%s-%016" PRIx64, job->chat ? "chatcmpl" : "cmpl", id);
+    return true;
+}
+
+/* ---- Prompts --------------------------------------------------------------------------------------------------- */
+
+/* Whether a value is one prompt of token ids. */
+static bool is_ids(const json_t *value) {
+    bool are = json_array_size(value) > 0;
+    for (size_t i = 0; are && i < json_array_size(value); i++)
+        are = json_is_integer(json_array_get(value, i));
+    return are;
+}
+
+/* The prompts of a request: texts, or for token ids empty ones, with `lists` of these. NULL with the answer. */
+static json_t *read_prompts(serve_request *r, json_t **lists, serve_reply *reply) {
+    json_t *value = json_object_get(r->fields, "prompt");
+    const bool several = json_is_array(value) && is_ids(json_array_get(value, 0));
+    *lists = is_ids(value) ? json_pack("[O]", value) : several ? json_incref(value) : NULL;
+    if (!*lists)
+        return serve_openai_texts(r, "prompt", reply);
+    json_t *texts = json_array();
+    bool good = true;
+    for (size_t i = 0; i < json_array_size(*lists); i++) {
+        good = good && is_ids(json_array_get(*lists, i));
+        json_array_append_new(texts, json_string(""));
+    }
+    const size_t most = (size_t)r->server->options->limits.lines;
+    if (good && json_array_size(*lists) <= most)
+        return texts;
+    *reply = good ? serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "prompt has %zu prompts: at most %zu are taken",
+                                      json_array_size(*lists), most)
+                  : serve_reply_field(r, "prompt", NULL, "Invalid request: prompt mixes token ids and something else");
+    json_decref(texts);
+    json_decref(*lists);
+    return NULL;
+}
+
+/* The ids of piece `i`: given, or of its text, to which a chat's template has added what special tokens it wants. */
+static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
+    const cli_piece *piece = &job->pieces[i];
+    const json_t *list = json_array_get(given, i);
+    if (!given)
+        return tfm_tokenizer_encode_with(job->key.model->tokenizer, &job->ids[i], &job->id_counts[i], TFM_TARGET,
+                                         piece->text, piece->bytes, &(tfm_encode_options){.plain = job->chat});
+    job->id_counts[i] = json_array_size(list);
+    job->ids[i] = calloc(job->id_counts[i], sizeof(**job->ids));
+    for (size_t k = 0; job->ids[i] && k < job->id_counts[i]; k++) {
+        const json_int_t id = json_integer_value(json_array_get(list, k));
+        job->ids[i][k] = id < 0 || id >= job->key.model->vocabulary ? -1 : (int32_t)id;
+    }
+    return job->ids[i] ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* Encodes the prompts, so that one that is too long is refused before it waits. */
+static bool encode_all(serve_request *r, serve_job *job, const json_t *given, serve_reply *reply) {
+    const serve_model *model = job->key.model;
+    const char *name = job->chat ? "messages" : "prompt";
+    job->ids = calloc(job->count, sizeof(*job->ids));
+    job->id_counts = calloc(job->count, sizeof(*job->id_counts));
+    tfm_status status = job->ids && job->id_counts ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < job->count && status == TFM_OK; i++) {
+        status = encode(job, i, given);
+        for (size_t k = 0; status == TFM_OK && given && k < job->id_counts[i]; k++)
+            if (job->ids[i][k] < 0) {
+                *reply = serve_reply_field(r, name, NULL, "Invalid request: token ids of prompt are from 0 to %d",
+                                           model->vocabulary - 1);
+                return false;
+            }
+        if (status == TFM_OK && job->id_counts[i] > (size_t)model->positions) {
+            *reply =
+                serve_reply_field(r, name, "context_length_exceeded",
+                                  "This model's maximum context length is %d tokens, and %s %zu has %zu: shorten it",
+                                  model->positions, job->chat ? "chat" : "prompt", i, job->id_counts[i]);
+            return false;
+        }
+    }
+    if (status == TFM_ERROR_INPUT || status == TFM_ERROR_ARGUMENT)
+        *reply = serve_reply_field(r, name, NULL, "Invalid request: %s", tfm_error_message());
+    else if (status != TFM_OK)
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    return status == TFM_OK;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------------------------- */
+
+const char *serve_fingerprint(void) {
+    static char name[32]; /* the same whoever writes it */
+    if (!*name)
+        snprintf(name, sizeof(name), "tfm-%s", tfm_version());
+    return name;
+}
+
+static json_t *choice_json(const serve_job *job, size_t piece, int best) {
+    const serve_result *result = &job->results[piece];
+    const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
+    const char *finish = result->finish[best] ? result->finish[best] : "stop";
+    const int index = (int)piece * job->key.n_best + best;
+    if (job->chat)
+        return json_pack("{s:i, s:{s:s, s:s, s:n}, s:n, s:s}", "index", index, "message", "role", "assistant",
+                         "content", text, "refusal", "logprobs", "finish_reason", finish);
+    return json_pack("{s:i, s:s, s:n, s:s}", "index", index, "text", text, "logprobs", "finish_reason", finish);
+}
+
+static serve_reply answer_texts(serve_request *r) {
+    const serve_job *job = r->job;
+    json_t *choices = json_array();
+    for (size_t i = 0; i < job->count; i++)
+        for (int best = 0; best < job->key.n_best; best++)
+            json_array_append_new(choices, choice_json(job, i, best));
+    return serve_reply_json(MHD_HTTP_OK,
+                            json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", job->id, "object",
+                                      job->chat ? "chat.completion" : "text_completion", "created",
+                                      (json_int_t)job->created, "model", job->key.model->name, "system_fingerprint",
+                                      serve_fingerprint(), "choices", choices, "usage", serve_openai_usage(job)));
+}
+
+/* `prompts` become the job's; `ids` are its prompts where these are token ids. */
+static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, const json_t *ids, bool chat,
+                        serve_reply *reply) {
+    serve_job *job = prompts ? serve_openai_job(r, prompts, model, SERVE_GENERATE, reply) : NULL;
+    if (!job)
+        return false;
+    job->chat = chat;
+    const bool streams = json_is_true(json_object_get(r->fields, "stream"));
+    bool good = read_options(r, job, reply) && encode_all(r, job, ids, reply);
+    if (good && streams && !(job->stream = serve_stream_new(r->server))) {
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the stream");
+        good = false;
+    }
+    if (!good) {
+        serve_job_free(job);
+        return false;
+    }
+    return serve_openai_queue(r, job, answer_texts, reply);
+}
+
+bool serve_v1_completions(serve_request *r, serve_reply *reply) {
+    serve_model *model = serve_openai_model(r, SERVE_GENERATE, "generate text", reply);
+    json_t *ids = NULL, *prompts = model ? read_prompts(r, &ids, reply) : NULL;
+    const bool waits = prompts && begin_texts(r, model, prompts, ids, false, reply);
+    if (prompts)
+        json_decref(ids);
+    return waits;
+}
+
+bool serve_v1_chat(serve_request *r, serve_reply *reply) {
+    serve_model *model = serve_openai_model(r, SERVE_GENERATE, "generate text", reply);
+    json_t *prompt = model ? serve_chat_prompt(r, model, reply) : NULL;
+    return prompt && begin_texts(r, model, prompt, NULL, true, reply);
+}
