@@ -1,5 +1,5 @@
 /* JSON that others wrote: files beside models, and bodies of requests. The same as lib/base/json.c, which the program
- * does not see; test_json gives both the same texts. */
+ * does not see, except that of duplicate keys the last one holds, as in Python; test_json gives both the same texts. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -47,7 +47,7 @@ static void clean(json_t *value, bool integers) {
 }
 
 json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY]) {
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
     const size_t skipped = bytes >= strlen(BOM) && memcmp(text, BOM, strlen(BOM)) == 0 ? strlen(BOM) : 0;
     json_error_t error;
     bool integers = false;

@@ -349,6 +349,7 @@ start -m chatty -m other --max-new 20
 "$tfm" generate -m chatty --max-new 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 check "OpenAI: a text is tfm generate's" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
+cp out whole.json
 check "and its tokens are counted" says out '"usage":{"prompt_tokens":3,"completion_tokens":12,"total_tokens":15}'
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0,"stream":true}'
 python3 - <<'END' >joined
@@ -372,7 +373,89 @@ check "OpenAI: a template that is not run is refused" [ "$code" = 400 -a -n "$(g
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
 check "OpenAI: more tokens than --max-new" [ "$code" = 400 ]
 json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
-check "OpenAI: what is not done is refused by its name" [ "$code" = 400 -a -n "$(grep 'echo is not done' out)" ]
+check "OpenAI: what is not done is refused by its name" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
+# what clients send that changes nothing, what changes something and is not done, and what nobody knows
+for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
+    '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
+    '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
+    '"max_tokens":-1' '"n":1.0' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
+    check "OpenAI: a field that changes nothing or is supported is accepted: $field" [ "$code" = 200 ]
+done
+for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"json_object"}' '"frequency_penalty":0.1' \
+    '"logprobs":1' '"suffix":"a"' '"ignore_eos":true' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
+    '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "OpenAI: a value that is not supported is refused by its name: $field" [ "$code" = 400 -a \
+        -n "$(grep "\"message\":\"[^\"]*$name.*\"param\":\"$name\"" out)" ]
+done
+for _ in 1 2; do
+    json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":1,"ui_theme":"dark"}'
+done
+check "OpenAI: an unknown field is accepted" [ "$code" = 200 ]
+check "and is named in the log, once" [ "$(grep -c '^tfm: /v1/completions: the field ui_theme is not known and is ignored$' log)" = 1 ]
+json /v1/completions '{"model":"chatty","prompt":[10,11,12],"max_tokens":12,"temperature":0}'
+check "OpenAI: a prompt of token ids" [ "$(sed 's/.*"choices"/"choices"/' out)" = "$(sed 's/.*"choices"/"choices"/' whole.json)" ]
+first=$(sed 's/.*"text":" *\(w[0-9]*\) .*/\1/' whole.json)
+json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10 w11 w12\",\"max_tokens\":12,\"temperature\":0,\"stop_token_ids\":[${first#w}]}"
+check "OpenAI: stop_token_ids end a text" says out "\"finish_reason\":\"stop\".*\"completion_tokens\":1,"
+json /v1/completions '{"model":"chatty","prompt":[[10],["w11"]]}'
+check "OpenAI: a prompt that mixes ids and texts is refused" [ "$code" = 400 ]
+json /v1/completions '{"model":"chatty","prompt":[10,50]}'
+check "OpenAI: an id that the vocabulary does not have is refused" [ "$code" = 400 -a -n "$(grep '"param":"prompt"' out)" ]
+long_prompt=$(printf 'w10 %.0s' $(seq 41))
+for stream in true false; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"$long_prompt\",\"stream\":$stream}"
+    check "OpenAI: a prompt that is too long is 400, stream: $stream" [ "$code" = 400 -a \
+        -n "$(grep 'maximum context length is 40 tokens.*"param":"prompt","code":"context_length_exceeded"' out)" ]
+done
+json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0,"stream":true,
+    "stream_options":{"include_usage":true}}'
+check "OpenAI: a chat's stream begins with the role and ends with the usage" python3 -c 'import json
+events = [json.loads(line[6:]) for line in open("out") if line.startswith("data: {")]
+assert events[0]["choices"][0]["delta"]["role"] == "assistant" and events[0]["choices"][0]["delta"]["content"] == ""
+assert all(e["usage"] is None and "role" not in e["choices"][0]["delta"] for e in events[1:-1])
+assert events[-1]["choices"] == [] and events[-1]["usage"]["completion_tokens"] == 4
+assert events[-2]["choices"][0]["finish_reason"] == "length"'
+ask "$at/v1/models/chatty"
+check "OpenAI: one model" [ "$code" = 200 -a -n "$(grep '"id":"chatty","object":"model"' out)" ]
+ask "$at/v1/models/nobody"
+check "OpenAI: a model that is not there" [ "$code" = 404 ]
+printf 'w20 w21\n' | "$tfm" embed -m chatty >want.json
+json /v1/embeddings '{"model":"chatty","input":"w20 w21"}'
+check "OpenAI: embeddings of a language model are tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
+check "OpenAI: the dimensions that embeddings have" [ "$code" = 200 ]
+json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":8}'
+check "OpenAI: other dimensions are refused" [ "$code" = 400 -a -n "$(grep '"param":"dimensions"' out)" ]
+: >other/model.safetensors # it is not loaded yet
+json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
+check "OpenAI: a model that does not load is 500, not an event of a stream" [ "$code" = 500 ]
 stop
 check "and the server ends well" [ "$ended" = 0 ]
+
+# ---- Chats: templates, and the ends of turns
+mkdir chats
+python3 "$root/tests/serve/make_bytes.py" chats/base
+python3 "$root/tests/serve/chats.py" make chats
+cd chats
+names=$(ls)
+cd ..
+set --
+for name in $names; do
+    set -- "$@" -m "chats/$name"
+done
+start "$@"
+python3 "$root/tests/serve/chats.py" test "$port" >tried 2>err
+while read -r line; do
+    good=1
+    case $line in "ok - "*) good=0 ;; esac
+    check "${line#*ok - }" [ $good = 0 ]
+done <tried
+check "and no chat failed otherwise" [ ! -s err ]
+stop
+echo '{' >chats/smollm2/tokenizer_config.json
+run serve -m chats/smollm2
+check "a tokenizer_config.json that is damaged is named, not taken for absent" one_sentence 1 'tokenizer_config.json is not JSON'
 echo "1..$count"

@@ -36,4 +36,5 @@ want=$(printf '%s\n' "$line" | "$tfm" translate -m "$root/apps/demo" 2>/dev/null
 prompt="w10 w11 w12"
 "$python" "$here/page.py" "$port" "$line" "$want" "$(printf '%s\n' "$line" | "$tfm" translate -m "$other" --split 2>/dev/null)" \
     "$prompt" "$("$tfm" generate -m chatty --max-new 12 "$prompt" 2>/dev/null)" . | tee page
-tail -qn 1 clients page | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'
+"$python" "$here/openai_types.py" "$port" chatty embedder | tee types
+tail -qn 1 clients page types | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'

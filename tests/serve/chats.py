@@ -1,0 +1,103 @@
+"""Chats by templates against what transformers makes of them (tests/golden/chat_templates.json): the answer of a chat is
+that of the rendered text as a prompt, with as many tokens. The model's tokens are bytes, and its parameters random, so
+another prompt has another answer.
+    python3 tests/serve/chats.py make FOLDER     makes a model for each template, all with the weights of FOLDER/base
+    python3 tests/serve/chats.py test PORT       asks a server of them
+Prints lines "ok - ..." and "not ok - ..."."""
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+with open(HERE + "/../golden/chat_templates.json", encoding="utf-8") as file:
+    GOLDEN = json.load(file)
+# Where a template is: each name is of a folder, too.
+PLACES = ("config", "jinja", "json", "list", "object")
+BIG = 1000000000000000019884624838656
+
+
+def put(folder, template, place):
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        os.symlink("../base/" + name, folder + "/" + name)
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": BIG, "bos_token": "<|endoftext|>",
+              "eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "special": True}}
+    wrong = "{{ 'not this one' }}"
+    config["chat_template"] = {"config": template, "list": [{"name": "tool_use", "template": wrong},
+                                                            {"name": "default", "template": template}],
+                               "object": {"default": template}}.get(place, wrong)
+    if place == "jinja":
+        with open(folder + "/chat_template.jinja", "w", encoding="utf-8") as out:
+            out.write(template)
+    if place == "json":
+        with open(folder + "/chat_template.json", "w", encoding="utf-8") as out:
+            json.dump({"chat_template": template}, out)
+    with open(folder + "/tokenizer_config.json", "w", encoding="utf-8") as out:
+        json.dump(config, out)
+
+
+def make(folder):
+    for name, template in (GOLDEN["templates"] | GOLDEN["others"]).items():
+        os.mkdir(folder + "/" + name)
+        put(folder + "/" + name, template, "jinja")
+    for place in PLACES:
+        os.mkdir(folder + "/" + place)
+        put(folder + "/" + place, GOLDEN["templates"]["smollm2"], place)
+
+
+def ask(port, path, **fields):
+    request = urllib.request.Request("http://127.0.0.1:%s/v1/%s" % (port, path), json.dumps(fields).encode(),
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def same(port, name, chat, rendered):
+    """Whether a chat's answer is that of a prompt."""
+    how = {"max_tokens": 8, "temperature": 0}
+    code, said = ask(port, "chat/completions", model=name, messages=chat, **how)
+    assert code == 200, said
+    _, wanted = ask(port, "completions", model="base", prompt=rendered, **how)
+    return (said["choices"][0]["message"]["content"] == wanted["choices"][0]["text"] and
+            said["usage"]["prompt_tokens"] == wanted["usage"]["prompt_tokens"])
+
+
+def check(name, good):
+    print(("ok - " if good else "not ok - ") + name)
+
+
+def test(port):
+    for name in GOLDEN["templates"]:
+        check("chat template %s renders as transformers does" % name,
+              all([same(port, name, chat, text) for chat, text in zip(GOLDEN["chats"], GOLDEN["rendered"][name])]))
+    for place in PLACES:
+        check("the chat template is found: " + place,
+              same(port, place, GOLDEN["chats"][0], GOLDEN["rendered"]["smollm2"][0]))
+    for name in GOLDEN["others"]:
+        code, said = ask(port, "chat/completions", model=name, messages=GOLDEN["chats"][0])
+        check("chat template %s is refused as another one" % name, code == 400 and "not ChatML" in said["error"]["message"])
+    parts = [{"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+             {"role": "user", "content": [{"type": "text", "text": " What is"}, {"type": "text", "text": "2 + 2? \n"}], "name": "x"}]
+    check("a list of text parts, and the role developer", same(port, "smollm2", parts, GOLDEN["rendered"]["smollm2"][1]))
+    empty = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    check("an assistant's content may be null", same(port, "chatml", empty, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+                                                     "<|im_end|>\n<|im_start|>assistant\n"))
+    tool = [{"role": "tool", "content": "4", "tool_call_id": "x"}]
+    check("the role tool is rendered where the template has roles as they are",
+          same(port, "chatml", tool, "<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n"))
+    for what, message, named in (("the role tool of Qwen 2.5", tool[0], "messages[0].role"),
+                                 ("an image", {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+                                  "messages[0].content[0]"),
+                                 ("a call of a tool", {"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]},
+                                  "messages[0].tool_calls"),
+                                 ("a user's content that is null", {"role": "user", "content": None}, "messages[0].content"),
+                                 ("an unknown role", {"role": "robot", "content": "a"}, "messages[0].role")):
+        code, said = ask(port, "chat/completions", model="qwen2.5", messages=[message])
+        check("a chat is refused by name: " + what, code == 400 and said["error"]["param"] == named)
+
+
+{"make": make, "test": test}[sys.argv[1]](sys.argv[2])
