@@ -261,9 +261,9 @@ double cli_seconds(void);
  * address of the pointer. Returns false when out of memory, and then changes nothing. */
 bool cli_grow(void *array, size_t *room, size_t count, size_t size);
 
-/* Parses JSON: a byte order mark is skipped, integers beyond 64 bits become reals, and each `\u0000` of a string becomes
- * U+FFFD. The caller gives the value back with json_decref. Of duplicate keys the last one holds. NULL for what is not
- * JSON, has trailing text, is not UTF-8 or is nested too deep; `why` is the reason then (json_text.c). */
+/* Parses JSON: a byte order mark is skipped, integers beyond 64 bits become reals, and each `\u0000` of a string
+ * becomes U+FFFD. The caller gives the value back with json_decref. Of duplicate keys the last one holds. NULL for what
+ * is not JSON, has trailing text, is not UTF-8 or is nested too deep; `why` is the reason then (json_text.c). */
 enum { CLI_WHY = 256 };
 struct json_t;
 struct json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY]);

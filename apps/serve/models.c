@@ -66,18 +66,17 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
     tfm_embedder_info embedder = {0};
     snprintf(path, sizeof(path), "%s/modules.json", m->dir);
     const bool modules = access(path, F_OK) == 0;
-    const tfm_status status =
+    tfm_status status =
         modules ? tfm_embedder_read_info(&embedder, info, m->dir, NULL) : tfm_model_read_info(info, m->dir, NULL);
     if (status != TFM_OK)
         return status;
     m->task = modules || strcmp(info->kind, "encoder") == 0 ? SERVE_EMBED
               : strcmp(info->kind, "decoder") == 0          ? SERVE_GENERATE
                                                             : SERVE_TRANSLATE;
-    if (modules)
-        m->width = embedder.width;
-    else if (m->task != SERVE_TRANSLATE && tfm_embedder_read_info(&embedder, info, m->dir, NULL) == TFM_OK)
-        m->width = embedder.width;
-    return TFM_OK;
+    if (!modules && m->task != SERVE_TRANSLATE)
+        status = tfm_embedder_read_info(&embedder, info, m->dir, &(tfm_embedder_options){.no_tokenizer = true});
+    m->width = status == TFM_OK ? embedder.width : 0;
+    return m->task == SERVE_GENERATE ? TFM_OK : status;
 }
 
 /* A language model's tokenizer, chat template and sizes. */
