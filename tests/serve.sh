@@ -448,6 +448,11 @@ for name in $names; do
 done
 start "$@"
 python3 "$root/tests/serve/chats.py" test "$port" >tried 2>err
+mkdir ends
+cp -r chats/base ends/base
+python3 "$root/tests/serve/chats.py" ends "$port" ends >>tried 2>>err
+start -m ends/string -m ends/content -m ends/map
+python3 "$root/tests/serve/chats.py" ended "$port" ends >>tried 2>>err
 while read -r line; do
     good=1
     case $line in "ok - "*) good=0 ;; esac

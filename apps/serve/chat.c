@@ -180,19 +180,28 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
 
 /* ---- The end of a turn ----------------------------------------------------------------------------------------- */
 
-/* Adds the id of a token, unless the model ends with it anyway. */
-static void add_end(serve_model *model, const char *token) {
+/* Whether a token is seen in the text that it is decoded to. */
+static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
+    char *text = NULL;
+    const bool seen = tfm_tokenizer_decode(tokenizer, &text, &id, 1) == TFM_OK && *text;
+    tfm_text_free(&text);
+    return seen;
+}
+
+/* Adds what ends a turn, unless the model ends with it anyway: a special token by its id, another text as it is. */
+static void add_end(serve_model *model, const char *token, bool any_text) {
     const int32_t id = token ? tfm_tokenizer_find(model->tokenizer, TFM_TARGET, token) : -1;
-    if (id < 0 || id == model->eos_id)
+    if (!token || (id >= 0 && id == model->eos_id) || (id < 0 && !any_text))
         return;
-    for (int i = 0; i < model->end_count; i++)
-        if (model->ends[i] == id)
-            return;
-    model->ends[model->end_count++] = id;
+    if (id < 0 || is_seen(model->tokenizer, id))
+        model->end_texts[model->end_text_count++] = token;
+    else
+        model->ends[model->end_count++] = id;
 }
 
 void serve_chat_ends(serve_model *model) {
-    add_end(model, model->chat.eos_token);
-    add_end(model, MARKER);
-    model->end_text = tfm_tokenizer_find(model->tokenizer, TFM_TARGET, MARKER) < 0 ? MARKER : NULL;
+    const char *eos = model->chat.eos_token;
+    add_end(model, eos, false);
+    if (!eos || strcmp(eos, MARKER) != 0)
+        add_end(model, MARKER, true);
 }

@@ -309,14 +309,15 @@ static bool recognise(serve_chat *chat) {
 
 /* ---- Where it is ----------------------------------------------------------------------------------------------- */
 
-/* A file of the directory as text, or NULL. */
+/* A file of the directory as text, or NULL. Its line ends are LF, as Jinja reads them. */
 static char *read_text(const char *dir, const char *name) {
     char path[4096], *text = NULL;
     size_t bytes = 0;
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     FILE *file = fopen(path, "rb"), *out = file ? open_memstream(&text, &bytes) : NULL;
-    for (int c; out && (c = getc(file)) != EOF;)
-        putc(c, out);
+    for (int c, last = 0; out && (c = getc(file)) != EOF; last = c)
+        if (c != '\n' || last != '\r')
+            putc(c == '\r' ? '\n' : c, out);
     if (file)
         fclose(file);
     if (out)
@@ -348,9 +349,12 @@ static char *template_of(const json_t *value) {
     return text ? strdup(text) : NULL;
 }
 
-/* A special token of tokenizer_config.json: a string, or an object with its content. */
-static char *token_of(const json_t *config, const char *name) {
+/* A special token: a string, or an object with its content, of tokenizer_config.json, or else special_tokens_map.json.
+ */
+static char *token_of(const json_t *config, const json_t *map, const char *name) {
     const json_t *value = json_object_get(config, name);
+    if (!value || json_is_null(value))
+        value = json_object_get(map, name);
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     return text ? strdup(text) : NULL;
 }
@@ -359,15 +363,17 @@ int serve_chat_read(serve_chat *chat, const char *dir) {
     int code = CLI_OK;
     json_t *config = read_json(dir, "tokenizer_config.json", &code);
     json_t *other = code == CLI_OK ? read_json(dir, "chat_template.json", &code) : NULL;
+    json_t *map = code == CLI_OK ? read_json(dir, "special_tokens_map.json", &code) : NULL;
     chat->text = read_text(dir, "chat_template.jinja");
     if (!chat->text)
         chat->text = template_of(json_object_get(other, "chat_template"));
     if (!chat->text)
         chat->text = template_of(json_object_get(config, "chat_template"));
-    chat->eos_token = token_of(config, "eos_token");
-    chat->bos_token = token_of(config, "bos_token");
+    chat->eos_token = token_of(config, map, "eos_token");
+    chat->bos_token = token_of(config, map, "bos_token");
     json_decref(config);
     json_decref(other);
+    json_decref(map);
     chat->known = code == CLI_OK && chat->text && recognise(chat);
     return code;
 }

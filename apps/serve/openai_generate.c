@@ -25,17 +25,18 @@ static bool read_real(serve_request *r, const char *name, double low, double hig
 
 static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *value = json_object_get(r->fields, "stop");
-    const char *end = job->chat ? job->key.model->end_text : NULL;
+    const serve_model *model = job->key.model;
     const size_t count = json_is_array(value) ? json_array_size(value) : json_is_string(value) ? 1 : 0;
     bool good = !value || json_is_null(value) || json_is_string(value) || json_is_array(value);
-    job->stops = calloc(count + 1, sizeof(*job->stops));
+    job->stops = calloc(count + CLI_COUNT(model->end_texts), sizeof(*job->stops));
     for (size_t i = 0; job->stops && i < count && good; i++) {
         const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
         good = text && *text && count <= 16 && (job->stops[i] = strdup(text));
         job->generate.stop_count += good;
     }
-    if (good && job->stops && end && (job->stops[job->generate.stop_count] = strdup(end)))
-        job->generate.stop_count++;
+    for (int i = 0; good && job->stops && job->chat && i < model->end_text_count; i++)
+        if ((job->stops[job->generate.stop_count] = strdup(model->end_texts[i])))
+            job->generate.stop_count++;
     job->generate.stops = (const char *const *)job->stops;
     if (!good || !job->stops)
         *reply = serve_reply_field(r, "stop", NULL,

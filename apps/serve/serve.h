@@ -79,10 +79,10 @@ typedef struct serve_model {
     int positions, vocabulary; /* of a language model */
     int eos_id;                /* the first end of texts by its directory, or -1 */
     int32_t ends[2];           /* [end_count]: other tokens that end a turn of a chat */
-    int end_count;
-    const char *end_text; /* a stop string that ends a turn, where it is no token; NULL: none. Static */
-    int width;            /* of its embeddings; 0: it computes none */
-    uint64_t bytes;       /* an estimate of what it takes on the device */
+    const char *end_texts[2];  /* [end_text_count]: stop strings that do, where they are no special tokens */
+    int end_count, end_text_count;
+    int width;      /* of its embeddings; 0: it computes none */
+    uint64_t bytes; /* an estimate of what it takes on the device */
     serve_seat seats[SERVE_WORKERS];
     uint64_t used; /* a count of batches, where there is one worker: when it last worked */
     /* Under the server's lock: */

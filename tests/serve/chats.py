@@ -3,6 +3,8 @@ that of the rendered text as a prompt, with as many tokens. The model's tokens a
 another prompt has another answer.
     python3 tests/serve/chats.py make FOLDER     makes a model for each template, all with the weights of FOLDER/base
     python3 tests/serve/chats.py test PORT       asks a server of them
+    python3 tests/serve/chats.py ends PORT FOLDER   makes models whose turns end with the token that base writes first
+    python3 tests/serve/chats.py ended PORT FOLDER  asks a server of these
 Prints lines "ok - ..." and "not ok - ..."."""
 import json
 import os
@@ -100,4 +102,39 @@ def test(port):
         check("a chat is refused by name: " + what, code == 400 and said["error"]["param"] == named)
 
 
-{"make": make, "test": test}[sys.argv[1]](sys.argv[2])
+def find_chat(port):
+    """A chat that is answered with a letter first, and the letter."""
+    for number in range(1, 400):
+        chat = [{"role": "user", "content": "a" * number}]
+        _, said = ask(port, "chat/completions", model="smollm2", messages=chat, max_tokens=1, temperature=0)
+        first = said["choices"][0]["message"]["content"]
+        if first.isalnum() and first.isascii():
+            return chat, first
+    raise SystemExit("no chat is answered with a letter")
+
+
+def ends(port, folder):
+    chat, letter = find_chat(port)
+    with open(folder + "/chat.json", "w", encoding="utf-8") as out:
+        json.dump(chat, out)
+    template = GOLDEN["templates"]["smollm2"]
+    for name, token in (("string", letter), ("content", {"content": letter}), ("map", None)):
+        os.mkdir(folder + "/" + name)
+        put(folder + "/" + name, template, "config")
+        with open(folder + "/" + name + "/tokenizer_config.json", "w", encoding="utf-8") as out:
+            json.dump({"chat_template": template} | ({"eos_token": token} if token else {}), out)
+    with open(folder + "/map/special_tokens_map.json", "w", encoding="utf-8") as out:
+        json.dump({"eos_token": letter}, out)
+
+
+def ended(port, folder):
+    with open(folder + "/chat.json", encoding="utf-8") as file:
+        chat = json.load(file)
+    for name in ("string", "content", "map"):
+        _, said = ask(port, "chat/completions", model=name, messages=chat, max_tokens=8, temperature=0)
+        choice = said["choices"][0]
+        check("a turn ends with the tokenizer's eos_token: " + name, choice["finish_reason"] == "stop" and
+              choice["message"]["content"] == "" and said["usage"]["completion_tokens"] == 1)
+
+
+{"make": make, "test": test, "ends": ends, "ended": ended}[sys.argv[1]](*sys.argv[2:])
