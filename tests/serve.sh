@@ -167,6 +167,11 @@ the cat sits in the garden
 END
 json /v1/embeddings '{"model":"embedder","input":"the cat sits in the garden"}'
 check "OpenAI: the vector is tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+printf 'the cat\n' | "$tfm" embed -m "$root/tests/golden/embedder" --prompt query >want.json
+json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"query"}'
+check "a prompt of the directory, as tfm embed --prompt" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"nobody"}'
+check "a prompt that the directory does not have" [ "$code" = 400 -a -n "$(grep "has no prompt 'nobody'" out)" ]
 json /v1/embeddings '{"model":"nobody","input":"a"}'
 check "OpenAI: an error in its form" [ "$code" = 404 -a -n "$(grep '^{"error":{"message":.*"type":"invalid_request_error"' out)" ]
 json /v1/chat/completions '{"model":"de-en","messages":[{"role":"user","content":"a"}]}'
@@ -345,7 +350,12 @@ mkdir chatty
 python3 "$root/tests/serve/make_words.py" chatty
 cp -r chatty other
 sed 's/im_start/turn/g' chatty/tokenizer_config.json >other/tokenizer_config.json
-start -m chatty -m other --max-new 20
+mkdir sentences sentences/1_Pooling # sentence-transformers of a language model
+cp chatty/* sentences
+echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >sentences/modules.json
+echo '{"word_embedding_dimension": 24, "pooling_mode_lasttoken": true}' >sentences/1_Pooling/config.json
+start -m chatty -m other -m sentences --max-new 20
 "$tfm" generate -m chatty --max-new 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 check "OpenAI: a text is tfm generate's" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
@@ -425,6 +435,10 @@ check "OpenAI: a model that is not there" [ "$code" = 404 ]
 printf 'w20 w21\n' | "$tfm" embed -m chatty >want.json
 json /v1/embeddings '{"model":"chatty","input":"w20 w21"}'
 check "OpenAI: embeddings of a language model are tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+printf 'w20 w21\n' | "$tfm" embed -m sentences >want.json
+json /v1/embeddings '{"model":"sentences","input":"w20 w21"}'
+check "OpenAI: embeddings of sentence-transformers' directory of a language model" \
+    [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
 json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
 check "OpenAI: the dimensions that embeddings have" [ "$code" = 200 ]
 json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":8}'

@@ -35,6 +35,7 @@ void serve_job_free(serve_job *job) {
     free(job->ids);
     free(job->id_counts);
     free(job->stop_ids);
+    free(job->prompt_name);
     free(job->stops);
     free(job->results);
     free(job->pieces);

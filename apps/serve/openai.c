@@ -183,5 +183,11 @@ bool serve_v1_embeddings(serve_request *r, serve_reply *reply) {
     serve_model *model = serve_openai_model(r, SERVE_EMBED, "compute embeddings", reply);
     json_t *list = model && check_embeddings(r, model, reply) ? serve_openai_texts(r, "input", reply) : NULL;
     serve_job *job = list ? serve_openai_job(r, list, model, SERVE_EMBED, reply) : NULL;
+    const char *prompt = serve_request_text(r, "prompt_name");
+    static uint64_t numbers;
+    if (job && prompt) { /* a batch has one prompt */
+        job->prompt_name = strdup(prompt);
+        job->key.alone = ++numbers;
+    }
     return job && serve_openai_queue(r, job, answer_vectors, reply);
 }

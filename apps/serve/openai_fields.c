@@ -25,6 +25,7 @@ static const field FIELDS[] = {
     {"input", E, "*", NULL},
     {"encoding_format", E, "s", NULL},
     {"dimensions", E, "i", NULL},
+    {"prompt_name", E, "s", NULL}, /* sentence-transformers' */
     {"max_tokens", G, "i", NULL},
     {"max_completion_tokens", C, "i", NULL},
     {"min_tokens", G, "i", NULL},
@@ -116,7 +117,6 @@ static const field FIELDS[] = {
     {"structural_tag", G, "s", "[]"},
     {"return_token_ids", G, "b", "[false]"},
     {"return_tokens_as_token_ids", G, "b", "[false]"},
-    {"prompt_name", E, "s", "[]"},
     {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
     /* llama.cpp's */

@@ -157,6 +157,7 @@ struct serve_job {
     size_t count, texts; /* pieces, and texts of the request that they belong to */
     float *vectors;      /* [count][width], of embeddings */
     int width;
+    char *prompt_name;             /* of embeddings: which prompt of the directory; NULL: its default */
     tfm_generate_options generate; /* of generation; stops are the job's own */
     char **stops;
     int32_t **ids; /* [count]: the tokens of prompts, [id_counts[i]] each; NULL: pieces are encoded by the worker */

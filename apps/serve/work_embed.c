@@ -27,10 +27,22 @@ static size_t count_tokens(const serve_seat *seat, const char *line, size_t byte
     return count;
 }
 
+/* The text of the prompt that a job names. False, and the job fails, where the directory has none of that name. */
+static bool find_prompt(serve_job *job, const serve_seat *seat, const char **prompt) {
+    *prompt = job->prompt_name ? tfm_embedder_prompt(seat->embedder, job->prompt_name) : NULL;
+    if (job->prompt_name && !*prompt)
+        serve_job_fail(job, MHD_HTTP_BAD_REQUEST, "Invalid request: prompt_name: the model '%s' has no prompt '%.60s'",
+                       job->key.model->name, job->prompt_name);
+    return *prompt || !job->prompt_name;
+}
+
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
     server *s = w->server;
     const serve_seat *seat = &model->seats[w->number];
     const int width = tfm_embedder_get_info(seat->embedder)->width;
+    const char *prompt = NULL;
+    if (!find_prompt(units[0].job, seat, &prompt))
+        return TFM_OK;
     const char **lines = calloc(count, sizeof(*lines));
     size_t *bytes = calloc(count, sizeof(*bytes));
     float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
@@ -44,6 +56,7 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_uni
     }
     tfm_embed_stats stats = {0};
     const tfm_embed_options options = {.line_bytes = bytes,
+                                       .prompt = prompt,
                                        .batch_tokens = serve_queue_part(w, s->options->text.batch_tokens, LEAST_TOKENS),
                                        .reject = on_reject,
                                        .reject_user = (void *)(uintptr_t)units,
