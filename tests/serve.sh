@@ -405,7 +405,7 @@ for _ in 1 2; do
 done
 check "OpenAI: an unknown field is accepted" [ "$code" = 200 ]
 check "and is named in the log, once" [ "$(grep -c '^tfm: /v1/completions: the field ui_theme is not known and is ignored$' log)" = 1 ]
-json /v1/completions '{"model":"chatty","prompt":[10,11,12],"max_tokens":12,"temperature":0}'
+json /v1/completions '{"model":"chatty","prompt":[10,11.0,12],"max_tokens":12,"temperature":0}'
 check "OpenAI: a prompt of token ids" [ "$(sed 's/.*"choices"/"choices"/' out)" = "$(sed 's/.*"choices"/"choices"/' whole.json)" ]
 first=$(sed 's/.*"text":" *\(w[0-9]*\) .*/\1/' whole.json)
 json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10 w11 w12\",\"max_tokens\":12,\"temperature\":0,\"stop_token_ids\":[${first#w}]}"

@@ -44,6 +44,12 @@ static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
     return good && job->stops;
 }
 
+/* Whether a value is an id of the vocabulary; 4.0 is 4. */
+static bool is_id(const json_t *value, const serve_model *model) {
+    const double id = json_number_value(value);
+    return json_is_number(value) && id >= 0 && id < model->vocabulary && id == (int32_t)id;
+}
+
 /* The tokens that end a text besides the model's own: the request's, and of a chat those that end a turn. */
 static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) {
     const json_t *value = json_object_get(r->fields, "stop_token_ids");
@@ -52,13 +58,13 @@ static bool read_stop_ids(serve_request *r, serve_job *job, serve_reply *reply) 
     job->stop_ids = calloc(count + CLI_COUNT(model->ends), sizeof(*job->stop_ids));
     for (size_t i = 0; job->stop_ids && i < count; i++) {
         const json_t *id = json_array_get(value, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= model->vocabulary) {
+        if (!is_id(id, model)) {
             *reply = serve_reply_field(r, "stop_token_ids", NULL,
                                        "Invalid request: stop_token_ids is not a list of ids from 0 to %d",
                                        model->vocabulary - 1);
             return false;
         }
-        job->stop_ids[job->stop_id_count++] = (int32_t)json_integer_value(id);
+        job->stop_ids[job->stop_id_count++] = (int32_t)json_number_value(id);
     }
     for (int i = 0; job->stop_ids && job->chat && i < model->end_count; i++)
         job->stop_ids[job->stop_id_count++] = model->ends[i];
@@ -170,7 +176,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
 static bool is_ids(const json_t *value) {
     bool are = json_array_size(value) > 0;
     for (size_t i = 0; are && i < json_array_size(value); i++)
-        are = json_is_integer(json_array_get(value, i));
+        are = json_is_number(json_array_get(value, i));
     return are;
 }
 
@@ -208,8 +214,8 @@ static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
     job->id_counts[i] = json_array_size(list);
     job->ids[i] = calloc(job->id_counts[i], sizeof(**job->ids));
     for (size_t k = 0; job->ids[i] && k < job->id_counts[i]; k++) {
-        const json_int_t id = json_integer_value(json_array_get(list, k));
-        job->ids[i][k] = id < 0 || id >= job->key.model->vocabulary ? -1 : (int32_t)id;
+        const json_t *id = json_array_get(list, k);
+        job->ids[i][k] = is_id(id, job->key.model) ? (int32_t)json_number_value(id) : -1;
     }
     return job->ids[i] ? TFM_OK : TFM_ERROR_MEMORY;
 }
@@ -247,10 +253,7 @@ static bool encode_all(serve_request *r, serve_job *job, const json_t *given, se
 /* ---- Answers --------------------------------------------------------------------------------------------------- */
 
 const char *serve_fingerprint(void) {
-    static char name[32]; /* the same whoever writes it */
-    if (!*name)
-        snprintf(name, sizeof(name), "tfm-%s", tfm_version());
-    return name;
+    return "tfm-" TFM_VERSION_STRING;
 }
 
 static json_t *choice_json(const serve_job *job, size_t piece, int best) {
