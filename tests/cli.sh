@@ -561,7 +561,7 @@ check "info: no command takes it, in the words of translate" one_sentence 1 'bro
 run info --json broken
 check "info --json: the same" both 1 python3 -c 'import json; j = json.load(open("out"))
 exit(j["runs"] or j["commands"] or "source.spm" not in j["no_tokenizer"] or j["kind"] != "encoder-decoder")'
-echo '{"model_type": "falcon", "architectures": ["FalconForCausalLM"]}' >broken/config.json
+echo '{"model_type": "falcon", "architectures": ["FalconForCausalLM"], "max_length": 1000000000000000019884624838656}' >broken/config.json
 run info broken
 check "info: a family that is not run, and its key" one_sentence 1 'broken/config.json: `model_type` is "falcon"'
 check "info: what it is" says out 'architecture *falcon, FalconForCausalLM'
