@@ -120,10 +120,10 @@ static void tags_stay_around_their_words(void **state) {
     cue_becomes("<font color=\"#ff0000\">Eins</font> zwei", NULL, "<font color=\"#ff0000\">Eins</font> zwei");
     cue_becomes("{\\an8}Eins zwei", NULL, "{\\an8}Eins zwei");
     cue_becomes("{\\an8}{\\b1}<i>Eins</i>", NULL, "{\\an8}{\\b1}<i>Eins</i>");
-    cue_becomes("<I>Eins", NULL, "<i>Eins</i>");
-    cue_becomes("<font face='a\"b'>Eins</font>", NULL, "<font face='a\"b'>Eins</font>");
-    cue_becomes("<font face=\"a'b\">Eins</font>", NULL, "<font face=\"a'b\">Eins</font>");
-    cue_becomes("<font face='a\"b&#39;'>Eins</font>", NULL, "<font face=\"a&quot;b'\">Eins</font>");
+    cue_becomes("<I>Eins", (const char *const[]){"One"}, "<I>One");
+    cue_becomes("<font face='a\"b&#39;'>Eins</font>", (const char *const[]){"One"},
+                "<font face='a\"b&#39;'>One</font>");
+    cue_becomes("Eins {\\i1}zwei{\\i0} drei", (const char *const[]){"One two three"}, "One {\\i1}two{\\i0} three");
 }
 
 static void what_is_no_tag_is_text(void **state) {
@@ -138,7 +138,7 @@ static void who_speaks_has_lines_of_their_own(void **state) {
     cue_becomes("- Wie geht's?\n- Gut, und\ndir?", (const char *const[]){"How are you?", "Well, and how about you?"},
                 "- How are you?\n- Well, and\nhow about you?");
     cue_becomes("\xE2\x80\x93Ja.\n\xE2\x80\x93Nein.", (const char *const[]){"Yes.", "No."},
-                "\xE2\x80\x93 Yes.\n\xE2\x80\x93 No.");
+                "\xE2\x80\x93Yes.\n\xE2\x80\x93No.");
     cue_becomes("<i>- Ja.\n- Nein.</i>", (const char *const[]){"Yes.", "No."}, "<i>- Yes.\n- No.</i>");
     cue_becomes("Es sind\n-5 Grad", NULL, "Es sind\n-5 Grad");
 }
@@ -213,7 +213,7 @@ static void html_says_its_encoding(void **state) {
     (void)state;
     static const char *const pages[][2] = {
         {"<meta charset=\"iso-8859-1\">", "<meta charset=\"utf-8\">"},
-        {"<META CHARSET=latin1>", "<meta charset=\"utf-8\">"},
+        {"<META CHARSET=latin1>", "<META CHARSET=utf-8>"},
         {"<meta charset=\"UTF-8\">", "<meta charset=\"UTF-8\">"},
         {"<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">",
          "<meta http-equiv=\"Content-Type\" content=\"text/html; charset=utf-8\">"},
@@ -239,31 +239,25 @@ static char *repeated(const char *text, size_t count, const char *end) {
     return out;
 }
 
-/* What libxml2 would cut off without a word. */
-static void html_is_whole_or_refused(void **state) {
+/* Elements far deeper than browsers nest them, and much script. */
+static void html_of_any_depth_is_whole(void **state) {
     (void)state;
-    char *deep = repeated("<div>", 257, "Eins<p>zwei</p>"), *bearable = repeated("<div>", 240, "Eins<p>zwei</p>");
-    char *tags = repeated("<i>", 257, "Eins</i>"), cue[2000];
+    char *deep = repeated("<div>", 100000, "Eins<p>zwei</p>"), *tags = repeated("<i>", 100000, "Eins</i>");
     char *large = repeated("x = 1;\n", 1600000, "</script><p>zwei</p>"), *page = malloc(strlen(large) + 9);
     assert_non_null(page);
     sprintf(page, "<script>%s", large);
-    snprintf(cue, sizeof(cue), "1\n%s\n%s\n\n", TIMES, tags);
-    const int before = hush(-1);
-    char *got = through(&document_html, bearable, NULL);
-    assert_non_null(got);
-    assert_non_null(strstr(got, "<p>zwei</p>"));
-    assert_null(through(&document_html, deep, NULL));
-    assert_null(through(&document_html, page, NULL));
-    assert_null(through(&document_srt, cue, NULL));
-    close(hush(before));
-    char *const all[] = {deep, bearable, tags, large, page, got};
-    for (size_t i = 0; i < CLI_COUNT(all); i++)
+    char *const all[] = {deep, tags, page};
+    for (size_t i = 0; i < CLI_COUNT(all); i++) {
+        char *got = through(&document_html, all[i], (const char *const[]){"zwo", "zwo"});
+        assert_non_null(strstr(got, "zwo"));
+        assert_int_equal(strlen(got), strlen(all[i]) - (i == 2) - (i == 1) - (i == 0 ? 2 : 0));
+        free(got);
         free(all[i]);
+    }
+    free(large);
 }
 
 int main(void) {
-    if (!markup_there())
-        return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_are_known),
         cmocka_unit_test(lines_are_of_similar_length),
@@ -277,7 +271,7 @@ int main(void) {
         cmocka_unit_test(damaged_subtitles_are_refused),
         cmocka_unit_test(any_beginning_is_read),
         cmocka_unit_test(html_comes_back),
-        cmocka_unit_test(html_is_whole_or_refused),
+        cmocka_unit_test(html_of_any_depth_is_whole),
         cmocka_unit_test(html_says_its_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
