@@ -244,9 +244,23 @@ static open_element *push(walker *w, const html_element *element, const html_tok
     return &w->stack[w->count - 1];
 }
 
+/* Links and buttons that touch one another are words of their own, though no blank stands between them. */
+static void part_neighbors(walker *w, const html_element *element, const html_token *t) {
+    const run_builder *b = builder(w);
+    const run_event *last = b->count > 0 && !top(w)->kept ? &b->events[b->count - 1] : NULL;
+    const char *text = w->m->text;
+    if ((element->id != HTML_ID_A && element->id != HTML_ID_BUTTON) || !last || last->kind != EVENT_CLOSE)
+        return;
+    const size_t name = last->begin + strlen("</");
+    if (last->end == t->begin && html_is(text, name, name + t->name_bytes, element->name) &&
+        last->end == name + t->name_bytes + 1)
+        add(w, EVENT_ATOM, t->begin, t->begin, true);
+}
+
 /* An element in the middle of a sentence. */
 static void push_phrasing(walker *w, const html_element *element, const html_token *t, space in) {
     const bool outer = top(w)->kept;
+    part_neighbors(w, element, t);
     const size_t event = add(w, EVENT_OPEN, t->begin, t->end, false); /* before it is open */
     open_element *e = push(w, element, t, in);
     if (!e)
