@@ -108,6 +108,8 @@ bool run_is_unseen(const char *character);
 void run_finish(markup *m, run_builder *b);
 /* Makes the run (markup_run.c); false without memory. */
 bool run_make(markup_run *run, const markup *m, const run_builder *b);
+/* The innermost element of a run that two are in; -1: none. */
+int run_around(const markup_run *run, int a, int b);
 void run_free(markup_run *run);
 
 /* ---- Finding runs (markup_walk.c) ------------------------------------------------------------------------------ */

@@ -160,42 +160,35 @@ static int element_at(const markup_run *run, size_t at) {
     return high > 0 ? run->spans[low].element : -1;
 }
 
-/* The innermost element that two are in. */
-static int around(const markup_run *run, int a, int b) {
-    while (a != b && a >= 0 && b >= 0) {
-        const bool first = run->elements[a].depth >= run->elements[b].depth;
-        *(first ? &a : &b) = run->elements[first ? a : b].parent;
-    }
-    return a == b ? a : -1;
-}
-
 static int element_of_range(const markup_run *run, size_t begin, size_t end) {
     int element = element_at(run, begin);
     for (size_t at = begin + 1; at < end; at++)
-        element = around(run, element, element_at(run, at));
+        element = run_around(run, element, element_at(run, at));
     return element;
 }
 
 /* The elements of a word of the translation: of what is before its body, of that, and of what is after it. */
 typedef struct places {
     int lead, body, trail;
-    bool same; /* it is the source's word, byte for byte: its elements are where they are there */
+    bool same;    /* it has the whole word of the source, whose elements are where they are there, */
+    size_t begin; /* from this byte of the translation on */
 } places;
 
 static places places_of(const writer *w, size_t word) {
     const marks_text *source = &w->words.source, *target = &w->words.target;
     if (source->count == 0)
-        return (places){-1, -1, -1, false};
+        return (places){-1, -1, -1, false, 0};
     const marks_word *t = &target->words[word], *s = &source->words[t->other];
-    const size_t bytes = s->end - s->begin;
+    const char *whole = memmem(target->text + t->begin, t->end - t->begin, source->text + s->begin, s->end - s->begin);
     places p = {.body = element_of_range(w->run, s->body < s->body_end ? s->body : s->begin,
                                          s->body < s->body_end ? s->body_end : s->end)};
-    p.same = bytes == t->end - t->begin && memcmp(source->text + s->begin, target->text + t->begin, bytes) == 0;
+    p.same = whole != NULL;
+    p.begin = whole ? (size_t)(whole - target->text) : t->begin;
     p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
     p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
     if (s->body_end == s->end && t->body_end < t->end) { /* a stop of its own: outside of what ends here */
         const marks_word *next = word + 1 < target->count ? &source->words[t[1].other] : NULL;
-        p.trail = next ? around(w->run, p.body, element_at(w->run, next->begin)) : -1;
+        p.trail = next ? run_around(w->run, p.body, element_at(w->run, next->begin)) : -1;
     }
     return p;
 }
@@ -203,6 +196,23 @@ static places places_of(const writer *w, size_t word) {
 static void use(bool *used, const markup_run *run, int element) {
     for (; element >= 0 && !used[element]; element = run->elements[element].parent)
         used[element] = true;
+}
+
+/* The elements that put_word writes. */
+static void use_word(bool *used, const writer *w, size_t word) {
+    const markup_run *run = w->run;
+    const marks_word *t = &w->words.target.words[word], *s = &w->words.source.words[t->other];
+    const places p = places_of(w, word);
+    for (size_t at = s->begin; p.same && at < s->end; at++)
+        use(used, run, element_at(run, at));
+    if (p.same)
+        return;
+    if (t->begin < t->body)
+        use(used, run, p.lead);
+    if (t->body < t->body_end)
+        use(used, run, p.body);
+    if (t->body_end < t->end)
+        use(used, run, p.trail);
 }
 
 static int by_word(const void *a, const void *b) {
@@ -215,19 +225,8 @@ static void find_lost(writer *w) {
     const markup_run *run = w->run;
     bool *used = calloc(run->element_count + 1, sizeof(*used));
     w->starved = w->starved || !used;
-    for (size_t i = 0; i < w->words.target.count && !w->starved; i++) {
-        const places p = places_of(w, i);
-        const marks_word *s = &w->words.source.words[w->words.target.words[i].other];
-        for (size_t at = s->begin; p.same && at < s->end; at++)
-            use(used, run, element_at(run, at));
-        if (p.same)
-            continue;
-        use(used, run, p.body);
-        if (w->words.target.words[i].begin < w->words.target.words[i].body)
-            use(used, run, p.lead);
-        if (w->words.target.words[i].body_end < w->words.target.words[i].end)
-            use(used, run, p.trail);
-    }
+    for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
+        use_word(used, w, i);
     for (size_t e = run->element_count, word = 0; e-- > 0 && !w->starved;) {
         if (used[e])
             continue;
@@ -251,20 +250,31 @@ static void find_lost(writer *w) {
 
 /* ---- The translation ------------------------------------------------------------------------------------------- */
 
-/* The atoms that stand before a byte of the translation; `here` are the elements around it. Returns whether the blank
- * there is left out. */
-static bool put_marks(writer *w, size_t at, const path *here) {
+/* Goes to where an atom is to stand: into its own elements, but if it is not seen, or in none, no others are closed for
+ * it that go on after it. */
+static void go_to_atom(writer *w, const run_atom *atom, const path *next) {
+    const path own = path_to(w->run, atom->element);
+    const int kept = common(&w->open, next);
+    const bool inside = common(&own, &w->open) == own.count, before = common(&own, next) == own.count;
+    if (own.count < kept && (inside || !atom->solid))
+        close_to(w, kept);
+    else if (inside || before || atom->solid)
+        go_to(w, &own);
+    else
+        close_to(w, kept);
+}
+
+/* The atoms that stand before a byte of the translation, after which text of other elements comes. Returns whether the
+ * blank there is left out. */
+static bool put_marks(writer *w, size_t at, const path *next) {
     bool parts = false;
     for (; w->next_mark < w->run->atom_count && w->marks[w->next_mark].at <= at; w->next_mark++) {
         const marks_mark *mark = &w->marks[w->next_mark];
         const run_atom *atom = &w->run->atoms[mark->index];
-        const path own = path_to(w->run, atom->element);
-        if (mark->blank_before && !(w->run->put_bytes > 0 && w->run->put[w->run->put_bytes - 1] == ' '))
+        const markup_run *r = w->run;
+        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' '))
             put(w, " ", 1);
-        if (atom->solid && own.count > common(&own, here))
-            go_to(w, &own);
-        else
-            close_to(w, common(&w->open, here));
+        go_to_atom(w, atom, next);
         put_source(w, atom->begin, atom->end, atom->deep);
         if (mark->blank_after)
             put(w, " ", 1);
@@ -277,11 +287,7 @@ static bool put_marks(writer *w, size_t at, const path *here) {
 static void put_part(writer *w, size_t begin, size_t end, const path *p) {
     for (size_t at = begin; at < end;) {
         size_t stop = end;
-        if (w->next_mark < w->run->atom_count && w->marks[w->next_mark].at <= at) {
-            path both = *p;
-            both.count = at == begin ? common(&w->open, p) : p->count;
-            put_marks(w, at, &both);
-        }
+        put_marks(w, at, p);
         if (w->next_mark < w->run->atom_count && w->marks[w->next_mark].at < end)
             stop = w->marks[w->next_mark].at;
         go_to(w, p);
@@ -314,14 +320,18 @@ static void put_empty(writer *w, size_t word, const path *p) {
     }
 }
 
-static void put_same(writer *w, size_t word) {
+static void put_same(writer *w, size_t word, const places *p) {
     const marks_word *t = &w->words.target.words[word], *s = &w->words.source.words[t->other];
+    const size_t end = p->begin + (s->end - s->begin);
     for (size_t at = t->begin, stop; at < t->end; at = stop) {
-        const int element = element_at(w->run, s->begin + at - t->begin);
-        for (stop = at + 1; stop < t->end && element_at(w->run, s->begin + stop - t->begin) == element; stop++)
-            ;
-        const path p = path_of_word(w, word, element);
-        put_part(w, at, stop, &p);
+        const size_t from = at > p->begin ? s->begin + at - p->begin : s->begin;
+        const int element = at < end ? element_at(w->run, from) : p->trail;
+        for (stop = at + 1; stop < t->end; stop++)
+            if (stop == end ||
+                (stop > p->begin && stop < end && element_at(w->run, s->begin + stop - p->begin) != element))
+                break;
+        const path now = path_of_word(w, word, element);
+        put_part(w, at, stop, &now);
     }
 }
 
@@ -330,19 +340,18 @@ static void put_word(writer *w, size_t word) {
     const places p = places_of(w, word);
     const path lead = path_of_word(w, word, p.lead), body = path_of_word(w, word, p.body),
                trail = path_of_word(w, word, p.trail);
-    const path *first = p.same || t->body == t->body_end || t->begin < t->body ? &lead : &body;
-    put_empty(w, word, &body);
+    const path own = path_of_word(w, word, p.same ? element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
+    const path *first = p.same ? &own : t->body == t->body_end ? &trail : t->begin < t->body ? &lead : &body;
+    put_empty(w, word, p.same ? &own : t->body == t->body_end ? &trail : &body);
     if (word > 0) {
         const size_t blank = w->words.target.words[word - 1].end;
-        path both = *first;
-        both.count = common(&w->open, first);
-        const bool parts = put_marks(w, blank, &both);
+        const bool parts = put_marks(w, blank, first);
         close_to(w, common(&w->open, first));
         if (!parts)
             put(w, " ", 1);
     }
     if (p.same) {
-        put_same(w, word);
+        put_same(w, word, &p);
     } else if (t->body == t->body_end) {
         put_part(w, t->begin, t->end, &trail);
     } else {

@@ -4,6 +4,14 @@
 #include "cli.h"
 #include "markup_parts.h"
 
+int run_around(const markup_run *run, int a, int b) {
+    while (a != b && a >= 0 && b >= 0) {
+        const bool first = run->elements[a].depth >= run->elements[b].depth;
+        *(first ? &a : &b) = run->elements[first ? a : b].parent;
+    }
+    return a == b ? a : -1;
+}
+
 /* The run as it is made. */
 typedef struct maker {
     const markup *m;
@@ -36,25 +44,37 @@ static bool is_word(const char *c, size_t bytes) {
     return marks_is_letter(c, bytes) || marks_is_digit(c, bytes);
 }
 
+/* Whether an atom is in an element of the last character that ends before the next one. */
+static bool ends_with_last(const maker *k, int element) {
+    const markup_run *r = k->run;
+    const int last = r->span_count > 0 ? r->spans[r->span_count - 1].element : -1;
+    const int left = run_around(r, element, last), right = run_around(r, element, k->element);
+    return (left < 0 ? -1 : r->elements[left].depth) > (right < 0 ? -1 : r->elements[right].depth);
+}
+
 /* What stands between two words: which of the blanks around the atoms is the text's own. The others are theirs. */
 static void settle(maker *k, const char *next, bool closing) {
     markup_run *r = k->run;
     const size_t at = r->bytes, count = r->atom_count - k->group;
     run_atom *atoms = r->atoms + k->group;
-    size_t split = count; /* the atoms from here on are before the next word */
+    size_t split = count; /* the atoms from here on are after the text's own blank, before the next word */
     bool blank = k->gap && at > 0 && !(count > 0 && k->opening), solid = false;
     for (size_t i = 0; i < count; i++) {
         solid = solid || atoms[i].solid;
         if (!k->gap && !closing && atoms[i].gap && at > 0)
             split = i, blank = true;
     }
-    const bool parts = solid && !blank && !k->gap && at > 0 && is_word(r->text + k->last, at - k->last) &&
-                       is_word(next, strlen(next)) && atoms[0].gap == false;
+    for (size_t i = split; blank && i < count; i++)
+        split = ends_with_last(k, atoms[i].element) ? i + 1 : split;
+    const bool elsewhere = blank && !(split < count ? atoms[split].gap : k->gap); /* the blank stands among the atoms */
+    const bool ended = at > 0 && (is_word(r->text + k->last, at - k->last) ||
+                                  (!k->opening && marks_is_closing(r->text + k->last, at - k->last)));
+    const bool parts = solid && !blank && !k->gap && ended && is_word(next, strlen(next)) && !atoms[0].gap;
     for (size_t i = 0; i < count; i++) {
         atoms[i].mark = (marks_mark){.at = at + (i >= split), .index = k->group + i};
         atoms[i].mark.blank_before = atoms[i].gap && i != split && (at > 0 || i > 0);
         atoms[i].mark.blank_after = i + 1 == count && k->gap && !blank;
-        atoms[i].mark.parts = i + 1 == count && parts;
+        atoms[i].mark.parts = (i + 1 == split && elsewhere) || (i + 1 == count && parts);
     }
     k->chained = count > 0 && !k->gap && atoms[count - 1].solid;
     k->chain_bytes = at;

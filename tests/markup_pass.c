@@ -1,5 +1,5 @@
 /* Takes HTML through apps/markup.c without a model: markup_pass same|mark|reverse|texts FILE... writes FILE.same and so
- * on, where each text is translated to itself; has brackets around it; has its words in reverse; or is a line by
+ * on, where each text is translated to itself; has U+27E6 and U+27E7 around it; has its words in reverse; or is a line by
  * itself, without the document. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static char *translate(const char *mode, const char *text) {
     if (!to)
         return NULL;
     if (strcmp(mode, "mark") == 0)
-        sprintf(to, "[[%s]]", text);
+        sprintf(to, "\xE2\x9F\xA6%s\xE2\x9F\xA7", text);
     else if (strcmp(mode, "reverse") == 0)
         reverse(to, text);
     else
