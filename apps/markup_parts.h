@@ -112,6 +112,27 @@ bool run_make(markup_run *run, const markup *m, const run_builder *b);
 int run_around(const markup_run *run, int a, int b);
 void run_free(markup_run *run);
 
+/* ---- Attributes (markup_attributes.c) -------------------------------------------------------------------------- */
+
+/* 1 and 0: a tag says that its text is to be translated, or not; -1: it says nothing. */
+int markup_says_translate(const markup *m, const html_token *tag);
+/* What is written is UTF-8: where a <meta> says another encoding, it says that from now on. */
+void markup_edit_encoding(markup *m, const html_token *tag);
+
+/* ---- Elements that a word is in (markup_path.c) ---------------------------------------------------------------- */
+
+/* Elements of a run, from the outermost to the innermost. */
+typedef struct run_path {
+    int elements[MARKUP_DEEPEST];
+    int count;
+} run_path;
+
+run_path run_path_to(const markup_run *run, int element);
+/* How many elements two have in common, from the outermost on. */
+int run_path_common(const run_path *a, const run_path *b);
+/* Adds an element, unless there is one of its name already, since a link in a link is none; or there are too many. */
+void run_path_join(run_path *p, const markup *m, const markup_run *run, int element);
+
 /* ---- Finding runs (markup_walk.c) ------------------------------------------------------------------------------ */
 
 void markup_walk(markup *m);

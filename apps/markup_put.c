@@ -5,12 +5,6 @@
 #include "cli.h"
 #include "markup_parts.h"
 
-/* Elements from the outermost to the innermost. */
-typedef struct path {
-    int elements[MARKUP_DEEPEST];
-    int count;
-} path;
-
 /* An element that no word of the translation came to, and the word that gets it. */
 typedef struct lost {
     size_t word;
@@ -27,7 +21,7 @@ typedef struct writer {
     lost *lost;
     size_t lost_count, lost_room, next_lost;
     bool *opened; /* [run->element_count] */
-    path open;
+    run_path open;
     bool starved;
 } writer;
 
@@ -90,59 +84,18 @@ static void put_close(writer *w, int element) {
     put_source(w, e->close, e->close_end, false);
 }
 
-static int common(const path *a, const path *b) {
-    int same = 0;
-    while (same < a->count && same < b->count && a->elements[same] == b->elements[same])
-        same++;
-    return same;
-}
-
 static void close_to(writer *w, int count) {
     while (w->open.count > count)
         put_close(w, w->open.elements[--w->open.count]);
 }
 
-static void go_to(writer *w, const path *to) {
-    close_to(w, common(&w->open, to));
+static void go_to(writer *w, const run_path *to) {
+    close_to(w, run_path_common(&w->open, to));
     while (w->open.count < to->count) {
         put_open(w, to->elements[w->open.count]);
         w->open.elements[w->open.count] = to->elements[w->open.count];
         w->open.count++;
     }
-}
-
-static path path_to(const markup_run *run, int element) {
-    path p = {.count = element < 0 ? 0 : run->elements[element].depth + 1};
-    for (int i = p.count; i-- > 0; element = run->elements[element].parent)
-        p.elements[i] = element;
-    return p;
-}
-
-static bool same_name(const writer *w, int a, int b) {
-    const run_element *x = &w->run->elements[a], *y = &w->run->elements[b];
-    const char *text = w->m->text;
-    size_t i = 1;
-    while (text[x->open + i] == text[y->open + i] && !html_is_blank(text[x->open + i]) && text[x->open + i] != '>')
-        i++;
-    return (html_is_blank(text[x->open + i]) || text[x->open + i] == '>') &&
-           (html_is_blank(text[y->open + i]) || text[y->open + i] == '>');
-}
-
-/* Adds an element to those of a word, unless there is one of its name already: a link in a link is none. */
-static bool join(const writer *w, path *p, int element) {
-    int at = p->count;
-    for (int i = 0; i < p->count; i++)
-        if (p->elements[i] == element)
-            return true;
-        else if (same_name(w, p->elements[i], element))
-            return false;
-    if (p->count == MARKUP_DEEPEST)
-        return false;
-    for (; at > 0 && p->elements[at - 1] > element; at--)
-        p->elements[at] = p->elements[at - 1];
-    p->elements[at] = element;
-    p->count++;
-    return true;
 }
 
 /* ---- Which elements words are in ------------------------------------------------------------------------------- */
@@ -252,10 +205,10 @@ static void find_lost(writer *w) {
 
 /* Goes to where an atom is to stand: into its own elements, but if it is not seen, or in none, no others are closed for
  * it that go on after it. */
-static void go_to_atom(writer *w, const run_atom *atom, const path *next) {
-    const path own = path_to(w->run, atom->element);
-    const int kept = common(&w->open, next);
-    const bool inside = common(&own, &w->open) == own.count, before = common(&own, next) == own.count;
+static void go_to_atom(writer *w, const run_atom *atom, const run_path *next) {
+    const run_path own = run_path_to(w->run, atom->element);
+    const int kept = run_path_common(&w->open, next);
+    const bool inside = run_path_common(&own, &w->open) == own.count, before = run_path_common(&own, next) == own.count;
     if (own.count < kept && (inside || !atom->solid))
         close_to(w, kept);
     else if (inside || before || atom->solid)
@@ -266,7 +219,7 @@ static void go_to_atom(writer *w, const run_atom *atom, const path *next) {
 
 /* The atoms that stand before a byte of the translation, after which text of other elements comes. Returns whether the
  * blank there is left out. */
-static bool put_marks(writer *w, size_t at, const path *next) {
+static bool put_marks(writer *w, size_t at, const run_path *next) {
     bool parts = false;
     for (; w->next_mark < w->run->atom_count && w->marks[w->next_mark].at <= at; w->next_mark++) {
         const marks_mark *mark = &w->marks[w->next_mark];
@@ -284,7 +237,7 @@ static bool put_marks(writer *w, size_t at, const path *next) {
 }
 
 /* Bytes of one element, and the atoms between them. */
-static void put_part(writer *w, size_t begin, size_t end, const path *p) {
+static void put_part(writer *w, size_t begin, size_t end, const run_path *p) {
     for (size_t at = begin; at < end;) {
         size_t stop = end;
         put_marks(w, at, p);
@@ -296,18 +249,18 @@ static void put_part(writer *w, size_t begin, size_t end, const path *p) {
     }
 }
 
-static path path_of_word(writer *w, size_t word, int element) {
-    path p = path_to(w->run, element);
+static run_path path_of_word(writer *w, size_t word, int element) {
+    run_path p = run_path_to(w->run, element);
     for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
-        const path own = path_to(w->run, w->lost[i].element);
+        const run_path own = run_path_to(w->run, w->lost[i].element);
         for (int k = 0; k < own.count; k++)
-            join(w, &p, own.elements[k]);
+            run_path_join(&p, w->m, w->run, own.elements[k]);
     }
     return p;
 }
 
 /* Elements of the next word that it cannot have as well: without text, before it. */
-static void put_empty(writer *w, size_t word, const path *p) {
+static void put_empty(writer *w, size_t word, const run_path *p) {
     for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
         bool there = false;
         for (int k = 0; k < p->count && !there; k++)
@@ -330,7 +283,7 @@ static void put_same(writer *w, size_t word, const places *p) {
             if (stop == end ||
                 (stop > p->begin && stop < end && element_at(w->run, s->begin + stop - p->begin) != element))
                 break;
-        const path now = path_of_word(w, word, element);
+        const run_path now = path_of_word(w, word, element);
         put_part(w, at, stop, &now);
     }
 }
@@ -338,15 +291,16 @@ static void put_same(writer *w, size_t word, const places *p) {
 static void put_word(writer *w, size_t word) {
     const marks_word *t = &w->words.target.words[word];
     const places p = places_of(w, word);
-    const path lead = path_of_word(w, word, p.lead), body = path_of_word(w, word, p.body),
-               trail = path_of_word(w, word, p.trail);
-    const path own = path_of_word(w, word, p.same ? element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
-    const path *first = p.same ? &own : t->body == t->body_end ? &trail : t->begin < t->body ? &lead : &body;
+    const run_path lead = path_of_word(w, word, p.lead), body = path_of_word(w, word, p.body),
+                   trail = path_of_word(w, word, p.trail);
+    const run_path own =
+        path_of_word(w, word, p.same ? element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
+    const run_path *first = p.same ? &own : t->body == t->body_end ? &trail : t->begin < t->body ? &lead : &body;
     put_empty(w, word, p.same ? &own : t->body == t->body_end ? &trail : &body);
     if (word > 0) {
         const size_t blank = w->words.target.words[word - 1].end;
         const bool parts = put_marks(w, blank, first);
-        close_to(w, common(&w->open, first));
+        close_to(w, run_path_common(&w->open, first));
         if (!parts)
             put(w, " ", 1);
     }
@@ -364,7 +318,7 @@ static void put_word(writer *w, size_t word) {
 }
 
 static void put_all(writer *w) {
-    const path none = {.count = 0};
+    const run_path none = {.count = 0};
     for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
         put_word(w, i);
     put_marks(w, SIZE_MAX, &none);

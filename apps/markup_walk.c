@@ -173,59 +173,9 @@ static void end_what_is_implied(walker *w, const html_element *element, size_t a
 
 /* ---- Start tags ------------------------------------------------------------------------------------------------ */
 
-/* Whether a value has this word among others. */
-static bool has_word(const char *text, const size_t value[2], const char *word) {
-    for (size_t at = value[0], end; at < value[1]; at = end + 1) {
-        for (end = at; end < value[1] && !html_is_blank(text[end]); end++)
-            ;
-        if (html_is(text, at, end, word))
-            return true;
-    }
-    return false;
-}
-
-/* 1 and 0: a tag says that its text is to be translated, or not; -1: it says nothing. */
-static int says_translate(const markup *m, const html_token *t) {
-    size_t value[2];
-    if (m->flavor != MARKUP_HTML)
-        return -1;
-    if (html_attribute(value, NULL, m->text, t, "class") && has_word(m->text, value, "notranslate"))
-        return 0;
-    if (!html_attribute(value, NULL, m->text, t, "translate"))
-        return -1;
-    return html_is(m->text, value[0], value[1], "no")                            ? 0
-           : value[0] == value[1] || html_is(m->text, value[0], value[1], "yes") ? 1
-                                                                                 : -1;
-}
-
-/* What is written is UTF-8: where a document says another encoding, it says that from now on. */
-static void edit_encoding(markup *m, const html_token *t) {
-    static const char key[] = "charset=";
-    size_t value[2], kind[2];
-    const bool charset = html_attribute(value, NULL, m->text, t, "charset");
-    if (!charset) {
-        if (!html_attribute(kind, NULL, m->text, t, "http-equiv") ||
-            !html_is(m->text, kind[0], kind[1], "content-type") || !html_attribute(value, NULL, m->text, t, "content"))
-            return;
-        size_t at = value[0];
-        while (at < value[1] && !html_is(m->text, at, at + strlen(key) < value[1] ? at + strlen(key) : value[1], key))
-            at++;
-        value[0] = at < value[1] ? at + strlen(key) : at;
-        for (at = value[0]; at < value[1] && !html_is_blank(m->text[at]) && m->text[at] != ';'; at++)
-            ;
-        value[1] = at;
-    }
-    if (value[0] == value[1] || html_is(m->text, value[0], value[1], "utf-8"))
-        return;
-    if (!cli_grow(&m->edits, &m->edit_room, m->edit_count + 1, sizeof(*m->edits)))
-        m->starved = true;
-    else
-        m->edits[m->edit_count++] = (markup_edit){value[0], value[1], "utf-8"};
-}
-
 static open_element *push(walker *w, const html_element *element, const html_token *t, space in) {
     const open_element *parent = top(w);
-    const int says = says_translate(w->m, t);
+    const int says = markup_says_translate(w->m, t);
     const bool kept = says >= 0 ? says == 0 : parent->kept || (element->flags & HTML_KEPT);
     const open_element e = {.element = element,
                             .name = t->name,
@@ -342,7 +292,7 @@ static void start(walker *w, const html_token *t) {
         run_finish(m, builder(w));
     const size_t edits = m->edit_count;
     if (element->id == HTML_ID_META)
-        edit_encoding(m, t);
+        markup_edit_encoding(m, t);
     if ((element->flags & HTML_VOID) || (in != IN_HTML && t->self_closing)) {
         const size_t event = block ? NO_EVENT : add(w, EVENT_ATOM, t->begin, t->end, !(element->flags & HTML_BLIND));
         if (event != NO_EVENT)

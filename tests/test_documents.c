@@ -208,6 +208,78 @@ static void html_comes_back(void **state) {
     free(got);
 }
 
+/* A document, what its texts are, what is said instead of the last one (NULL: the same), and what it is then. */
+static void becomes(const char *text, const char *const *texts, const char *say, const char *want) {
+    char *copy = strdup(text);
+    void *content = document_html.read("file", copy, strlen(copy));
+    size_t count = 0;
+    while (texts[count])
+        count++;
+    assert_int_equal(document_html.count(content), count);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(document_html.text(content, i), texts[i]);
+    assert_true(count == 0 || document_html.put(content, count - 1, say ? say : texts[count - 1], NULL));
+    char *got = document_html.write(content);
+    assert_string_equal(got, want ? want : text);
+    free(got);
+    document_html.free(content);
+    free(copy);
+}
+
+#define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void html_texts_are_what_is_seen(void **state) {
+    (void)state;
+    becomes("<p>a&nbsp;&lt;b&gt; &notit; AT&T &copy &#x41;&shy;c</p>", TEXTS("a <b> \xC2\xACit; AT&T \xC2\xA9 Ac"),
+            "x < y & \xC2\xA0", "<p>x &lt; y &amp; &nbsp;</p>");
+    becomes("12 &ndash; 3<p>!?</p>&nbsp;", TEXTS(NULL), NULL, NULL);
+    becomes("<title>a <b> &amp;</title><textarea>b</textarea><xmp>c</xmp>", TEXTS("a <b> &"), "d",
+            "<title>d</title><textarea>b</textarea><xmp>c</xmp>");
+    becomes("<svg><title>a</title><![CDATA[ b<p> ]]></svg><![CDATA[ c ]]>d", TEXTS("d"), NULL, NULL);
+    becomes("a<script><!-- <script> </script> --></script>b", TEXTS("ab"), NULL, NULL);
+    becomes("<p>a<p>b<li translate=no>c<li>d", TEXTS("a", "b", "d"), NULL, NULL);
+    becomes("<select><option>a<option>b</select>", TEXTS("a", "b"), NULL, NULL);
+    becomes("<pre>a  b\nc</pre>", TEXTS("a", "b", "c"), NULL, NULL);
+    becomes("a<br>b<hr>c", TEXTS("a", "b", "c"), NULL, NULL);
+    becomes("<a>a</a><a>b</a> <button>c</button><button>d</button>", TEXTS("a b c d"), NULL, NULL);
+}
+
+static void html_marks_go_with_their_words(void **state) {
+    (void)state;
+    becomes("a <b>b</b>.", TEXTS("a b."), "c d.", "c <b>d</b>.");
+    becomes("a <kbd>x</kbd>+<kbd>y</kbd>, b", TEXTS("a, b"), "c, d", "c <kbd>x</kbd>+<kbd>y</kbd>, d");
+    becomes("a (<code>x</code>) b", TEXTS("a b"), "c d", "c (<code>x</code>) d");
+    becomes("a<img>b", TEXTS("a b"), "c d", "c<img>d");
+    becomes("a<wbr>b c", TEXTS("ab c"), "(ab d", "(a<wbr>b d");
+    becomes("H<sub>2</sub>O b", TEXTS("H2O b"), "H2O c", "H<sub>2</sub>O c");
+    becomes("<b><i>a</b> b</i> c", TEXTS("a b c"), "d e f", "<b><i>d</b> e</i> f");
+    becomes("<p>a <b id=x>b c</b></p>", TEXTS("a b c"), "d e f", "<p>d <b id=x>e f</b></p>");
+    becomes("<a href=1>a</a> <a href=2>b</a>", TEXTS("a b"), "c", "<a href=2></a><a href=1>c</a>");
+    becomes("a <a href=1>b <select><option>c</select></a> d", TEXTS("a b d", "c"), "e",
+            "a <a href=1>b <select><option>e</select></a> d");
+}
+
+/* Words that correspond to one go into copies of its elements. */
+static void html_copies_have_no_id(void **state) {
+    (void)state;
+    const char text[] = "<b id=x class=y>a</b> b<img>",
+               said[] = "[{\"source\":[\"\xE2\x96\x81"
+                        "a\",\"\xE2\x96\x81"
+                        "b\",\"</s>\"],\"target\":[\"\xE2\x96\x81"
+                        "c\",\"\xE2\x96\x81"
+                        "d\",\"\xE2\x96\x81"
+                        "e\",\"</s>\"],\"weights\":[[1,0,0],[0,1,0],[1,0,0],[0,0,1]]}]";
+    json_t *alignment = json_loads(said, 0, NULL);
+    assert_non_null(alignment);
+    markup *m = markup_read(text, strlen(text), MARKUP_HTML);
+    assert_true(markup_marked(m, 0) && markup_put(m, 0, "c d e", alignment));
+    char *got = markup_write(m);
+    assert_string_equal(got, "<b id=x class=y>c</b> d <b class=y>e</b><img>");
+    free(got);
+    markup_free(m);
+    json_decref(alignment);
+}
+
 /* What is written is UTF-8, whatever the page was before it became that. */
 static void html_says_its_encoding(void **state) {
     (void)state;
@@ -271,6 +343,9 @@ int main(void) {
         cmocka_unit_test(damaged_subtitles_are_refused),
         cmocka_unit_test(any_beginning_is_read),
         cmocka_unit_test(html_comes_back),
+        cmocka_unit_test(html_texts_are_what_is_seen),
+        cmocka_unit_test(html_marks_go_with_their_words),
+        cmocka_unit_test(html_copies_have_no_id),
         cmocka_unit_test(html_of_any_depth_is_whole),
         cmocka_unit_test(html_says_its_encoding),
     };
