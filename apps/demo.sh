@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 # dpkg-dev tells Meson where Debian keeps libraries; without it they go to lib64, where nothing looks.
 sh apps/packages.sh gcc g++ dpkg-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev libmicrohttpd-dev libcld2-dev libxml2-dev fonts-dejavu-core pocl-opencl-icd
+    libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev libmicrohttpd-dev libcld2-dev libgumbo-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
 if [ ! -f $build/build.ninja ]; then

@@ -40,9 +40,6 @@ static int check_lines(const char *file, const char *text, size_t bytes) {
 
 int document_read(document *d, const document_kind *kind, const char *path) {
     *d = (document){.kind = kind, .file = {.fd = -1}};
-    if (!markup_there())
-        return cli_fail("this tfm was built without libxml2 and reads neither HTML nor subtitles: install libxml2-dev "
-                        "and build it again");
     int code = cli_lines_whole(&d->file, path);
     if (code != CLI_OK)
         return code;
@@ -53,9 +50,10 @@ int document_read(document *d, const document_kind *kind, const char *path) {
     char *text = d->file.buffer + (d->marked_order ? 3 : 0);
     size_t bytes = d->file.used - (d->marked_order ? 3 : 0);
     const char *first = memchr(text, '\n', bytes);
-    d->crlf = first && first > text && first[-1] == '\r';
-    bytes = join_ends(text, bytes);
-    d->ended = bytes > 0 && text[bytes - 1] == '\n';
+    d->crlf = kind->joins_ends && first && first > text && first[-1] == '\r';
+    if (kind->joins_ends)
+        bytes = join_ends(text, bytes);
+    text[bytes] = 0;
     code = check_lines(d->file.name, text, bytes);
     if (code == CLI_OK && bytes > 0 && !(d->content = kind->read(d->file.name, text, bytes)))
         code = CLI_FAILED;
@@ -66,9 +64,6 @@ int document_write(const document *d, cli_output *out) {
     char *text = d->content ? d->kind->write(d->content) : strdup("");
     if (!text)
         return cli_fail("out of memory for %s as it is to be written", d->file.name);
-    const size_t last = strlen(text);
-    if (d->ended && last > 0 && text[last - 1] == ' ') /* text that ends a fragment has a blank there */
-        text[last - 1] = '\n';
     if (d->marked_order)
         fputs("\xEF\xBB\xBF", out->file);
     for (const char *at = text, *end; *at; at = end) {

@@ -8,8 +8,9 @@
 /* A kind of file: texts that are translated each, and what is around them. */
 typedef struct document_kind {
     const char *name;
-    /* Reads UTF-8 without NUL, whose lines end in "\n", and which stays until the document is freed. NULL after a
-     * sentence that names `file`. */
+    bool joins_ends; /* it reads "\n" for "\r\n", and what it writes gets the ends of the first line */
+    /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. NULL after a sentence that
+     * names `file`. */
     void *(*read)(const char *file, char *text, size_t bytes);
     size_t (*count)(const void *content);
     /* A text, which belongs to the document, and whether its alignment is of use. */
@@ -30,8 +31,7 @@ typedef struct document {
     const document_kind *kind;
     void *content;
     cli_lines file;
-    /* It begins with a byte order mark; its first line ends in "\r\n"; its last one has an end. */
-    bool marked_order, crlf, ended;
+    bool marked_order, crlf; /* it begins with a byte order mark; its first line ends in "\r\n" */
 } document;
 
 /* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; freed in any case. */

@@ -1,5 +1,5 @@
 /* SubRip's subtitles as a document. Numbers, times and empty lines stay as they are. The lines of a cue are one text,
- * but for lines that begin with a dash, where another one speaks; tags are markup, as in HTML. */
+ * but for lines that begin with a dash, where another one speaks; tags are markup. */
 #include <stdlib.h>
 #include <string.h>
 #include "document.h"
@@ -9,15 +9,21 @@ enum { USUAL_WIDTH = 42, SHOWN = 60 };
 
 typedef struct cue {
     size_t first, count; /* the lines of its text */
-    size_t lead;         /* bytes of {\an8} and the like at its beginning, which stay there */
-    markup *content;
-    bool changed;
 } cue;
 
-/* A text of a cue: what one says. */
+/* What one says in a cue. */
 typedef struct part {
-    size_t cue, run;
+    size_t first, count; /* lines */
+    size_t lead;         /* bytes of {\an8}, a dash and the like at its beginning, which stay there */
+    char *text;          /* the rest, as one line */
+    markup *content;
+    bool changed;
 } part;
+
+/* A text of a part. */
+typedef struct part_run {
+    size_t part, run;
+} part_run;
 
 typedef struct srt {
     const char *file;
@@ -27,6 +33,8 @@ typedef struct srt {
     size_t count, room;
     part *parts;
     size_t part_count, part_room;
+    part_run *runs;
+    size_t run_count, run_room;
 } srt;
 
 /* ---- Lines ----------------------------------------------------------------------------------------------------- */
@@ -144,60 +152,64 @@ static const char *skip_tags(const char *line) {
     return line;
 }
 
-/* Writes what is between tags, as HTML has it; a dash and {\i1} are kept as comments. */
-static void put_html(FILE *out, const char *line, const char *dash, size_t dash_bytes) {
-    for (size_t tag; *line; line += tag ? tag : 1) {
-        tag = line == dash ? dash_bytes : srt_tag(line);
-        if (tag && *line == '<')
-            fwrite(line, 1, tag, out);
-        else if (tag)
-            fprintf(out, "<!--%.*s-->", (int)tag, line);
-        else if (*line == '<')
-            fputs("&lt;", out);
-        else if (*line == '&')
-            fputs("&amp;", out);
-        else
-            fputc(*line, out);
-        if (tag && line == dash)
-            tag += strspn(line + tag, " \t"); /* one blank is written after it */
-    }
+/* The bytes of a cue's line before its text: of the first one {\an8}; of one where another one speaks its dash. */
+static size_t lead_of(const char *line, bool first) {
+    const char *begin = skip_tags(line);
+    const size_t dash = dash_of(begin);
+    size_t lead = 0;
+    if (dash)
+        return (size_t)(begin - line) + dash + strspn(begin + dash, " \t");
+    for (size_t tag; first && line[lead] == '{' && (tag = srt_tag(line + lead)) > 0; lead += tag)
+        ;
+    return lead;
 }
 
-static bool read_cue(srt *s, cue *c) {
-    const char *why = "out of memory for this cue";
-    char *html = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&html, &bytes);
-    for (size_t i = 0; out && i < c->count; i++) {
-        const char *line = s->lines[c->first + i];
-        for (size_t tag; i == 0 && *line == '{' && (tag = srt_tag(line)) > 0; line += tag)
-            c->lead += tag;
-        const char *begin = skip_tags(line);
-        const size_t dash = dash_of(begin);
-        fputs(i == 0 ? "" : dash ? "<br>" : " ", out);
-        put_html(out, line, begin, dash);
+static bool read_part(srt *s, size_t first, size_t count, size_t lead) {
+    part p = {.first = first, .count = count, .lead = lead};
+    size_t bytes = 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(s->lines[first + i]) + 1;
+    p.text = malloc(bytes);
+    char *to = p.text ? stpcpy(p.text, s->lines[first] + lead) : NULL;
+    for (size_t i = 1; to && i < count; i++)
+        to = stpcpy(stpcpy(to, " "), s->lines[first + i]);
+    p.content = to ? markup_read(p.text, (size_t)(to - p.text), MARKUP_SRT) : NULL;
+    bool good = p.content && cli_grow(&s->parts, &s->part_room, s->part_count + 1, sizeof(*s->parts));
+    if (!good) {
+        markup_free(p.content);
+        free(p.text);
+        return false;
     }
-    if (out && fclose(out) == 0)
-        c->content = markup_read(&why, html, bytes);
-    free(html);
-    if (!c->content)
-        return cli_fail("%s, line %zu: %s", s->file, c->first + 1, why) == CLI_OK;
-    for (size_t run = 0; run < markup_runs(c->content); run++) {
-        if (!cli_grow(&s->parts, &s->part_room, s->part_count + 1, sizeof(*s->parts)))
-            return cli_fail("out of memory for the cues of %s", s->file) == CLI_OK;
-        s->parts[s->part_count++] = (part){(size_t)(c - s->cues), run};
+    s->parts[s->part_count++] = p;
+    for (size_t run = 0; good && run < markup_runs(p.content); run++) {
+        good = cli_grow(&s->runs, &s->run_room, s->run_count + 1, sizeof(*s->runs));
+        if (good)
+            s->runs[s->run_count++] = (part_run){s->part_count - 1, run};
     }
-    return true;
+    return good;
+}
+
+static bool read_cue(srt *s, const cue *c) {
+    bool good = true;
+    for (size_t i = 0, next; good && i < c->count; i = next) {
+        for (next = i + 1; next < c->count && !dash_of(skip_tags(s->lines[c->first + next])); next++)
+            ;
+        good = read_part(s, c->first + i, next - i, lead_of(s->lines[c->first + i], i == 0));
+    }
+    return good || cli_fail("out of memory for the cues of %s", s->file) == CLI_OK;
 }
 
 static void free_srt(void *content) {
     srt *s = content;
-    for (size_t i = 0; s && i < s->count; i++)
-        markup_free(s->cues[i].content);
+    for (size_t i = 0; s && i < s->part_count; i++) {
+        markup_free(s->parts[i].content);
+        free(s->parts[i].text);
+    }
     if (s) {
         free(s->lines);
         free(s->cues);
         free(s->parts);
+        free(s->runs);
     }
     free(s);
 }
@@ -212,7 +224,7 @@ static void *read_srt(const char *file, char *text, size_t bytes) {
         cli_fail("out of memory for the lines of %s", file);
     good = good && find_cues(s);
     for (size_t i = 0; good && i < s->count; i++)
-        good = s->cues[i].count == 0 || read_cue(s, &s->cues[i]);
+        good = read_cue(s, &s->cues[i]);
     if (good)
         return s;
     free_srt(s);
@@ -221,67 +233,52 @@ static void *read_srt(const char *file, char *text, size_t bytes) {
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------- */
 
-static size_t count_parts(const void *content) {
+static size_t count_runs(const void *content) {
     const srt *s = content;
-    return s->part_count;
+    return s->run_count;
 }
 
 static const char *text_of(const void *content, size_t i) {
     const srt *s = content;
-    return markup_text(s->cues[s->parts[i].cue].content, s->parts[i].run);
+    return markup_text(s->parts[s->runs[i].part].content, s->runs[i].run);
 }
 
 static bool is_marked(const void *content, size_t i) {
     const srt *s = content;
-    return markup_marked(s->cues[s->parts[i].cue].content, s->parts[i].run);
+    return markup_marked(s->parts[s->runs[i].part].content, s->runs[i].run);
 }
 
 static void where_is(char *out, size_t room, const void *content, size_t i) {
     const srt *s = content;
-    snprintf(out, room, "line %zu", s->cues[s->parts[i].cue].first + 1);
+    snprintf(out, room, "line %zu", s->parts[s->runs[i].part].first + 1);
 }
 
 static bool put(void *content, size_t i, const char *translation, const json_t *alignment) {
     srt *s = content;
-    cue *c = &s->cues[s->parts[i].cue];
-    c->changed = true;
-    return markup_put(c->content, s->parts[i].run, translation, alignment);
+    part *p = &s->parts[s->runs[i].part];
+    p->changed = p->changed || strcmp(translation, text_of(content, i)) != 0;
+    return markup_put(p->content, s->runs[i].run, translation, alignment);
 }
 
 /* ---- Out ------------------------------------------------------------------------------------------------------- */
 
-/* How many lines of the cue the part from its line `from` on has, and how long the longest is. */
-static size_t lines_of_part(const srt *s, const cue *c, size_t from, size_t *longest) {
-    size_t count = 0;
-    do {
-        const char *line = s->lines[c->first + from + count];
-        const size_t width = srt_width(line, strlen(line));
-        *longest = width > *longest ? width : *longest;
-        count++;
-    } while (from + count < c->count && !dash_of(skip_tags(s->lines[c->first + from + count])));
-    return count;
-}
-
-static bool write_cue(FILE *out, const srt *s, const cue *c) {
-    char *text = markup_write_plain(c->content);
-    bool good = text != NULL;
-    fwrite(s->lines[c->first], 1, c->lead, out);
-    size_t from = 0;
-    for (char *at = text, *end; at && good; at = end) {
-        size_t limit = USUAL_WIDTH, lines = from < c->count ? lines_of_part(s, c, from, &limit) : 1;
-        from += lines;
-        end = strchr(at, '\n');
-        if (end)
-            *end++ = 0;
-        at += strspn(at, " ");
-        for (size_t last = strlen(at); last > 0 && at[last - 1] == ' '; last--)
-            at[last - 1] = 0;
-        char *wrapped = srt_wrap(at, lines, limit);
-        good = wrapped != NULL;
-        if (good)
-            fprintf(out, "%s%s", wrapped, end ? "\n" : "");
-        free(wrapped);
+static bool write_part(FILE *out, const srt *s, const part *p) {
+    char *text = markup_write(p->content), *wrapped = NULL, *line = NULL;
+    size_t limit = USUAL_WIDTH;
+    for (size_t i = 0; i < p->count; i++) {
+        const char *old = s->lines[p->first + i];
+        const size_t width = srt_width(old, strlen(old));
+        limit = width > limit ? width : limit;
     }
+    if (text && asprintf(&line, "%.*s%s", (int)p->lead, s->lines[p->first], text + strspn(text, " ")) >= 0) {
+        for (size_t last = strlen(line); last > p->lead && line[last - 1] == ' '; last--)
+            line[last - 1] = 0;
+        wrapped = srt_wrap(line, p->count, limit);
+        free(line);
+    }
+    fputs(wrapped ? wrapped : "", out);
+    const bool good = wrapped != NULL;
+    free(wrapped);
     free(text);
     return good;
 }
@@ -293,11 +290,11 @@ static char *write_srt(const void *content) {
     FILE *out = open_memstream(&text, &bytes);
     bool good = out != NULL;
     for (size_t i = 0; good && i < s->line_count; i++) {
-        while (next < s->count && (s->cues[next].count == 0 || s->cues[next].first < i))
+        while (next < s->part_count && s->parts[next].first < i)
             next++;
-        if (next < s->count && s->cues[next].first == i && s->cues[next].changed) {
-            good = write_cue(out, s, &s->cues[next]);
-            i += s->cues[next].count - 1;
+        if (next < s->part_count && s->parts[next].first == i && s->parts[next].changed) {
+            good = write_part(out, s, &s->parts[next]);
+            i += s->parts[next].count - 1;
         } else {
             fputs(s->lines[i], out);
         }
@@ -311,4 +308,4 @@ static char *write_srt(const void *content) {
 }
 
 const document_kind document_srt = {
-    "SubRip's subtitles", read_srt, count_parts, text_of, is_marked, where_is, put, write_srt, free_srt};
+    "SubRip's subtitles", true, read_srt, count_runs, text_of, is_marked, where_is, put, write_srt, free_srt};

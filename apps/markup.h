@@ -1,5 +1,4 @@
-/* HTML, and subtitles as a little of it, whose markup is kept around the translation (markup.c; markup_absent.c without
- * libxml2). */
+/* HTML, and the tags of subtitles, whose every byte is kept but for the text that is translated (markup.c). */
 #ifndef TFM_MARKUP_H
 #define TFM_MARKUP_H
 
@@ -8,31 +7,32 @@
 #include <stddef.h>
 #include <tfm/tfm.h>
 
-/* A document, cut into runs of text that are translated each: what a paragraph, a cell or a heading has. Elements in
- * the middle of a run, such as <b>, are marks on some of its words. */
+typedef enum markup_flavor {
+    MARKUP_HTML, /* documents and fragments by the rules of HTML 5 */
+    MARKUP_SRT,  /* a cue of SubRip: <b>, <i>, <u>, <s>, <font> and {\an8} are markup (srt_tag), and nothing else */
+    MARKUP_VTT   /* a cue of WebVTT: tags and character references */
+} markup_flavor;
+
+/* A document, cut into runs of text that are translated each: what a paragraph, a cell or a heading has. Phrasing
+ * content such as <b> does not end a run; block content does. Text without any letter is no run and stays. */
 typedef struct markup markup;
 
-/* Whether HTML can be read at all. */
-bool markup_there(void);
-/* Reads a fragment or a document of UTF-8. Damaged HTML is read as browsers do. NULL where it cannot be read whole, or
- * without memory; `why` then says so, as the end of a sentence. */
-markup *markup_read(const char **why, const char *html, size_t bytes);
-/* How many runs it has, and the text of one, which belongs to the document. */
+/* Reads UTF-8 without NUL, and with one after its end, which stays there until the document is freed. Any text is read,
+ * damaged HTML as browsers do. NULL without memory. */
+markup *markup_read(const char *text, size_t bytes, markup_flavor flavor);
+/* How many runs it has, in their order; and the text of one, which belongs to the document: character references are
+ * what they stand for, blanks are one blank, and what nobody sees in words, such as soft hyphens, is left out. */
 size_t markup_runs(const markup *m);
 const char *markup_text(const markup *m, size_t run);
-/* Whether a run has marks or pictures whose place in the translation is to be found. */
+/* Whether a run has elements, pictures or the like whose place in the translation is to be found. */
 bool markup_marked(const markup *m, size_t run);
 /* The line of the document that a run begins on, from 1. */
 long markup_line(const markup *m, size_t run);
-/* Puts a translation in the place of a run. `alignment` is a list with the cli_details_json of each of its sentences;
- * NULL: marks go by place. False without
- * memory. */
+/* Puts a translation in the place of a run, which stays byte for byte where the translation is its text. `alignment` is
+ * a list with the cli_details_json of each of its sentences; NULL: words go by place. False without memory. */
 bool markup_put(markup *m, size_t run, const char *translation, const json_t *alignment);
-/* The whole document as HTML, which the caller frees; NULL without memory. */
+/* The whole document, which the caller frees; NULL without memory. */
 char *markup_write(const markup *m);
-/* A fragment as subtitles have it, which the caller frees: <br> is the end of a line, a comment is what is in it, and
- * there are no entities. NULL without memory. */
-char *markup_write_plain(const markup *m);
 void markup_free(markup *m);
 
 #endif

@@ -1,290 +1,364 @@
-/* A translation in the place of a run: each of its words gets the marks of the word that the model looked at most as it
- * wrote it. Words are what blanks part; in a text without blanks all words have the marks of the first one. */
+/* A translation in the place of a run: its words are in the elements that the words which they correspond to are in,
+ * and what stands between words goes where marks.c says. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
-#include "markup_tree.h"
+#include "markup_parts.h"
 
-/* Larger ones would take too much memory and time. */
-enum { MOST_WEIGHTS = 1 << 22 };
+/* An element that no word of the translation came to, and the word that gets it. */
+typedef struct lost {
+    size_t word;
+    int element;
+} lost;
 
-typedef struct matrix {
-    double *at; /* [rows][columns]; NULL: there are no weights, and words go by place */
-    size_t rows, columns;
-} matrix;
-
-static size_t count_words(const char *text) {
-    size_t count = 0;
-    for (bool in = false; *text; text++) {
-        count += !in && !markup_is_blank(*text);
-        in = !markup_is_blank(*text);
-    }
-    return count;
-}
-
-/* ---- Which word is whose --------------------------------------------------------------------------------------- */
-
-/* Whether a token begins a word: SentencePiece's mark, or that of byte-level BPE. */
-static bool begins_word(const char *token) {
-    return strncmp(token, "\xE2\x96\x81", 3) == 0 || strncmp(token, "\xC4\xA0", 2) == 0;
-}
-
-/* The word of each token of a sentence, from `first` on; returns how many words there are by then. The last token is
- * the end of the sentence, which is no word: it stays with the last one, and weighs little. */
-static size_t words_of_tokens(size_t *words, const json_t *tokens, size_t first) {
-    size_t next = first;
-    for (size_t i = 0; i < json_array_size(tokens); i++) {
-        const char *token = json_string_value(json_array_get(tokens, i));
-        if (i == 0 || (token && begins_word(token)))
-            next++;
-        words[i] = next - 1;
-    }
-    return next;
-}
-
-static size_t all_tokens(const json_t *alignment, const char *side) {
-    size_t count = 0;
-    for (size_t i = 0; i < json_array_size(alignment); i++)
-        count += json_array_size(json_object_get(json_array_get(alignment, i), side));
-    return count;
-}
-
-/* Words as the tokens have them and words between blanks may differ in number: then by their place. */
-static size_t scaled(size_t word, size_t from, size_t to) {
-    return from == 0 || to == 0 ? 0 : from == to ? word : word * to / from;
-}
-
-static void add_weights(matrix *m, const json_t *weights, const size_t *rows, size_t row_words, const size_t *columns,
-                        size_t column_words) {
-    for (size_t r = 0; r < json_array_size(weights); r++) {
-        const json_t *row = json_array_get(weights, r);
-        for (size_t c = 0; c + 1 < json_array_size(row); c++) /* the last one is the end of the sentence */
-            m->at[scaled(rows[r], row_words, m->rows) * m->columns + scaled(columns[c], column_words, m->columns)] +=
-                json_number_value(json_array_get(row, c));
-    }
-}
-
-/* How much each word of the translation looked at each one of the run. */
-static bool weigh(matrix *m, const json_t *alignment) {
-    const size_t sources = all_tokens(alignment, "source"), targets = all_tokens(alignment, "target");
-    size_t *columns = calloc(sources + 1, sizeof(*columns)), *rows = calloc(targets + 1, sizeof(*rows));
-    size_t column_words = 0, row_words = 0, c = 0, r = 0;
-    m->at = calloc(m->rows * m->columns + 1, sizeof(*m->at));
-    const bool good = columns && rows && m->at;
-    for (size_t i = 0; good && i < json_array_size(alignment); i++) {
-        const json_t *one = json_array_get(alignment, i), *source = json_object_get(one, "source");
-        column_words = words_of_tokens(columns + c, source, column_words);
-        row_words = words_of_tokens(rows + r, json_object_get(one, "target"), row_words);
-        c += json_array_size(source);
-        r += json_array_size(json_object_get(one, "target"));
-    }
-    for (size_t i = 0, ci = 0, ri = 0; good && m->rows && m->columns && i < json_array_size(alignment); i++) {
-        const json_t *one = json_array_get(alignment, i);
-        add_weights(m, json_object_get(one, "weights"), rows + ri, row_words, columns + ci, column_words);
-        ci += json_array_size(json_object_get(one, "source"));
-        ri += json_array_size(json_object_get(one, "target"));
-    }
-    free(columns);
-    free(rows);
-    return good;
-}
-
-/* The word of the run that each word of the translation belongs to. */
-static void choose(size_t *from, const matrix *m) {
-    for (size_t r = 0; r < m->rows; r++) {
-        size_t best = m->columns * r / m->rows; /* by place, where nothing weighs */
-        for (size_t c = 0; m->at && c < m->columns; c++)
-            if (m->at[r * m->columns + c] > m->at[r * m->columns + best])
-                best = c;
-        from[r] = best;
-    }
-}
-
-/* A mark that no word came to goes to the word that looked at it most, so that no link is lost. */
-static void keep_marks(size_t *from, const matrix *m, const markup_run *run) {
-    for (size_t c = 0; c < m->columns; c++) {
-        bool used = run->words[c].mark == NULL;
-        size_t best = 0;
-        for (size_t r = 0; r < m->rows; r++) {
-            used = used || run->words[from[r]].mark == run->words[c].mark;
-            best = m->at[r * m->columns + c] > m->at[best * m->columns + c] ? r : best;
-        }
-        if (!used)
-            from[best] = c;
-    }
-}
-
-/* The same where words go by place: marks are looked for in the order of the words, each once. */
-static void keep_by_place(size_t *from, const matrix *m, const markup_run *run) {
-    for (size_t c = 0, r = 0, next; c < m->columns; c = next) {
-        bool used = run->words[c].mark == NULL;
-        for (next = c + 1; next < m->columns && run->words[next].mark == run->words[c].mark; next++)
-            ;
-        for (; r < m->rows && m->columns * r / m->rows < next; r++)
-            used = true;
-        if (!used)
-            from[c * m->rows / m->columns] = c;
-    }
-}
-
-/* ---- New nodes ------------------------------------------------------------------------------------------------- */
-
-enum { DEEPEST = 64 };
-
-/* Where text is added: copies of elements that are open, the outermost first. */
 typedef struct writer {
-    xmlNode *root; /* holds the new nodes until all are there */
-    xmlNode *open[DEEPEST], *copies[DEEPEST];
-    size_t depth;
+    const markup *m;
+    markup_run *run;
+    const char *target;
+    marks_pair words;
+    marks_mark *marks; /* [run->atom_count], where they go */
+    size_t next_mark;
+    lost *lost;
+    size_t lost_count, lost_room, next_lost;
+    bool *opened; /* [run->element_count] */
+    run_path open;
     bool starved;
 } writer;
 
-/* The elements from below the run's parent to `mark`. */
-static size_t path_of(xmlNode *path[DEEPEST], xmlNode *mark, const xmlNode *parent) {
-    size_t depth = 0;
-    for (xmlNode *at = mark; at && at != parent; at = at->parent)
-        depth++;
-    depth = depth < DEEPEST ? depth : DEEPEST;
-    size_t i = depth;
-    for (xmlNode *at = mark; at && at != parent && i > 0; at = at->parent)
-        path[--i] = at;
-    return depth;
+/* ---- Bytes ----------------------------------------------------------------------------------------------------- */
+
+static void put(writer *w, const char *text, size_t bytes) {
+    markup_run *r = w->run;
+    if (w->starved || !cli_grow(&r->put, &r->put_room, r->put_bytes + bytes + 1, 1)) {
+        w->starved = true;
+        return;
+    }
+    memcpy(r->put + r->put_bytes, text, bytes);
+    r->put_bytes += bytes;
 }
 
-static void close_to(writer *w, xmlNode *const *path, size_t depth) {
-    size_t same = 0;
-    while (same < w->depth && same < depth && w->open[same] == path[same])
-        same++;
-    w->depth = same;
+/* A part of the source; with `deep` whatever becomes of it. */
+static void put_source(writer *w, size_t begin, size_t end, bool deep) {
+    markup_run *r = w->run;
+    if (!deep)
+        put(w, w->m->text + begin, end - begin);
+    else if (cli_grow(&r->inserts, &r->insert_room, r->insert_count + 1, sizeof(*r->inserts)))
+        r->inserts[r->insert_count++] = (run_insert){r->put_bytes, begin, end};
+    else
+        w->starved = true;
 }
 
-static void open_to(writer *w, xmlNode *const *path, size_t depth) {
-    while (w->depth < depth && !w->starved) {
-        xmlNode *copy = xmlCopyNode(path[w->depth], 2); /* with its attributes */
-        if (!copy) {
-            w->starved = true;
-            return;
-        }
-        xmlUnsetProp(path[w->depth], (const xmlChar *)"id"); /* a second copy has none */
-        xmlAddChild(w->depth ? w->copies[w->depth - 1] : w->root, copy);
-        w->open[w->depth] = path[w->depth];
-        w->copies[w->depth++] = copy;
+/* Text, with what would be markup as references. */
+static void put_text(writer *w, size_t begin, size_t end) {
+    static const char *const REFERENCES[][2] = {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\xC2\xA0", "&nbsp;"}};
+    for (size_t at = begin, bytes; at < end; at += bytes) {
+        const char *text = w->target + at, *reference = NULL;
+        bytes = 1;
+        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference && w->m->flavor != MARKUP_SRT; i++)
+            if (strncmp(text, REFERENCES[i][0], strlen(REFERENCES[i][0])) == 0) {
+                reference = REFERENCES[i][1];
+                bytes = strlen(REFERENCES[i][0]);
+            }
+        put(w, reference ? reference : text, reference ? strlen(reference) : bytes);
     }
 }
 
-static void put_text(writer *w, const char *text, size_t bytes) {
-    xmlNode *node = bytes > 0 ? xmlNewTextLen((const xmlChar *)text, (int)bytes) : NULL;
-    if (node)
-        xmlAddChild(w->depth ? w->copies[w->depth - 1] : w->root, node); /* joins a text before it */
-    w->starved = w->starved || (bytes > 0 && !node);
+/* ---- Elements -------------------------------------------------------------------------------------------------- */
+
+static void put_open(writer *w, int element) {
+    const run_element *e = &w->run->elements[element];
+    size_t id[2] = {e->open_end, e->open_end};
+    if (w->opened[element]) { /* a second copy has no id */
+        html_lexer l = {.text = w->m->text, .bytes = e->open_end, .at = e->open, .flavor = w->m->flavor};
+        html_token t;
+        html_next(&t, &l);
+        html_attribute(NULL, id, w->m->text, &t, "id");
+    }
+    w->opened[element] = true;
+    put_source(w, e->open, id[0], false);
+    put_source(w, id[1], e->open_end, false);
 }
 
-static void put_marked(writer *w, const markup_run *run, xmlNode *mark, const char *text, size_t bytes) {
-    xmlNode *path[DEEPEST];
-    const size_t depth = path_of(path, mark, run->parent);
-    close_to(w, path, depth);
-    open_to(w, path, depth);
-    put_text(w, text, bytes);
+static void put_close(writer *w, int element) {
+    const run_element *e = &w->run->elements[element];
+    put_source(w, e->close, e->close_end, false);
 }
 
-/* A word; a stop at its end is marked as the one of the source is. */
-static void put_word(writer *w, const markup_run *run, const markup_word *word, const char *text, size_t bytes) {
-    size_t body = bytes;
-    while (word->end != word->mark && body > 1 && strchr(".,;:!?", text[body - 1]))
-        body--;
-    put_marked(w, run, word->mark, text, body);
-    if (body < bytes)
-        put_marked(w, run, word->end, text + body, bytes - body);
+static void close_to(writer *w, int count) {
+    while (w->open.count > count)
+        put_close(w, w->open.elements[--w->open.count]);
 }
 
-static void put_blank(writer *w, const markup_run *run, xmlNode *next) {
-    xmlNode *path[DEEPEST];
-    close_to(w, path, path_of(path, next, run->parent));
-    put_text(w, " ", 1);
-}
-
-/* What is kept in the middle of the text: after the word that the one before it became. */
-static void put_atoms(writer *w, const markup_run *run, bool *put, size_t source, bool all) {
-    for (size_t i = 0; i < run->atom_count; i++) {
-        if (put[i] || (!all && run->atoms[i].words != source))
-            continue;
-        put[i] = true;
-        w->depth = 0;
-        if (run->atoms[i].words > 0 && run->atoms[i].node->type != XML_COMMENT_NODE && run->bytes > 0)
-            put_text(w, " ", 1);
-        xmlUnlinkNode(run->atoms[i].node);
-        xmlAddChild(w->root, run->atoms[i].node);
-        if (run->atoms[i].words == 0)
-            put_text(w, " ", 1);
+static void go_to(writer *w, const run_path *to) {
+    close_to(w, run_path_common(&w->open, to));
+    while (w->open.count < to->count) {
+        put_open(w, to->elements[w->open.count]);
+        w->open.elements[w->open.count] = to->elements[w->open.count];
+        w->open.count++;
     }
 }
 
-static void write_words(writer *w, const markup_run *run, const char *translation, const size_t *from, bool *put) {
-    size_t word = 0;
-    if (run->blank_before)
-        put_text(w, " ", 1);
-    put_atoms(w, run, put, 0, false);
-    for (const char *at = translation; *at && !w->starved;) {
-        size_t bytes = 0;
-        for (; markup_is_blank(*at); at++)
-            ;
-        while (at[bytes] && !markup_is_blank(at[bytes]))
-            bytes++;
-        if (bytes == 0)
-            break;
-        const markup_word *source = &run->words[from[word]];
-        if (word > 0)
-            put_blank(w, run, source->mark);
-        put_word(w, run, source, at, bytes);
-        put_atoms(w, run, put, from[word] + 1, false);
-        at += bytes;
-        word++;
-    }
-    put_atoms(w, run, put, 0, true);
-    w->depth = 0;
-    if (run->blank_after)
-        put_text(w, " ", 1);
-}
+/* ---- Which elements words are in ------------------------------------------------------------------------------- */
 
-/* The new nodes in the place of the old ones, which are those between `before` and `behind`: of the run's own first and
- * last node nothing is known any more, since atoms have moved to the new ones. */
-static void exchange(xmlNode *parent, xmlNode *before, xmlNode *behind, xmlNode *root) {
-    for (xmlNode *node = before ? before->next : parent->children, *next; node && node != behind; node = next) {
-        next = node->next;
-        xmlUnlinkNode(node);
-        xmlFreeNode(node);
-    }
-    for (xmlNode *node = root->children, *next; node; node = next) {
-        next = node->next;
-        xmlUnlinkNode(node);
-        if (behind)
-            xmlAddPrevSibling(behind, node);
+/* The element of a byte of the run's text. */
+static int element_at(const markup_run *run, size_t at) {
+    size_t low = 0, high = run->span_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (run->spans[middle].at <= at)
+            low = middle;
         else
-            xmlAddChild(parent, node);
+            high = middle;
     }
+    return high > 0 ? run->spans[low].element : -1;
+}
+
+static int element_of_range(const markup_run *run, size_t begin, size_t end) {
+    int element = element_at(run, begin);
+    for (size_t at = begin + 1; at < end; at++)
+        element = run_around(run, element, element_at(run, at));
+    return element;
+}
+
+/* The elements of a word of the translation: of what is before its body, of that, and of what is after it. */
+typedef struct places {
+    int lead, body, trail;
+    bool same;    /* it has the whole word of the source, whose elements are where they are there, */
+    size_t begin; /* from this byte of the translation on */
+} places;
+
+static places places_of(const writer *w, size_t word) {
+    const marks_text *source = &w->words.source, *target = &w->words.target;
+    if (source->count == 0)
+        return (places){-1, -1, -1, false, 0};
+    const marks_word *t = &target->words[word], *s = &source->words[t->other];
+    const char *whole = memmem(target->text + t->begin, t->end - t->begin, source->text + s->begin, s->end - s->begin);
+    places p = {.body = element_of_range(w->run, s->body < s->body_end ? s->body : s->begin,
+                                         s->body < s->body_end ? s->body_end : s->end)};
+    p.same = whole != NULL;
+    p.begin = whole ? (size_t)(whole - target->text) : t->begin;
+    p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
+    p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
+    if (s->body_end == s->end && t->body_end < t->end) { /* a stop of its own: outside of what ends here */
+        const marks_word *next = word + 1 < target->count ? &source->words[t[1].other] : NULL;
+        p.trail = next ? run_around(w->run, p.body, element_at(w->run, next->begin)) : -1;
+    }
+    return p;
+}
+
+static void use(bool *used, const markup_run *run, int element) {
+    for (; element >= 0 && !used[element]; element = run->elements[element].parent)
+        used[element] = true;
+}
+
+/* The elements that put_word writes. */
+static void use_word(bool *used, const writer *w, size_t word) {
+    const markup_run *run = w->run;
+    const marks_word *t = &w->words.target.words[word], *s = &w->words.source.words[t->other];
+    const places p = places_of(w, word);
+    for (size_t at = s->begin; p.same && at < s->end; at++)
+        use(used, run, element_at(run, at));
+    if (p.same)
+        return;
+    if (t->begin < t->body)
+        use(used, run, p.lead);
+    if (t->body < t->body_end)
+        use(used, run, p.body);
+    if (t->body_end < t->end)
+        use(used, run, p.trail);
+}
+
+static int by_word(const void *a, const void *b) {
+    const lost *x = a, *y = b;
+    return x->word != y->word ? (x->word > y->word) - (x->word < y->word) : x->element - y->element;
+}
+
+/* Elements that no word came to go to the word that looked at their first one most, so that no link is lost. */
+static void find_lost(writer *w) {
+    const markup_run *run = w->run;
+    bool *used = calloc(run->element_count + 1, sizeof(*used));
+    w->starved = w->starved || !used;
+    for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
+        use_word(used, w, i);
+    for (size_t e = run->element_count, word = 0; e-- > 0 && !w->starved;) {
+        if (used[e])
+            continue;
+        use(used, run, (int)e);
+        for (size_t low = 0, high = w->words.source.count; low < high;) { /* the word that it begins in */
+            word = low + (high - low) / 2;
+            if (w->words.source.words[word].end <= run->elements[e].first)
+                low = ++word;
+            else
+                high = word;
+        }
+        if (!cli_grow(&w->lost, &w->lost_room, w->lost_count + 1, sizeof(*w->lost)))
+            w->starved = true;
+        else
+            w->lost[w->lost_count++] = (lost){w->words.source.words[word].other, (int)e};
+    }
+    if (w->lost_count > 0)
+        qsort(w->lost, w->lost_count, sizeof(*w->lost), by_word);
+    free(used);
+}
+
+/* ---- The translation ------------------------------------------------------------------------------------------- */
+
+/* Goes to where an atom is to stand: into its own elements, but if it is not seen, or in none, no others are closed for
+ * it that go on after it. */
+static void go_to_atom(writer *w, const run_atom *atom, const run_path *next) {
+    const run_path own = run_path_to(w->run, atom->element);
+    const int kept = run_path_common(&w->open, next);
+    const bool inside = run_path_common(&own, &w->open) == own.count, before = run_path_common(&own, next) == own.count;
+    if (own.count < kept && (inside || !atom->solid))
+        close_to(w, kept);
+    else if (inside || before || atom->solid)
+        go_to(w, &own);
+    else
+        close_to(w, kept);
+}
+
+/* The atoms that stand before a byte of the translation, after which text of other elements comes. Returns whether the
+ * blank there is left out. */
+static bool put_marks(writer *w, size_t at, const run_path *next) {
+    bool parts = false;
+    for (; w->next_mark < w->run->atom_count && w->marks[w->next_mark].at <= at; w->next_mark++) {
+        const marks_mark *mark = &w->marks[w->next_mark];
+        const run_atom *atom = &w->run->atoms[mark->index];
+        const markup_run *r = w->run;
+        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' '))
+            put(w, " ", 1);
+        go_to_atom(w, atom, next);
+        put_source(w, atom->begin, atom->end, atom->deep);
+        if (mark->blank_after)
+            put(w, " ", 1);
+        parts = parts || mark->parts;
+    }
+    return parts;
+}
+
+/* Bytes of one element, and the atoms between them. */
+static void put_part(writer *w, size_t begin, size_t end, const run_path *p) {
+    for (size_t at = begin; at < end;) {
+        size_t stop = end;
+        put_marks(w, at, p);
+        if (w->next_mark < w->run->atom_count && w->marks[w->next_mark].at < end)
+            stop = w->marks[w->next_mark].at;
+        go_to(w, p);
+        put_text(w, at, stop);
+        at = stop;
+    }
+}
+
+static run_path path_of_word(writer *w, size_t word, int element) {
+    run_path p = run_path_to(w->run, element);
+    for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
+        const run_path own = run_path_to(w->run, w->lost[i].element);
+        for (int k = 0; k < own.count; k++)
+            run_path_join(&p, w->m, w->run, own.elements[k]);
+    }
+    return p;
+}
+
+/* Elements of the next word that it cannot have as well: without text, before it. */
+static void put_empty(writer *w, size_t word, const run_path *p) {
+    for (size_t i = w->next_lost; i < w->lost_count && w->lost[i].word == word; i++) {
+        bool there = false;
+        for (int k = 0; k < p->count && !there; k++)
+            there = p->elements[k] == w->lost[i].element;
+        if (!there) {
+            close_to(w, 0);
+            put_open(w, w->lost[i].element);
+            put_close(w, w->lost[i].element);
+        }
+    }
+}
+
+static void put_same(writer *w, size_t word, const places *p) {
+    const marks_word *t = &w->words.target.words[word], *s = &w->words.source.words[t->other];
+    const size_t end = p->begin + (s->end - s->begin);
+    for (size_t at = t->begin, stop; at < t->end; at = stop) {
+        const size_t from = at > p->begin ? s->begin + at - p->begin : s->begin;
+        const int element = at < end ? element_at(w->run, from) : p->trail;
+        for (stop = at + 1; stop < t->end; stop++)
+            if (stop == end ||
+                (stop > p->begin && stop < end && element_at(w->run, s->begin + stop - p->begin) != element))
+                break;
+        const run_path now = path_of_word(w, word, element);
+        put_part(w, at, stop, &now);
+    }
+}
+
+static void put_word(writer *w, size_t word) {
+    const marks_word *t = &w->words.target.words[word];
+    const places p = places_of(w, word);
+    const run_path lead = path_of_word(w, word, p.lead), body = path_of_word(w, word, p.body),
+                   trail = path_of_word(w, word, p.trail);
+    const run_path own =
+        path_of_word(w, word, p.same ? element_at(w->run, w->words.source.words[t->other].begin) : p.lead);
+    const run_path *first = p.same ? &own : t->body == t->body_end ? &trail : t->begin < t->body ? &lead : &body;
+    put_empty(w, word, p.same ? &own : t->body == t->body_end ? &trail : &body);
+    if (word > 0) {
+        const size_t blank = w->words.target.words[word - 1].end;
+        const bool parts = put_marks(w, blank, first);
+        close_to(w, run_path_common(&w->open, first));
+        if (!parts)
+            put(w, " ", 1);
+    }
+    if (p.same) {
+        put_same(w, word, &p);
+    } else if (t->body == t->body_end) {
+        put_part(w, t->begin, t->end, &trail);
+    } else {
+        put_part(w, t->begin, t->body, &lead);
+        put_part(w, t->body, t->body_end, &body);
+        put_part(w, t->body_end, t->end, &trail);
+    }
+    while (w->next_lost < w->lost_count && w->lost[w->next_lost].word == word)
+        w->next_lost++;
+}
+
+static void put_all(writer *w) {
+    const run_path none = {.count = 0};
+    for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
+        put_word(w, i);
+    put_marks(w, SIZE_MAX, &none);
+    for (size_t i = w->next_lost; i < w->lost_count; i++) { /* there are no words */
+        go_to(w, &none);
+        put_open(w, w->lost[i].element);
+        put_close(w, w->lost[i].element);
+    }
+    go_to(w, &none);
 }
 
 bool markup_put(markup *m, size_t index, const char *translation, const json_t *alignment) {
-    const markup_run *run = &m->runs[index];
-    xmlNode *before = run->first->prev, *behind = run->last->next;
-    matrix weights = {.rows = count_words(translation), .columns = run->word_count};
-    size_t *from = calloc(weights.rows + 1, sizeof(*from));
-    bool *put = calloc(run->atom_count + 1, sizeof(*put));
-    writer w = {.root = xmlNewNode(NULL, (const xmlChar *)"div")};
-    const bool weighed = weights.columns > 0 && weights.rows <= MOST_WEIGHTS / weights.columns;
-    bool good = from && put && w.root && (!weighed || weigh(&weights, alignment));
-    if (good && weights.rows > 0) {
-        choose(from, &weights);
-        (weighed ? keep_marks : keep_by_place)(from, &weights, run);
+    markup_run *run = &m->runs[index];
+    writer w = {.m = m, .run = run, .target = translation};
+    run->put_bytes = run->insert_count = 0;
+    if (strcmp(translation, run->text) == 0) {
+        free(run->put);
+        run->put = NULL;
+        run->put_room = 0;
+        return true;
     }
-    if (good) {
-        xmlSetTreeDoc(w.root, m->document);
-        write_words(&w, run, translation, from, put);
-        exchange(run->parent, before, behind, w.root); /* also of a part: atoms have moved */
+    if (!markup_marked(m, index)) {
+        put_text(&w, 0, strlen(translation));
+        put(&w, "", 0); /* there is something even of an empty one */
+        return !w.starved;
     }
-    xmlFreeNode(w.root);
-    free(weights.at);
-    free(from);
-    free(put);
-    return good && !w.starved;
+    w.opened = calloc(run->element_count + 1, sizeof(*w.opened));
+    w.marks = calloc(run->atom_count + 1, sizeof(*w.marks));
+    w.starved = !w.opened || !w.marks || !marks_align(&w.words, run->text, translation, alignment);
+    for (size_t i = 0; i < run->atom_count && !w.starved; i++)
+        w.marks[i] = run->atoms[i].mark;
+    put(&w, "", 0);
+    if (!w.starved) {
+        marks_place(w.marks, run->atom_count, &w.words);
+        find_lost(&w);
+        put_all(&w);
+    }
+    marks_free(&w.words);
+    free(w.opened);
+    free(w.marks);
+    free(w.lost);
+    return !w.starved;
 }

@@ -338,6 +338,9 @@ translate --split --language de -i lines
 echo "$english  $english" >want
 check "--split: sentences one by one, their blanks kept" both 0 cmp -s out want
 check "--split: no hint" [ ! -s err ]
+printf 'Wo ist mein Au\302\255to?\nWo ist mein Au\342\200\213to?\nWo ist mein Au\342\201\240to\357\273\277?\n' >unseen
+translate -i unseen
+check "soft hyphens and zero-width spaces in words are left out before translation" both 0 [ "$(grep -c "^Where's my car?$" out)" = 3 ]
 translate -i lines
 check "without: one hint" both 0 one_sentence 0 'line 1 of lines has 2 sentences'
 translate --n-best 2 -i lines

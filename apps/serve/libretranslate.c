@@ -107,10 +107,6 @@ static bool read_format(serve_request *r, ask *a, serve_reply *reply) {
     a->html = format && strcmp(format, "html") == 0;
     if (format && *format && !a->html && strcmp(format, "text") != 0)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "%.40s format is not supported", format);
-    else if (a->html && !markup_there())
-        *reply = serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
-                                   "this tfm was built without libxml2 and reads no HTML: give format=text, or install "
-                                   "libxml2-dev and build it again");
     else if (a->html && a->list)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: with format=html, q is one text");
     else if (a->html && a->alternatives > 0)
@@ -244,8 +240,8 @@ static serve_reply answer(serve_request *r) {
 /* ---- The paths ------------------------------------------------------------------------------------------------- */
 
 /* The runs of a document in the place of its text. */
-static markup *read_document(const char **why, ask *a) {
-    markup *document = markup_read(why, a->texts[0], strlen(a->texts[0]));
+static markup *read_document(ask *a) {
+    markup *document = markup_read(a->texts[0], strlen(a->texts[0]), MARKUP_HTML);
     const size_t count = document ? markup_runs(document) : 0;
     const char **texts = calloc(count ? count : 1, sizeof(*texts));
     if (!document || !texts) {
@@ -263,10 +259,9 @@ static markup *read_document(const char **why, ask *a) {
 
 static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     markup *document = NULL;
-    const char *why = NULL;
     const bool sentences = a->alternatives > 0 || a->alignments || a->html;
-    if (a->html && !(document = read_document(&why, a))) {
-        *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the HTML in q: %s", why);
+    if (a->html && !(document = read_document(a))) {
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
         return false;
     }
     serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->model->source, reply);
@@ -275,10 +270,6 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
         return false;
     }
     job->markup = document;
-    if (document) { /* which has the texts */
-        json_decref(job->source);
-        job->source = NULL;
-    }
     job->key = (serve_key){.model = a->model,
                            .n_best = 1 + a->alternatives,
                            .layer = a->layer,

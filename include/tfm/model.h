@@ -432,11 +432,12 @@ typedef struct tfm_text_options {
 typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
 
 /* Translates `count` lines of UTF-8 and emits the results in the order of the lines, each as soon as it and all lines
- * before it are done. An empty line gives "". Lines of similar length are put into one batch: as many lines as fill 16
- * batches are sorted together, so a result waits for at most the 15 batches after its own. A call that fails or is
- * stopped has emitted all that was done in order by then. `options` may be NULL. A bad line fails the call before any
- * work with TFM_ERROR_INPUT; tfm_translate_lines can go on. TFM_ERROR_ARGUMENT for options that are out of range, and
- * for a model without an encoder, a decoder, an output projection or a tokenizer. */
+ * before it are done. An empty line gives "". Soft hyphens, zero width spaces (U+200B), word joiners and byte order
+ * marks are left out before the line is read, since models do not know them in words. Lines of similar length are put
+ * into one batch: as many lines as fill 16 batches are sorted together, so a result waits for at most the 15 batches
+ * after its own. A call that fails or is stopped has emitted all that was done in order by then. `options` may be NULL.
+ * A bad line fails the call before any work with TFM_ERROR_INPUT; tfm_translate_lines can go on. TFM_ERROR_ARGUMENT for
+ * options that are out of range, and for a model without an encoder, a decoder, an output projection or a tokenizer. */
 TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count,
                                  const tfm_search_options *options, tfm_emit_fn emit, void *user);
 

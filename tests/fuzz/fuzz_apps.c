@@ -56,25 +56,47 @@ static bool reports(const uint8_t *data, size_t size) {
     return good;
 }
 
-/* A document whose texts are translated to themselves. */
+/* A text with its words in another order. */
+static char *turned(const char *text) {
+    const char *middle = strchr(text + strlen(text) / 2, ' ');
+    char *out = malloc(strlen(text) + 2);
+    if (out && middle)
+        sprintf(out, "%s %.*s", middle + 1, (int)(middle - text), text);
+    else if (out)
+        sprintf(out, "%s.", text);
+    return out;
+}
+
+static char *document_put(const document_kind *kind, void *content, bool turn) {
+    for (size_t i = 0; i < kind->count(content); i++) {
+        char *text = turn ? turned(kind->text(content, i)) : strdup(kind->text(content, i));
+        if (!text || !kind->put(content, i, text, NULL))
+            abort();
+        free(text);
+    }
+    char *out = kind->write(content);
+    fuzz_touch(out, strlen(out));
+    return out;
+}
+
+/* A document whose texts are translated to themselves, which leaves every byte; and with words in another order. */
 static bool document_of(const document_kind *kind, const uint8_t *data, size_t size) {
     size_t bytes;
-    char *text = fuzz_part(&data, &size, &bytes), *out = NULL;
+    char *text = fuzz_part(&data, &size, &bytes);
     const int old = quiet();
-    void *content = tfm_text_check(text, bytes) == TFM_OK ? kind->read("file", text, bytes) : NULL;
+    const bool good = tfm_text_check(text, bytes) == TFM_OK;
+    char *before = good ? strdup(text) : NULL;
+    void *content = good ? kind->read("file", text, bytes) : NULL;
     loud(old);
-    for (size_t i = 0; content && i < kind->count(content); i++) {
-        char *same = strdup(kind->text(content, i));
-        if (!same || !kind->put(content, i, same, NULL))
+    if (content) {
+        char *same = document_put(kind, content, false);
+        if (strcmp(same, before) != 0 && !strcasestr(before, "charset"))
             abort();
         free(same);
-    }
-    if (content) {
-        out = kind->write(content);
-        fuzz_touch(out, strlen(out));
+        free(document_put(kind, content, true));
         kind->free(content);
     }
-    free(out);
+    free(before);
     free(text);
     return content != NULL;
 }
@@ -87,9 +109,8 @@ static bool subtitles(const uint8_t *data, size_t size) {
     return document_of(&document_srt, data, size);
 }
 
-/* What libxml2 reads is last: the list ends before it where that is missing. */
 const fuzz_target fuzz_apps[] = {{"recipe", recipe, NULL},
                                  {"reports", reports, NULL},
-                                 {TFM_FUZZ_MARKUP ? "html" : NULL, html, NULL},
+                                 {"html", html, NULL},
                                  {"subtitles", subtitles, NULL},
                                  {NULL, NULL, NULL}};

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "model/task/batch.h"
+#include "text/utf8.h"
 
 tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
                             const char *kept) {
@@ -52,14 +53,55 @@ static tfm_status encode_behind(const tfm_model *model, tfm__line *line, const c
     return status;
 }
 
-static tfm_status encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                         const tfm__spoken *spoken) {
+/* The bytes of a character that is no part of the word it stands in: the soft hyphen, the zero width space, the word
+ * joiner and the byte order mark. Models have not seen them in words. U+200C and U+200D are part of words. */
+static size_t unseen(const char *text, size_t bytes) {
+    static const char *const UNSEEN[] = {"\xC2\xAD", "\xE2\x80\x8B", "\xE2\x81\xA0", "\xEF\xBB\xBF"};
+    for (size_t i = 0; i < sizeof(UNSEEN) / sizeof(*UNSEEN) && (unsigned char)*text >= 0xc2; i++)
+        if (strlen(UNSEEN[i]) <= bytes && memcmp(text, UNSEEN[i], strlen(UNSEEN[i])) == 0)
+            return strlen(UNSEEN[i]);
+    return 0;
+}
+
+/* A source text without such characters, where it has some; *owned is freed by the caller. What is no UTF-8 stays,
+ * since the tokenizer says where it is not. */
+static tfm_status leave_unseen(char **owned, const char **text, size_t *bytes) {
+    size_t at = 0, kept;
+    *owned = NULL;
+    while (at < *bytes && unseen(*text + at, *bytes - at) == 0)
+        at++;
+    if (at == *bytes || tfm__utf8_valid(*text, *bytes) != *bytes)
+        return TFM_OK;
+    char *out = *owned = tfm__alloc(*bytes + 1, 1);
+    if (!out)
+        return TFM_ERROR_MEMORY;
+    memcpy(out, *text, kept = at);
+    for (size_t skip; at < *bytes; at += skip ? skip : 1)
+        if ((skip = unseen(*text + at, *bytes - at)) == 0)
+            out[kept++] = (*text)[at];
+    *text = out;
+    *bytes = kept;
+    return TFM_OK;
+}
+
+static tfm_status encode_seen(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                              const tfm__spoken *spoken) {
     const tfm_encode_options options = {.language = side == TFM_SOURCE ? spoken->source : spoken->target};
     if (side == TFM_TARGET && spoken->plain)
         return encode_plain(model, line, text, bytes, side);
     if (side == TFM_SOURCE && spoken->before)
         return encode_behind(model, line, spoken->before, text, bytes, &options);
     return tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, side, text, bytes, &options);
+}
+
+static tfm_status encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                         const tfm__spoken *spoken) {
+    char *owned = NULL;
+    tfm_status status = side == TFM_SOURCE ? leave_unseen(&owned, &text, &bytes) : TFM_OK;
+    if (status == TFM_OK)
+        status = encode_seen(model, line, text, bytes, side, spoken);
+    free(owned);
+    return status;
 }
 
 /* How many ids at the end stand after any text, such as EOS, or with mBART EOS and the language. */

@@ -1,0 +1,155 @@
+/* What is found between the ends of two blocks, until it is a run. */
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+#include "markup_parts.h"
+
+/* The most bytes of a footnote's mark. */
+enum { NOTE = 24 };
+
+bool run_is_blank(const char *c) {
+    return (html_is_blank(c[0]) && !c[1]) || strcmp(c, "\xC2\xA0") == 0;
+}
+
+/* The soft hyphen, the zero width space, the word joiner and the byte order mark say where a line may end, and nothing
+ * of the word. U+200C and U+200D are part of it. */
+bool run_is_unseen(const char *c) {
+    return strcmp(c, "\xC2\xAD") == 0 || strcmp(c, "\xE2\x80\x8B") == 0 || strcmp(c, "\xE2\x81\xA0") == 0 ||
+           strcmp(c, "\xEF\xBB\xBF") == 0;
+}
+
+size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end) {
+    if (!cli_grow(&b->events, &b->room, b->count + 1, sizeof(*b->events))) {
+        m->starved = true;
+        return NO_EVENT;
+    }
+    b->events[b->count] = (run_event){
+        .kind = kind, .begin = begin, .end = end, .partner = NO_EVENT, .seen = b->seen, .letters = b->letters};
+    return b->count++;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------------------------ */
+
+/* Whether lines are kept and one, or a column, ends at a character. */
+static bool ends_line(const char *c, bool after_blank) {
+    return *c == '\n' || *c == '\r' || *c == '\t' || (after_blank && run_is_blank(c));
+}
+
+void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool references, bool lines) {
+    char c[HTML_CHARACTER];
+    bool blank = false;
+    size_t event = run_add(m, b, EVENT_TEXT, begin, end);
+    for (size_t at = begin, bytes; at < end && !m->starved; at += bytes) {
+        bytes = html_character(c, m->text + at, end - at, references);
+        if (lines && ends_line(c, blank)) {
+            b->events[event].end = at;
+            run_finish(m, b);
+            event = run_add(m, b, EVENT_TEXT, at, end);
+        }
+        if (m->starved)
+            return;
+        b->events[event].references = references;
+        blank = run_is_blank(c);
+        b->events[event].solid |= blank;
+        if (blank || run_is_unseen(c))
+            continue;
+        b->seen++;
+        b->letters += marks_is_letter(c, strlen(c));
+    }
+}
+
+/* ---- Elements -------------------------------------------------------------------------------------------------- */
+
+/* Whether a text is what footnotes have: digits and signs, or anything short in brackets. */
+static bool is_note(const char *text) {
+    const size_t bytes = strlen(text);
+    if (bytes > 2 && text[0] == '[' && text[bytes - 1] == ']')
+        return true;
+    for (size_t i = 0; i < bytes; i++)
+        if (marks_is_letter(text + i, bytes - i))
+            return false;
+    return bytes > 0;
+}
+
+/* Whether the text of the events after `open` is that of a footnote's mark. */
+static bool holds_note(const markup *m, const run_builder *b, size_t open) {
+    char text[NOTE + HTML_CHARACTER], c[HTML_CHARACTER];
+    size_t used = 0;
+    for (size_t i = open + 1; i < b->count; i++) {
+        const run_event *e = &b->events[i];
+        for (size_t at = e->begin, bytes; e->kind == EVENT_TEXT && at < e->end; at += bytes) {
+            bytes = html_character(c, m->text + at, e->end - at, e->references);
+            if (run_is_blank(c) || run_is_unseen(c))
+                continue;
+            strcpy(text + used, c);
+            used += strlen(c);
+            if (used > NOTE)
+                return false;
+        }
+    }
+    return used > 0 && is_note(text);
+}
+
+void run_pair(markup *m, run_builder *b, size_t open, bool note) {
+    const size_t close = b->count - 1;
+    run_event *first = &b->events[open];
+    first->partner = close;
+    b->events[close].partner = open;
+    const bool empty = first->seen == b->seen;
+    if (!empty && !(note && b->seen - first->seen <= NOTE && holds_note(m, b, open)))
+        return;
+    for (size_t i = open + 1; i < b->count; i++) {
+        first->deep |= b->events[i].deep;
+        first->solid |= b->events[i].solid && empty;
+    }
+    first->kind = EVENT_ATOM;
+    first->end = b->events[close].end;
+    first->partner = NO_EVENT;
+    b->count = open + 1;
+    b->seen = first->seen;
+    b->letters = first->letters;
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------------------------ */
+
+static long count_lines(const char *text, size_t begin, size_t end) {
+    long lines = 0;
+    for (const char *at = text + begin; (at = memchr(at, '\n', (size_t)(text + end - at))); at++)
+        lines++;
+    return lines;
+}
+
+static long line_of(markup *m, size_t at) {
+    if (at < m->counted)
+        return m->lines - count_lines(m->text, at, m->counted);
+    m->lines += count_lines(m->text, m->counted, at);
+    m->counted = at;
+    return m->lines;
+}
+
+void run_free(markup_run *run) {
+    free(run->text);
+    free(run->spans);
+    free(run->elements);
+    free(run->atoms);
+    free(run->put);
+    free(run->inserts);
+}
+
+void run_finish(markup *m, run_builder *b) {
+    if (b->letters > 0 && !m->starved) {
+        markup_run run = {0};
+        if (!run_make(&run, m, b) || !cli_grow(&m->runs, &m->room, m->count + 1, sizeof(*m->runs))) {
+            m->starved = true;
+            run_free(&run);
+        } else {
+            size_t at = m->count++;
+            run.line = 1 + line_of(m, run.begin);
+            for (; at > 0 && m->runs[at - 1].begin > run.begin; at--) /* those in its atoms */
+                m->runs[at] = m->runs[at - 1];
+            m->runs[at] = run;
+        }
+    }
+    b->count = b->seen = b->letters = 0;
+    b->generation++;
+}
