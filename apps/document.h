@@ -42,7 +42,4 @@ int document_translate(document *d, tfm_model *model, const tfm_text_options *te
 int document_write(const document *d, cli_output *out);
 void document_free(document *d);
 
-/* The bytes of SubRip's tag at the beginning of the text; 0: none (subtitle_items.c). */
-size_t srt_tag(const char *text);
-
 #endif

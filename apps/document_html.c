@@ -2,7 +2,7 @@
 #include "document.h"
 
 static void *read_html(const char *file, char *text, size_t bytes) {
-    markup *m = markup_read(text, bytes, MARKUP_HTML);
+    markup *m = markup_read(text, bytes);
     if (!m)
         cli_fail("out of memory for %s", file);
     return m;

@@ -4,7 +4,6 @@
 #include <strings.h>
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
-#include "document.h"
 #include "subtitles.h"
 
 /* How far back the tag that is closed may be, so that damaged text costs no time. */
@@ -89,10 +88,6 @@ size_t subtitle_tag(const char *text, size_t bytes, bool vtt) {
     const char after = name[length];
     return vtt || ((after == '>' || is_blank(after) || after == '/' || after == '.') && is_known(name, length)) ? whole
                                                                                                                 : 0;
-}
-
-size_t srt_tag(const char *text) {
-    return subtitle_tag(text, strlen(text), false);
 }
 
 static bool is_named(const char *tag, const char *word) {
