@@ -37,8 +37,8 @@ static bool check(const subtitle_file *f) {
         return true;
     show_line(shown, &f->lines[f->first_lost - 1]);
     if (f->heads == 0 && !f->vtt)
-        return cli_fail("%s, line %zu: '%s' is no number or times of a cue, and no line is: subtitles have lines such "
-                        "as 00:00:01,000 --> 00:00:02,500",
+        return cli_fail("%s has no cue: line %zu is '%s', and no line has times such as 00:00:01,000 --> 00:00:02,500; "
+                        "convert it to SubRip or WebVTT",
                         f->name, f->first_lost, shown) == CLI_OK;
     cli_progress(NULL);
     fprintf(stderr, "tfm: %s: %zu line%s outside the cues stay%s untranslated, first line %zu: '%s'\n", f->name,

@@ -100,7 +100,7 @@ check "srt: a file without cues is refused with an example of times" one_sentenc
 check "srt: nothing is written for a file without cues" [ ! -e never.srt ]
 printf '\033[31mred\302\233\n' >damaged
 translate --format srt -i damaged
-check "control characters of the file are not sent to a terminal" one_sentence 1 "line 1: '?[31mred?' is no number"
+check "control characters of the file are not sent to a terminal" one_sentence 1 "line 1 is '?[31mred?'"
 printf '1\n00:00:01,000 --> 00:00:02,000\nGr\374n\n' >latin1
 translate --format srt -i latin1
 check "srt: a file that is not UTF-8 is refused with a hint at iconv" one_sentence 1 'latin1, line 3:'
