@@ -43,6 +43,11 @@ static bool is_blank(const subtitle_file *f, size_t line) {
     return span(l->at, l->at + l->bytes, " \t\f\v\x1a") == l->bytes;
 }
 
+/* Whether a block ends before this line. In WebVTT a line of blanks is text. */
+static bool ends_block(const subtitle_file *f, size_t line) {
+    return f->vtt ? f->lines[line].bytes == 0 : is_blank(f, line);
+}
+
 /* A cue number: digits, with what some programs write around them, as in "#12" or "12.". */
 static bool is_number(const subtitle_file *f, size_t line, uint64_t *number) {
     const char *at = f->lines[line].at, *end = at + f->lines[line].bytes;
@@ -237,17 +242,16 @@ static void note_head(subtitle_file *f, size_t first, size_t end) {
 static size_t after_text(const subtitle_file *f, size_t first) {
     size_t line = first;
     for (; line < f->line_count; line++) {
-        const bool blank = is_blank(f, line);
-        if (blank && f->vtt)
+        if (f->vtt && ends_block(f, line))
             break;
-        if (!blank && after_head(f, line, line > first && is_blank(f, line - 1)))
+        if (!is_blank(f, line) && after_head(f, line, line > first && is_blank(f, line - 1)))
             break;
     }
     return line;
 }
 
 static bool add_cue(subtitle_file *f, size_t first, size_t end) {
-    first = f->vtt ? first : skip_blank(f, first);
+    first = skip_blank(f, first);
     while (end > first && is_blank(f, end - 1))
         end--;
     if (first >= end)
@@ -272,7 +276,7 @@ static size_t after_block(subtitle_file *f, size_t line) {
     uint64_t number;
     const bool silent =
         f->vtt && (begins_with(f, line, "NOTE") || begins_with(f, line, "STYLE") || begins_with(f, line, "REGION"));
-    for (size_t first = line; line < f->line_count && !is_blank(f, line); line++) {
+    for (size_t first = line; line < f->line_count && !ends_block(f, line); line++) {
         if (line > first && after_head(f, line, false))
             break;
         if (!silent && !is_number(f, line, &number) && subtitle_has_text(f->lines[line].at, f->lines[line].bytes))
@@ -283,7 +287,7 @@ static size_t after_block(subtitle_file *f, size_t line) {
 
 /* After WebVTT's header, which ends before a blank line or times. */
 static size_t after_header(const subtitle_file *f, size_t line) {
-    while (line < f->line_count && !is_blank(f, line) && !has_times(f, line))
+    while (line < f->line_count && !ends_block(f, line) && !has_times(f, line))
         line++;
     return line;
 }

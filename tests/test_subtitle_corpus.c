@@ -274,7 +274,7 @@ static void make(corpus *c) {
             end_line(c); /* before the text */
         const bool dense = put_text(c) && below(c, 6) == 0;
         for (size_t blank = dense ? 0 : 1 + (below(c, 6) == 0) * below(c, 3); blank > 0; blank--)
-            put_line(c, below(c, 12) ? "" : "  ");
+            put_line(c, c->vtt || below(c, 12) ? "" : "  ");
         fresh = !dense;
     }
     if (below(c, 2)) {

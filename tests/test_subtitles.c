@@ -281,6 +281,9 @@ static void test_vtt_blocks_that_are_no_cues_stay(void **state) {
     has_texts(&document_vtt, "00:01.000 --> 00:02.000\nA &amp; B", "A & B");
     has_texts(&document_vtt, "1\n" T1 "\nA\n\nB\n", "A B");
     has_texts(&document_vtt, "WEBVTT", "");
+    has_texts(&document_vtt,
+              "WEBVTT\n\n00:01.000 --> 00:02.000\n \nA<00:01.500><c> B</c>\n \n\n00:03.000 --> 00:04.000\nC\n",
+              "A B|C");
     has_texts(&document_vtt, "\nWEBVTT\n\nNOTE\nA\n", "");
     has_texts(&document_vtt, "WEBVTT\n\nNOTE A\n00:01.000 --> 00:02.000\nB\n", "B");
     char *said = heard();

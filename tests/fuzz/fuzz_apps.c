@@ -119,9 +119,5 @@ static bool webvtt(const uint8_t *data, size_t size) {
     return subtitles_of(&document_vtt, data, size);
 }
 
-const fuzz_target fuzz_apps[] = {{"recipe", recipe, NULL},
-                                 {"reports", reports, NULL},
-                                 {"html", html, NULL},
-                                 {"subtitles", subtitles, NULL},
-                                 {"webvtt", webvtt, NULL},
-                                 {NULL, NULL, NULL}};
+const fuzz_target fuzz_apps[] = {{"recipe", recipe, NULL},       {"reports", reports, NULL}, {"html", html, NULL},
+                                 {"subtitles", subtitles, NULL}, {"webvtt", webvtt, NULL},   {NULL, NULL, NULL}};
