@@ -189,9 +189,18 @@ static subtitle_item gap_at(const char *at, const char *end, bool vtt) {
     return gap;
 }
 
+/* "{\i1}" and "{\i0}", "{i}" and "{/i}" are pairs as <i> and </i> are. */
+static subtitle_kind override_kind(const char *at, size_t bytes) {
+    if (bytes == 5 && at[1] == '\\' && strchr("bius", at[2]))
+        return at[3] == '1' ? SUBTITLE_OPEN : at[3] == '0' ? SUBTITLE_CLOSE : SUBTITLE_ATOM;
+    return bytes == 3 ? SUBTITLE_OPEN : bytes == 4 && at[1] == '/' ? SUBTITLE_CLOSE : SUBTITLE_ATOM;
+}
+
 /* A tag; that of a ruby text reaches to its end, since what it says is how the word before it is read. */
 static subtitle_item tag_at(const char *at, size_t bytes, size_t tag) {
     subtitle_item item = {SUBTITLE_ATOM, at, tag, 0, SUBTITLE_NONE};
+    if (*at == '{')
+        item.kind = override_kind(at, tag);
     if (*at == '{' || is_digit(at[1]))
         return item;
     item.kind = at[1] == '/' ? SUBTITLE_CLOSE : SUBTITLE_OPEN;
@@ -246,6 +255,9 @@ bool subtitle_tokenize(subtitle_items *items, const char *text, size_t bytes, bo
 
 static bool same_name(const subtitle_item *open, const subtitle_item *close) {
     const char *one = open->at + 1, *two = close->at + 2;
+    if (*open->at == '{' || *close->at == '{') /* the letter is the last one, or before a number */
+        return *open->at == *close->at && open->bytes + 1 - open->bytes / 5 == close->bytes &&
+               open->at[open->bytes / 5 + 1] == close->at[2];
     const size_t bytes = name_bytes(one, open->at + open->bytes);
     return bytes == name_bytes(two, close->at + close->bytes) && strncasecmp(one, two, bytes) == 0;
 }

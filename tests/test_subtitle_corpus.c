@@ -138,6 +138,8 @@ static void put_words(corpus *c, bool blank_lines) {
                  {"<font color=\"#ff0000\">", "</font>"},
                  {"<c.yellow.b>", "</c>"},
                  {"<lang en>", "</lang>"},
+                 {"{\\i1}", "{\\i0}"},
+                 {"{b}", "{/b}"},
                  {"<u>", ""},
                  {"", "</u>"}};
     static const char *const ATOMS[] = {"{\\an8}", "{\\i1}", "<00:19.000>", "<00:00:19.500>", "{y:i}"};

@@ -224,6 +224,8 @@ static void test_tags_stay_around_their_words(void **state) {
     cue_becomes(srt, "Eins</i> <b>zwei", SAY("One two"), "One</i> <b>two");
     cue_becomes(srt, "<i><b>Eins</i></b> zwei", SAY("One two"), "<i><b>One</i></b> two");
     cue_becomes(srt, "<font face='a\"b'>Eins</font>", SAY("One"), "<font face='a\"b'>One</font>");
+    cue_becomes(srt, "{\\i1}Eins zwei.{\\i0} Drei", SAY("One two. Three"), "{\\i1}One two.{\\i0} Three");
+    cue_becomes(srt, "Eins {b}zwei{/b} {\\u1}drei{\\b0}", SAY("One two three"), "One {b}two{/b} {\\u1}three{\\b0}");
     cue_becomes(srt, "{y:i}Eins{/i}", SAY("One"), "{y:i}One{/i}");
 }
 
