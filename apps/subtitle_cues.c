@@ -1,7 +1,6 @@
 /* The cues of a subtitle file, found as players find them: by their lines of times. Everything else is optional. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include "subtitles.h"
 
 /* ---- Lines ----------------------------------------------------------------------------------------------------- */
@@ -238,13 +237,25 @@ static void note_head(subtitle_file *f, size_t first, size_t end) {
 
 /* ---- Cues ------------------------------------------------------------------------------------------------------ */
 
-/* The first line after the text that begins on this one. SubRip's text goes on after blank lines. */
+/* Whether a line begins with a word, as WebVTT has it. */
+static bool begins_with(const subtitle_file *f, size_t line, const char *word) {
+    const subtitle_line *l = &f->lines[line];
+    const size_t bytes = strlen(word);
+    return l->bytes >= bytes && memcmp(l->at, word, bytes) == 0 &&
+           (l->bytes == bytes || is_one_of(l->at[bytes], " \t"));
+}
+
+/* Whether a comment, a style or a region of WebVTT begins on this line. */
+static bool is_silent(const subtitle_file *f, size_t line) {
+    return f->vtt && (begins_with(f, line, "NOTE") || begins_with(f, line, "STYLE") || begins_with(f, line, "REGION"));
+}
+
+/* The first line after the text that begins on this one. Text goes on after blank lines. */
 static size_t after_text(const subtitle_file *f, size_t first) {
     size_t line = first;
     for (; line < f->line_count; line++) {
-        if (f->vtt && ends_block(f, line))
-            break;
-        if (!is_blank(f, line) && after_head(f, line, line > first && is_blank(f, line - 1)))
+        const bool fresh = line > first && is_blank(f, line - 1);
+        if (!is_blank(f, line) && (after_head(f, line, fresh) || (fresh && is_silent(f, line))))
             break;
     }
     return line;
@@ -263,19 +274,10 @@ static bool add_cue(subtitle_file *f, size_t first, size_t end) {
     return true;
 }
 
-/* Whether a line begins with a word. */
-static bool begins_with(const subtitle_file *f, size_t line, const char *word) {
-    const subtitle_line *l = &f->lines[line];
-    const size_t bytes = strlen(word);
-    return l->bytes >= bytes && strncasecmp(l->at, word, bytes) == 0 &&
-           (l->bytes == bytes || is_one_of(l->at[bytes], " \t"));
-}
-
 /* After a block that is no cue: up to a blank line or times. In WebVTT it may be a comment, a style or a region. */
 static size_t after_block(subtitle_file *f, size_t line) {
     uint64_t number;
-    const bool silent =
-        f->vtt && (begins_with(f, line, "NOTE") || begins_with(f, line, "STYLE") || begins_with(f, line, "REGION"));
+    const bool silent = is_silent(f, line);
     for (size_t first = line; line < f->line_count && !ends_block(f, line); line++) {
         if (line > first && after_head(f, line, false))
             break;

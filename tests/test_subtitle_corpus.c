@@ -122,7 +122,7 @@ static bool put_gap(corpus *c, bool blank_lines) {
         put(c, choice < 11 ? " " : "");
     if (choice >= 10) {
         end_line(c);
-        if (choice == 11 && blank_lines && !c->vtt)
+        if (choice == 11 && blank_lines)
             put_line(c, below(c, 2) ? "" : " ");
         put(c, choice == 10 ? "" : "  ");
     }

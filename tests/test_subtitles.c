@@ -169,7 +169,7 @@ static void test_text_outside_of_cues_is_kept_and_counted(void **state) {
         {&document_srt, "1\n" T1 " Ja.\nA\n", "A", "1 line outside the cues stays untranslated, first line 2"},
         {&document_srt, "1\n" T1 "\nA\n\nseven\n" T2 "\nB\n", "A|B", "first line 5: 'seven'"},
         {&document_srt, "1\n" T1 "\nA\n\n2\nnow --> then\nB\n", "A|B", "first line 6: 'now --> then'"},
-        {&document_vtt, "WEBVTT\n\n00:01.000 --> 00:02.000\nA\n\nlost\n", "A", "first line 6: 'lost'"},
+        {&document_vtt, "WEBVTT\n\nlost\n\n00:01.000 --> 00:02.000\nA\n", "A", "first line 3: 'lost'"},
     };
     for (size_t i = 0; i < CLI_COUNT(files); i++) {
         listen();
@@ -282,6 +282,7 @@ static void test_vtt_blocks_that_are_no_cues_stay(void **state) {
     has_texts(&document_vtt, "WEBVTT\n00:01.000 --> 00:02.000\nA\n00:03.000 --> 00:04.000\nB", "A|B");
     has_texts(&document_vtt, "00:01.000 --> 00:02.000\nA &amp; B", "A & B");
     has_texts(&document_vtt, "1\n" T1 "\nA\n\nB\n", "A B");
+    has_texts(&document_vtt, "WEBVTT\n\n00:01.000 --> 00:02.000\n\nA\n\nB\n\nNOTE\nx\n", "A B");
     has_texts(&document_vtt, "WEBVTT", "");
     has_texts(&document_vtt,
               "WEBVTT\n\n00:01.000 --> 00:02.000\n \nA<00:01.500><c> B</c>\n \n\n00:03.000 --> 00:04.000\nC\n",
