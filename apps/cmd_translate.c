@@ -42,7 +42,8 @@ typedef struct job {
 } job;
 
 /* The words of --format; lines are none. */
-static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt};
+static const char *const FORMAT_NAMES[] = {"text", "html", "srt", "vtt"};
+static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt, &document_vtt};
 
 static bool on_reject(void *user, size_t line, const char *message) {
     job *j = user;
@@ -344,9 +345,10 @@ int cmd_translate(int argc, char **argv) {
          "take the alignments from this decoder layer, from 1", NULL},
         {0, "alignment-head", CLI_INT, &j.text.alignment_head, "N", "take the alignments from this head alone, from 1",
          NULL},
-        {0, "format", CLI_CHOICE, &j.format, "text|html|srt",
-         "html: keep the markup of a document around its words; srt: keep the numbers, times and tags of subtitles; "
-         "both are read whole and translated sentence by sentence (default text: lines)",
+        {0, "format", CLI_CHOICE, &j.format, "text|html|srt|vtt",
+         "html: keep the markup of a document around its words; srt, vtt: keep the numbers, times and tags of SubRip "
+         "or "
+         "WebVTT subtitles; documents are read whole and translated sentence by sentence (default text: lines)",
          NULL},
         {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
         {0, "language", CLI_TEXT, &j.text.language, "CODE",
@@ -399,7 +401,7 @@ int cmd_translate(int argc, char **argv) {
         return cli_misuse(&syntax,
                           "a document is translated as a whole: --format %s goes without --scores, --json, "
                           "--alignments, --n-best and --prefix-file",
-                          j.format == 1 ? "html" : "srt");
+                          FORMAT_NAMES[j.format]);
     if (j.text.split && j.search.n_best > 1)
         return cli_misuse(&syntax,
                           "--split gives one translation for a line, put together from those of its sentences: "

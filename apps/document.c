@@ -16,16 +16,6 @@ enum {
 
 /* ---- In and out ------------------------------------------------------------------------------------------------ */
 
-/* "\r\n" becomes "\n" in place; returns how many bytes are left. */
-static size_t join_ends(char *text, size_t bytes) {
-    size_t kept = 0;
-    for (size_t i = 0; i < bytes; i++)
-        if (text[i] != '\r' || i + 1 == bytes || text[i + 1] != '\n')
-            text[kept++] = text[i];
-    text[kept] = 0;
-    return kept;
-}
-
 static int check_lines(const char *file, const char *text, size_t bytes) {
     size_t line = 1;
     for (const char *at = text, *end = text + bytes, *stop; at < end; at = stop + 1, line++) {
@@ -48,11 +38,7 @@ int document_read(document *d, const document_kind *kind, const char *path) {
                         MOST_MEBIBYTES);
     d->marked_order = d->file.used >= 3 && memcmp(d->file.buffer, "\xEF\xBB\xBF", 3) == 0;
     char *text = d->file.buffer + (d->marked_order ? 3 : 0);
-    size_t bytes = d->file.used - (d->marked_order ? 3 : 0);
-    const char *first = memchr(text, '\n', bytes);
-    d->crlf = kind->joins_ends && first && first > text && first[-1] == '\r';
-    if (kind->joins_ends)
-        bytes = join_ends(text, bytes);
+    const size_t bytes = d->file.used - (d->marked_order ? 3 : 0);
     text[bytes] = 0;
     code = check_lines(d->file.name, text, bytes);
     if (code == CLI_OK && bytes > 0 && !(d->content = kind->read(d->file.name, text, bytes)))
@@ -66,14 +52,7 @@ int document_write(const document *d, cli_output *out) {
         return cli_fail("out of memory for %s as it is to be written", d->file.name);
     if (d->marked_order)
         fputs("\xEF\xBB\xBF", out->file);
-    for (const char *at = text, *end; *at; at = end) {
-        end = strchr(at, '\n');
-        const size_t bytes = end ? (size_t)(end - at) : strlen(at);
-        fwrite(at, 1, bytes, out->file);
-        if (end)
-            fputs(d->crlf ? "\r\n" : "\n", out->file);
-        end = end ? end + 1 : at + bytes;
-    }
+    fputs(text, out->file);
     free(text);
     return cli_output_good(out) ? CLI_OK : cli_output_flush(out);
 }

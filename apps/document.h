@@ -1,4 +1,4 @@
-/* Files that tfm translate takes as a whole: HTML, and SubRip's subtitles (document.c). */
+/* Files that tfm translate takes as a whole: HTML, and subtitles (document.c). */
 #ifndef TFM_DOCUMENT_H
 #define TFM_DOCUMENT_H
 
@@ -8,7 +8,6 @@
 /* A kind of file: texts that are translated each, and what is around them. */
 typedef struct document_kind {
     const char *name;
-    bool joins_ends; /* it reads "\n" for "\r\n", and what it writes gets the ends of the first line */
     /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. NULL after a sentence that
      * names `file`. */
     void *(*read)(const char *file, char *text, size_t bytes);
@@ -25,13 +24,13 @@ typedef struct document_kind {
     void (*free)(void *content);
 } document_kind;
 
-extern const document_kind document_html, document_srt;
+extern const document_kind document_html, document_srt, document_vtt;
 
 typedef struct document {
     const document_kind *kind;
     void *content;
     cli_lines file;
-    bool marked_order, crlf; /* it begins with a byte order mark; its first line ends in "\r\n" */
+    bool marked_order; /* it begins with a byte order mark */
 } document;
 
 /* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; freed in any case. */
@@ -42,15 +41,5 @@ int document_translate(document *d, tfm_model *model, const tfm_text_options *te
                        size_t *bad);
 int document_write(const document *d, cli_output *out);
 void document_free(document *d);
-
-/* ---- Lines of subtitles (srt_wrap.c) --------------------------------------------------------------------------- */
-
-/* The bytes of the tag that `text` begins with, such as <i>, </font> or {\an8}; 0: it begins with none. */
-size_t srt_tag(const char *text);
-/* The characters of a line, tags not counted. */
-size_t srt_width(const char *text, size_t bytes);
-/* A line as `lines` lines of similar length, or as more where one would have more characters than `limit`. Tags are not
- * counted, and stay whole. The caller frees it; NULL without memory. */
-char *srt_wrap(const char *text, size_t lines, size_t limit);
 
 #endif

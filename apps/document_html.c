@@ -2,7 +2,7 @@
 #include "document.h"
 
 static void *read_html(const char *file, char *text, size_t bytes) {
-    markup *m = markup_read(text, bytes, MARKUP_HTML);
+    markup *m = markup_read(text, bytes);
     if (!m)
         cli_fail("out of memory for %s", file);
     return m;
@@ -36,5 +36,5 @@ static void free_html(void *m) {
     markup_free(m);
 }
 
-const document_kind document_html = {"HTML",    false,    read_html, count_runs, text_of,
-                                     is_marked, where_is, put,       write_html, free_html};
+const document_kind document_html = {"HTML",   read_html, count_runs, text_of,  is_marked,
+                                     where_is, put,       write_html, free_html};

@@ -145,10 +145,6 @@ static const html_element ELEMENTS[] = {
     {"xmp", BLOCK | ENDS_P | SPECIAL | KEPT | RAW | PRE, HTML_OTHER},
 };
 
-/* Those of subtitles: <v> says who speaks. */
-static const html_element CUE_ELEMENTS[] = {
-    {"br", VOID | BLOCK, HTML_OTHER}, {"rt", KEPT | ISLAND, HTML_ID_RT}, {"v", BLOCK, HTML_OTHER}};
-
 typedef struct wanted {
     const char *name;
     size_t bytes;
@@ -165,13 +161,9 @@ static int by_name(const void *key, const void *item) {
     return e->name[w->bytes] ? -1 : 0;
 }
 
-const html_element *html_element_of(const char *name, size_t bytes, markup_flavor flavor) {
+const html_element *html_element_of(const char *name, size_t bytes) {
     static const html_element other = {"", 0, HTML_OTHER};
     const wanted w = {name, bytes};
-    const bool html = flavor == MARKUP_HTML;
-    const html_element *found =
-        bsearch(&w, html ? ELEMENTS : CUE_ELEMENTS,
-                html ? sizeof(ELEMENTS) / sizeof(*ELEMENTS) : sizeof(CUE_ELEMENTS) / sizeof(*CUE_ELEMENTS),
-                sizeof(*ELEMENTS), by_name);
+    const html_element *found = bsearch(&w, ELEMENTS, sizeof(ELEMENTS) / sizeof(*ELEMENTS), sizeof(*ELEMENTS), by_name);
     return found ? found : &other;
 }

@@ -1,6 +1,5 @@
 #include <string.h>
 #include <strings.h>
-#include "document.h"
 #include "html_lexer.h"
 
 bool html_is_blank(char c) {
@@ -156,11 +155,7 @@ static size_t raw_end(const html_lexer *l) {
 }
 
 static bool begins_token(const html_lexer *l, size_t at) {
-    if (l->flavor == MARKUP_SRT)
-        return srt_tag(l->text + at) > 0;
     const char next = l->text[at] == '<' && at + 1 < l->bytes ? l->text[at + 1] : 0;
-    if (l->flavor == MARKUP_VTT)
-        return next != 0;
     return is_letter(next) || next == '!' || next == '?' || (next == '/' && at + 2 < l->bytes);
 }
 
@@ -169,27 +164,12 @@ static size_t text_end(const html_lexer *l) {
         return l->bytes;
     if (l->state != HTML_DATA)
         return raw_end(l);
-    const char *begins = l->flavor == MARKUP_SRT ? "<{" : "<";
     for (size_t at = l->at; at < l->bytes; at++) {
-        at += strcspn(l->text + at, begins);
+        at += strcspn(l->text + at, "<");
         if (at >= l->bytes || begins_token(l, at))
             return at < l->bytes ? at : l->bytes;
     }
     return l->bytes;
-}
-
-/* ---- Tokens of subtitles --------------------------------------------------------------------------------------- */
-
-/* A tag of WebVTT ends at the next '>'; its name at a class, a blank or the end. A time is no element. */
-static void read_cue_tag(html_token *t, html_lexer *l) {
-    const bool vtt = l->flavor == MARKUP_VTT, end = l->text[t->begin + 1] == '/';
-    t->end = vtt ? after(l, t->begin, ">") : t->begin + srt_tag(l->text + t->begin);
-    t->kind = end ? HTML_END : HTML_START;
-    t->name = t->begin + 1 + end;
-    for (size_t at = t->name; at < t->end && is_letter(l->text[at]); at++)
-        t->name_bytes++;
-    if (l->text[t->begin] == '{' || t->name_bytes == 0)
-        t->kind = HTML_COMMENT;
 }
 
 void html_next(html_token *t, html_lexer *l) {
@@ -200,8 +180,6 @@ void html_next(html_token *t, html_lexer *l) {
     if (end > l->at) {
         t->kind = HTML_TEXT;
         t->end = end;
-    } else if (l->flavor != MARKUP_HTML) {
-        read_cue_tag(t, l);
     } else if (is_letter(l->text[l->at + 1])) {
         t->kind = HTML_START;
         t->name = l->at + 1;

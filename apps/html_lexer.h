@@ -29,7 +29,6 @@ typedef enum html_state { HTML_DATA, HTML_RCDATA, HTML_RAWTEXT, HTML_SCRIPT, HTM
 typedef struct html_lexer {
     const char *text;
     size_t bytes, at;
-    markup_flavor flavor;
     html_state state;
     bool foreign;
     html_token raw;
@@ -100,7 +99,7 @@ typedef struct html_element {
 } html_element;
 
 /* The element of this name in any case; one without flags where it is unknown. */
-const html_element *html_element_of(const char *name, size_t bytes, markup_flavor flavor);
+const html_element *html_element_of(const char *name, size_t bytes);
 
 /* ---- Characters ------------------------------------------------------------------------------------------------ */
 

@@ -123,12 +123,10 @@ int cli_lines_whole(cli_lines *lines, const char *path) {
     do { /* until the end, whatever blocks */
         code = read_more(lines);
     } while (code == CLI_OK && !lines->ended);
-    return code;
+    return code == CLI_OK ? check_encoding(lines) : code;
 }
 
 int cli_lines_all(cli_lines *lines, const char *path) {
-    int code = cli_lines_whole(lines, path);
-    if (code == CLI_OK)
-        code = check_encoding(lines);
+    const int code = cli_lines_whole(lines, path);
     return code == CLI_OK ? split(lines, lines->used) : code;
 }

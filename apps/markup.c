@@ -1,16 +1,15 @@
-/* HTML, and the tags of subtitles: documents of runs, read and written. */
+/* HTML: documents of runs, read and written. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
 #include "markup_parts.h"
 
-markup *markup_read(const char *text, size_t bytes, markup_flavor flavor) {
+markup *markup_read(const char *text, size_t bytes) {
     markup *m = calloc(1, sizeof(*m));
     if (!m)
         return NULL;
     m->text = text;
     m->bytes = bytes;
-    m->flavor = flavor;
     markup_walk(m);
     if (!m->starved)
         return m;

@@ -1,4 +1,4 @@
-/* HTML, and the tags of subtitles, whose every byte is kept but for the text that is translated (markup.c). */
+/* HTML, whose every byte is kept but for the text that is translated (markup.c). */
 #ifndef TFM_MARKUP_H
 #define TFM_MARKUP_H
 
@@ -7,19 +7,13 @@
 #include <stddef.h>
 #include <tfm/tfm.h>
 
-typedef enum markup_flavor {
-    MARKUP_HTML, /* documents and fragments by the rules of HTML 5 */
-    MARKUP_SRT,  /* a cue of SubRip: <b>, <i>, <u>, <s>, <font> and {\an8} are markup (srt_tag), and nothing else */
-    MARKUP_VTT   /* a cue of WebVTT: tags and character references */
-} markup_flavor;
-
 /* A document, cut into runs of text that are translated each: what a paragraph, a cell or a heading has. Phrasing
  * content such as <b> does not end a run; block content does. Text without any letter is no run and stays. */
 typedef struct markup markup;
 
 /* Reads UTF-8 without NUL, and with one after its end, which stays there until the document is freed. Any text is read,
  * damaged HTML as browsers do. NULL without memory. */
-markup *markup_read(const char *text, size_t bytes, markup_flavor flavor);
+markup *markup_read(const char *text, size_t bytes);
 /* How many runs it has, in their order; and the text of one, which belongs to the document: character references are
  * what they stand for, blanks are one blank, and what nobody sees in words, such as soft hyphens, is left out. */
 size_t markup_runs(const markup *m);

@@ -62,7 +62,6 @@ typedef struct markup_edit {
 struct markup {
     const char *text;
     size_t bytes;
-    markup_flavor flavor;
     markup_run *runs; /* sorted by where they begin; one may lie in an atom of another */
     markup_edit *edits;
     size_t count, room, edit_count, edit_room;

@@ -54,7 +54,7 @@ static void put_text(writer *w, size_t begin, size_t end) {
     for (size_t at = begin, bytes; at < end; at += bytes) {
         const char *text = w->target + at, *reference = NULL;
         bytes = 1;
-        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference && w->m->flavor != MARKUP_SRT; i++)
+        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference; i++)
             if (strncmp(text, REFERENCES[i][0], strlen(REFERENCES[i][0])) == 0) {
                 reference = REFERENCES[i][1];
                 bytes = strlen(REFERENCES[i][0]);
@@ -69,7 +69,7 @@ static void put_open(writer *w, int element) {
     const run_element *e = &w->run->elements[element];
     size_t id[2] = {e->open_end, e->open_end};
     if (w->opened[element]) { /* a second copy has no id */
-        html_lexer l = {.text = w->m->text, .bytes = e->open_end, .at = e->open, .flavor = w->m->flavor};
+        html_lexer l = {.text = w->m->text, .bytes = e->open_end, .at = e->open};
         html_token t;
         html_next(&t, &l);
         html_attribute(NULL, id, w->m->text, &t, "id");

@@ -282,7 +282,7 @@ static bool start_foreign(walker *w, const html_element *element, const html_tok
 
 static void start(walker *w, const html_token *t) {
     markup *m = w->m;
-    const html_element *element = html_element_of(m->text + t->name, t->name_bytes, m->flavor);
+    const html_element *element = html_element_of(m->text + t->name, t->name_bytes);
     if (in_foreign(w) && start_foreign(w, element, t))
         return;
     const bool block = element->flags & HTML_BLOCK;
@@ -336,7 +336,7 @@ static void take_out(walker *w, size_t at, const html_token *t) {
 
 static void end_tag(walker *w, const html_token *t) {
     const char *name = w->m->text + t->name;
-    const html_element *ended = html_element_of(name, t->name_bytes, w->m->flavor);
+    const html_element *ended = html_element_of(name, t->name_bytes);
     bool over = false; /* special elements */
     for (size_t i = w->count, far = 0; i-- > 0 && far < DEEPEST; far++) {
         const open_element *e = &w->stack[i];
@@ -369,12 +369,11 @@ static void text(walker *w, const html_token *t) {
         return;
     const size_t begin = t->begin + (cdata ? strlen("<![CDATA[") : 0);
     const bool whole = cdata && t->end - begin >= 3 && memcmp(w->m->text + t->end - 3, "]]>", 3) == 0;
-    run_add_text(w->m, builder(w), begin, t->end - (whole ? 3 : 0), !cdata && w->m->flavor != MARKUP_SRT,
-                 top(w)->lines);
+    run_add_text(w->m, builder(w), begin, t->end - (whole ? 3 : 0), !cdata, top(w)->lines);
 }
 
 void markup_walk(markup *m) {
-    walker w = {.m = m, .lexer = {.text = m->text, .bytes = m->bytes, .flavor = m->flavor}};
+    walker w = {.m = m, .lexer = {.text = m->text, .bytes = m->bytes}};
     html_token t;
     for (html_next(&t, &w.lexer); t.kind != HTML_EOF && !m->starved; html_next(&t, &w.lexer)) {
         if (t.kind == HTML_START)

@@ -1,4 +1,4 @@
-# tfm translate --format html and srt, as a stranger meets them.
+# tfm translate --format html, srt and vtt, as a stranger meets them.
 #     sh tests/documents.sh PROGRAM SOURCE_ROOT
 # Prints TAP.
 set -u
@@ -135,16 +135,41 @@ translate --format srt -i windows
     sed 's/$/\r/' want
 } >expected
 check "a byte order mark and CR LF: the same, with both" same out expected
-sed 's/00:00:02,000 -->/00:00:02,00 -->/' in >damaged
-translate --format srt -i damaged -o never.srt
-check "damaged times: the line, and how they are" one_sentence 1 "damaged, line 7: '00:00:02,00 --> 00:00:02,900' is no times"
-check "and nothing is written" [ ! -e never.srt ]
-sed 's/^7$/seven/' in >damaged
+check "srt: no warning for a file that is as it should be" [ ! -s err ]
+sed 's/00:00:02,000 -->/0:02.5 ->/; s/^7$/seven/' in >odd
+translate --format srt -i odd
+check "srt: odd times and cue numbers do not refuse a film" both 0 says out '^- Good morning'
+check "srt: one warning counts the lines that stay untranslated, and shows the first" says err "^tfm: odd: 1 line outside the cues stays untranslated, first line 19: 'seven'$"
+check "srt: odd times and cue numbers are kept" says out '^0:02.5 -> 00:00:02,900$'
+translate --format srt -i "$demo/test.de" -o never.srt
+check "srt: a file without cues is refused with an example of times" one_sentence 1 "00:00:01,000 --> 00:00:02,500"
+check "srt: nothing is written for a file without cues" [ ! -e never.srt ]
+printf '\033[31mred\302\233\n' >damaged
 translate --format srt -i damaged
-check "a number that is none" one_sentence 1 "'seven' is no number"
-printf '1\n\033[31mred\302\233\n' >damaged
-translate --format srt -i damaged
-check "control characters of the file are not sent to a terminal" one_sentence 1 "line 2: '?[31mred?' is no times"
+check "control characters of the file are not sent to a terminal" one_sentence 1 "line 1 is '?[31mred?'"
+printf '1\n00:00:01,000 --> 00:00:02,000\nGr\374n\n' >latin1
+translate --format srt -i latin1
+check "srt: a file that is not UTF-8 is refused with a hint at iconv" one_sentence 1 'latin1, line 3:'
+printf '1\n00:00:01,000 --> 00:00:02,000\nGut.\n' | iconv -f UTF-8 -t UTF-16 >utf16
+translate --format srt -i utf16
+check "srt: a file in UTF-16 is refused with the command that converts it" one_sentence 1 'iconv -f UTF-16 -t UTF-8'
+
+# ---- WebVTT
+{
+    printf 'WEBVTT\n\nSTYLE\n::cue { color: red }\n\nNOTE Guten Morgen.\n\nintro\n00:01.000 --> 00:02.000 align:start\n'
+    printf '<v Tom>Guten Morgen.</v>\n\n00:03.000 --> 00:04.000\nIch habe <b>Hunger</b>.\n'
+} >in.vtt
+for format in vtt srt; do
+    translate --format $format -i in.vtt
+    check "$format: WebVTT is translated" both 0 says out '^<v Tom>Good morning.</v>$'
+    check "$format: WebVTT keeps its markup" says out '<b>hungry</b>'
+    grep -v '<' in.vtt >left
+    grep -v '<' out >expected
+    check "$format: WebVTT keeps its header, comments, styles, identifiers and settings" same left expected
+done
+printf '1\n00:00:01,000 --> 00:00:02,000\nGuten Morgen.\n' >in
+translate --format vtt -i in
+check "vtt: SubRip is read as such" both 0 says out '^Good morning.$'
 translate --format srt -i nowhere.srt
 check "no such file" one_sentence 1 'nowhere.srt'
 echo "1..$count"

@@ -51,7 +51,7 @@ static int pass(const char *mode, const char *path) {
     size_t bytes = 0;
     snprintf(name, sizeof(name), "%s.%s", path, mode);
     text = read_file(path, &bytes);
-    markup *m = text ? markup_read(text, bytes, MARKUP_HTML) : NULL;
+    markup *m = text ? markup_read(text, bytes) : NULL;
     FILE *out = m ? fopen(name, "wb") : NULL;
     int failed = !out;
     for (size_t i = 0; !failed && i < markup_runs(m); i++) {

@@ -1,4 +1,4 @@
-/* HTML and subtitles as documents, with translations that are made up: what stays, what is wrapped, what is refused. */
+/* HTML as documents, with translations that are made up: what stays, what is wrapped, what is refused. */
 #include "harness.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,132 +32,6 @@ static void expect(const document_kind *kind, const char *text, const char *cons
     free(got);
 }
 
-static void wraps(const char *text, size_t lines, size_t limit, const char *want) {
-    char *got = srt_wrap(text, lines, limit);
-    assert_string_equal(got, want);
-    free(got);
-}
-
-/* ---- Lines ----------------------------------------------------------------------------------------------------- */
-
-static void tags_are_known(void **state) {
-    (void)state;
-    assert_int_equal(srt_tag("<i>a"), 3);
-    assert_int_equal(srt_tag("</FONT>"), 7);
-    assert_int_equal(srt_tag("<font color=\"#ff0000\">a"), 22);
-    assert_int_equal(srt_tag("{\\an8}a"), 6);
-    const char *const none[] = {"",      "a",       "<",       "<i",     "< i>", "<image>", "<3 you>", "{an8}",
-                                "{\\an", "{\\a--}", "{\\a{b}", "<i<b>>", "<>",   "</>",     "<fonts>"};
-    for (size_t i = 0; i < CLI_COUNT(none); i++)
-        assert_int_equal(srt_tag(none[i]), 0);
-}
-
-static void lines_are_of_similar_length(void **state) {
-    (void)state;
-    wraps("one two three four", 1, 42, "one two three four");
-    wraps("one two three four", 2, 42, "one two\nthree four");
-    wraps("one two three four", 4, 42, "one\ntwo\nthree\nfour");
-    wraps("one", 3, 42, "one");
-    wraps("", 2, 42, "");
-    wraps("one two three four", 1, 10, "one two\nthree four");
-    wraps("incomprehensibilities are", 1, 5, "incomprehensibilities\nare");
-    wraps("well-known words", 2, 42, "well-known\nwords");
-}
-
-static void tags_are_not_counted_and_stay_whole(void **state) {
-    (void)state;
-    wraps("<font color=\"#ff0000\">one two</font> three four", 2, 42,
-          "<font color=\"#ff0000\">one two</font>\nthree four");
-    wraps("one two <i>three four</i>", 2, 42, "one two\n<i>three four</i>");
-    wraps("one {\\i1}two three{\\i0} four", 2, 42, "one {\\i1}two\nthree{\\i0} four");
-}
-
-static void scripts_without_blanks_are_wrapped_too(void **state) {
-    (void)state;
-    wraps("我喜欢吃苹果。", 2, 42, "我喜欢吃\n苹果。");
-    wraps("我喜欢吃苹果。", 1, 4, "我喜欢吃\n苹果。");
-}
-
-/* ---- Subtitles ------------------------------------------------------------------------------------------------- */
-
-static const char TIMES[] = "00:00:01,000 --> 00:00:02,500";
-
-static void a_cue_is_one_text(void **state) {
-    (void)state;
-    expect(
-        &document_srt,
-        "7\n00:00:01,000 --> 00:00:02,500 X1:10 X2:20\nEins zwei\ndrei vier.\n\n\n8\n0:00:03.000-->0:00:04.000\nFünf\n",
-        (const char *const[]){"One two three and some four.", "Five"},
-        "7\n00:00:01,000 --> 00:00:02,500 X1:10 X2:20\nOne two three\nand some "
-        "four.\n\n\n8\n0:00:03.000-->0:00:04.000\nFive\n");
-    expect(&document_srt, "1\n00:00:01,000 --> 00:00:02,500\nEins", NULL, "1\n00:00:01,000 --> 00:00:02,500\nEins");
-}
-
-static void cues_without_text_stay(void **state) {
-    (void)state;
-    const char *const same[] = {"",
-                                "\n\n",
-                                "1\n00:00:01,000 --> 00:00:02,500\n\n2\n00:00:03,000 --> 00:00:04,000\n",
-                                "1\n00:00:01,000 --> 00:00:02,500\n{\\an8}\n \n",
-                                "1\n00:00:01,000 --> 00:00:02,500\n<i> </i>\n",
-                                "00:00:01,000 --> 00:00:02,500\n42\n"};
-    for (size_t i = 0; i < CLI_COUNT(same); i++)
-        expect(&document_srt, same[i], NULL, same[i]);
-}
-
-/* A cue with this text, whose parts become `say`, has the text `want`. */
-static void cue_becomes(const char *text, const char *const *say, const char *want) {
-    char in[512], out[512];
-    snprintf(in, sizeof(in), "1\n%s\n%s\n\n", TIMES, text);
-    snprintf(out, sizeof(out), "1\n%s\n%s\n\n", TIMES, want);
-    expect(&document_srt, in, say, out);
-}
-
-static void tags_stay_around_their_words(void **state) {
-    (void)state;
-    cue_becomes("<i>Eins zwei\ndrei vier</i>", NULL, "<i>Eins zwei\ndrei vier</i>");
-    cue_becomes("Eins <b>zwei</b>, drei", NULL, "Eins <b>zwei</b>, drei");
-    cue_becomes("<font color=\"#ff0000\">Eins</font> zwei", NULL, "<font color=\"#ff0000\">Eins</font> zwei");
-    cue_becomes("{\\an8}Eins zwei", NULL, "{\\an8}Eins zwei");
-    cue_becomes("{\\an8}{\\b1}<i>Eins</i>", NULL, "{\\an8}{\\b1}<i>Eins</i>");
-    cue_becomes("<I>Eins", (const char *const[]){"One"}, "<I>One");
-    cue_becomes("<font face='a\"b&#39;'>Eins</font>", (const char *const[]){"One"},
-                "<font face='a\"b&#39;'>One</font>");
-    cue_becomes("Eins {\\i1}zwei{\\i0} drei", (const char *const[]){"One two three"}, "One {\\i1}two{\\i0} three");
-}
-
-static void what_is_no_tag_is_text(void **state) {
-    (void)state;
-    cue_becomes("Tom & Jerry <3 &amp; 1 < 2", NULL, "Tom & Jerry <3 &amp; 1 < 2");
-    cue_becomes("<script>x</script> <!-- y", NULL, "<script>x</script> <!-- y");
-    cue_becomes("a --- b", (const char *const[]){"<b>c & d"}, "<b>c & d");
-}
-
-static void who_speaks_has_lines_of_their_own(void **state) {
-    (void)state;
-    cue_becomes("- Wie geht's?\n- Gut, und\ndir?", (const char *const[]){"How are you?", "Well, and how about you?"},
-                "- How are you?\n- Well, and\nhow about you?");
-    cue_becomes("\xE2\x80\x93Ja.\n\xE2\x80\x93Nein.", (const char *const[]){"Yes.", "No."},
-                "\xE2\x80\x93Yes.\n\xE2\x80\x93No.");
-    cue_becomes("<i>- Ja.\n- Nein.</i>", (const char *const[]){"Yes.", "No."}, "<i>- Yes.\n- No.</i>");
-    cue_becomes("Es sind\n-5 Grad", NULL, "Es sind\n-5 Grad");
-}
-
-static const char *const DAMAGED[] = {
-    "Eins\n",
-    "1\n",
-    "1\nEins\n",
-    "1\n00:00:01,000 -> 00:00:02,500\nEins\n",
-    "1\n00:00:01,00 --> 00:00:02,500\nEins\n",
-    "1\n00:60:01,000 --> 00:00:02,500\nEins\n",
-    "1\n00:00:01 --> 00:00:02\nEins\n",
-    "1\n00:00:01,000 --> \nEins\n",
-    "1\n00:00:01,000 --> 00:00:02,500x\nEins\n",
-    "1\n00:00:01,000 --> 00:00:02,500\nEins\n2\n00:00:03,000 --> 00:00:04,000\nZwei\n",
-    "1\n00:00:01,000 --> 00:00:02,500\nEins\n\nund noch etwas\n",
-    "WEBVTT\n\n00:01.000 --> 00:02.000\nEins\n",
-};
-
 /* Sentences about what is refused here on purpose go nowhere. Returns where they went before, to go there again. */
 static int hush(int before) {
     fflush(stderr);
@@ -165,14 +39,6 @@ static int hush(int before) {
     assert_true(now >= 0 && dup2(to, STDERR_FILENO) >= 0);
     close(to);
     return now;
-}
-
-static void damaged_subtitles_are_refused(void **state) {
-    (void)state;
-    const int before = hush(-1);
-    for (size_t i = 0; i < CLI_COUNT(DAMAGED); i++)
-        assert_null(through(&document_srt, DAMAGED[i], NULL));
-    close(hush(before));
 }
 
 /* Wherever a file is cut off, it is refused or comes back. */
@@ -185,7 +51,6 @@ static void any_beginning_is_read(void **state) {
     for (size_t bytes = 0; bytes < sizeof(whole); bytes++) {
         char part[sizeof(whole)] = {0};
         memcpy(part, whole, bytes);
-        free(through(&document_srt, part, NULL));
         free(through(&document_html, part, NULL));
     }
     close(hush(before));
@@ -331,16 +196,6 @@ static void html_of_any_depth_is_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_are_known),
-        cmocka_unit_test(lines_are_of_similar_length),
-        cmocka_unit_test(tags_are_not_counted_and_stay_whole),
-        cmocka_unit_test(scripts_without_blanks_are_wrapped_too),
-        cmocka_unit_test(a_cue_is_one_text),
-        cmocka_unit_test(cues_without_text_stay),
-        cmocka_unit_test(tags_stay_around_their_words),
-        cmocka_unit_test(what_is_no_tag_is_text),
-        cmocka_unit_test(who_speaks_has_lines_of_their_own),
-        cmocka_unit_test(damaged_subtitles_are_refused),
         cmocka_unit_test(any_beginning_is_read),
         cmocka_unit_test(html_comes_back),
         cmocka_unit_test(html_texts_are_what_is_seen),

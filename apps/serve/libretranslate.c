@@ -241,7 +241,7 @@ static serve_reply answer(serve_request *r) {
 
 /* The runs of a document in the place of its text. */
 static markup *read_document(ask *a) {
-    markup *document = markup_read(a->texts[0], strlen(a->texts[0]), MARKUP_HTML);
+    markup *document = markup_read(a->texts[0], strlen(a->texts[0]));
     const size_t count = document ? markup_runs(document) : 0;
     const char **texts = calloc(count ? count : 1, sizeof(*texts));
     if (!document || !texts) {

@@ -1,41 +1,14 @@
 /* A subtitle's line to several of similar length, at the places where Unicode lets a line end (UAX #14, by ICU). */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unicode/ubrk.h>
 #include <unicode/utext.h>
-#include "document.h"
+#include "subtitles.h"
 
-/* ---- Tags ------------------------------------------------------------------------------------------------------ */
-
-/* "{\an8}", as players have it from SubStation Alpha. */
-static size_t override_bytes(const char *text) {
-    if (strncmp(text, "{\\", 2) != 0)
-        return 0;
-    const size_t end = 1 + strcspn(text + 1, "{}<>\n");
-    return text[end] == '}' && !memmem(text, end, "--", 2) ? end + 1 : 0;
-}
-
-size_t srt_tag(const char *text) {
-    static const char *const NAMES[] = {"b", "i", "u", "s", "font"};
-    if (*text == '{')
-        return override_bytes(text);
-    if (*text != '<')
-        return 0;
-    const char *name = text + 1 + (text[1] == '/');
-    const size_t length = strspn(name, "BbIiUuSsFfOoNnTt"), body = strcspn(name, "<>\n");
-    if (name[body] != '>' || (name[length] != '>' && name[length] != ' '))
-        return 0;
-    for (size_t i = 0; i < CLI_COUNT(NAMES); i++)
-        if (strlen(NAMES[i]) == length && strncasecmp(name, NAMES[i], length) == 0)
-            return (size_t)(name - text) + body + 1;
-    return 0;
-}
-
-size_t srt_width(const char *text, size_t bytes) {
+size_t subtitle_width(const char *text, size_t bytes, bool vtt) {
     size_t width = 0;
     for (size_t i = 0, tag; i < bytes; i += tag ? tag : 1) {
-        tag = srt_tag(text + i);
+        tag = subtitle_tag(text + i, bytes - i, vtt);
         width += !tag && ((unsigned char)text[i] & 0xc0) != 0x80; /* the first byte of each */
     }
     return width;
@@ -47,17 +20,17 @@ size_t srt_width(const char *text, size_t bytes) {
 typedef struct plain {
     char *text;
     size_t *at; /* [bytes + 1]: where each of its bytes is in the text with tags */
-    size_t bytes;
+    size_t bytes, indent;
     size_t *ends; /* [count], the last one is `bytes` */
     size_t count, room;
 } plain;
 
-static bool leave_tags(plain *p, const char *text) {
+static bool leave_tags(plain *p, const char *text, bool vtt) {
     const size_t bytes = strlen(text);
     p->text = malloc(bytes + 1);
     p->at = calloc(bytes + 1, sizeof(*p->at));
     for (size_t i = 0, tag; p->text && p->at && i < bytes; i += tag ? tag : 1) {
-        tag = srt_tag(text + i);
+        tag = subtitle_tag(text + i, bytes - i, vtt);
         if (tag)
             continue;
         p->at[p->bytes] = i;
@@ -101,10 +74,10 @@ static size_t width_of(const plain *p, size_t start, size_t end) {
 /* Fills lines of at most `width` characters, longer only where no line may end. Returns how many there are; `last`, if
  * not NULL, says of each end whether a line ends there. */
 static size_t fill(const plain *p, size_t width, bool *last) {
-    size_t lines = 1, used = 0, start = 0;
+    size_t lines = 1, used = p->indent, start = 0;
     for (size_t i = 0; i < p->count; i++) {
         const size_t word = width_of(p, start, p->ends[i]);
-        if (used > 0 && used + word > width) {
+        if (i > 0 && used + word > width) {
             lines++;
             used = 0;
             if (last)
@@ -120,7 +93,7 @@ static size_t fill(const plain *p, size_t width, bool *last) {
 
 /* The least width that gives at most `lines` lines. */
 static size_t least_width(const plain *p, size_t lines) {
-    size_t low = 1, high = p->bytes + 1;
+    size_t low = 1, high = p->indent + p->bytes + 1;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (fill(p, middle, NULL) <= lines)
@@ -132,7 +105,7 @@ static size_t least_width(const plain *p, size_t lines) {
 }
 
 /* The text with a line's end at each chosen place, where a blank is left away. */
-static char *write_lines(const plain *p, const char *text, const bool *last) {
+static char *write_lines(const plain *p, const char *text, const bool *last, bool vtt) {
     char *out = malloc(strlen(text) + p->count + 1), *to = out;
     size_t from = 0;
     for (size_t i = 0; out && i + 1 < p->count; i++) {
@@ -142,32 +115,29 @@ static char *write_lines(const plain *p, const char *text, const bool *last) {
         while (blank > 0 && p->text[blank - 1] == ' ')
             blank--;
         const size_t stop = p->at[blank], next = p->at[p->ends[i]];
-        memcpy(to, text + from, stop - from);
-        to += stop - from;
+        to = mempcpy(to, text + from, stop - from);
         *to++ = '\n';
-        for (from = stop; from < next; from++) /* tags between the words */
-            if (srt_tag(text + from)) {
-                const size_t bytes = srt_tag(text + from);
-                memcpy(to, text + from, bytes);
-                to += bytes;
-                from += bytes - 1;
-            }
+        for (from = stop; from < next;) { /* tags between the words */
+            const size_t tag = subtitle_tag(text + from, next - from, vtt);
+            to = mempcpy(to, text + from, tag);
+            from += tag ? tag : 1;
+        }
     }
     if (out)
         strcpy(to, text + from);
     return out;
 }
 
-char *srt_wrap(const char *text, size_t lines, size_t limit) {
-    plain p = {0};
+char *subtitle_wrap(const char *text, size_t indent, size_t lines, size_t limit, bool vtt) {
+    plain p = {.indent = indent};
     char *out = NULL;
     bool *last = NULL;
-    if (leave_tags(&p, text) && find_ends(&p) && (last = calloc(p.count + 1, sizeof(*last)))) {
+    if (leave_tags(&p, text, vtt) && find_ends(&p) && (last = calloc(p.count + 1, sizeof(*last)))) {
         size_t width = least_width(&p, lines ? lines : 1);
         if (width > limit)
             width = least_width(&p, fill(&p, limit, NULL));
         fill(&p, width, last);
-        out = write_lines(&p, text, last);
+        out = write_lines(&p, text, last, vtt);
     }
     free(p.text);
     free(p.at);
