@@ -16,8 +16,6 @@ static bool has_word(const char *text, const size_t value[2], const char *word) 
 
 int markup_says_translate(const markup *m, const html_token *t) {
     size_t value[2];
-    if (m->flavor != MARKUP_HTML)
-        return -1;
     if (html_attribute(value, NULL, m->text, t, "class") && has_word(m->text, value, "notranslate"))
         return 0;
     if (!html_attribute(value, NULL, m->text, t, "translate"))

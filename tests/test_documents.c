@@ -136,7 +136,7 @@ static void html_copies_have_no_id(void **state) {
                         "e\",\"</s>\"],\"weights\":[[1,0,0],[0,1,0],[1,0,0],[0,0,1]]}]";
     json_t *alignment = json_loads(said, 0, NULL);
     assert_non_null(alignment);
-    markup *m = markup_read(text, strlen(text), MARKUP_HTML);
+    markup *m = markup_read(text, strlen(text));
     assert_true(markup_marked(m, 0) && markup_put(m, 0, "c d e", alignment));
     char *got = markup_write(m);
     assert_string_equal(got, "<b id=x class=y>c</b> d <b class=y>e</b><img>");
