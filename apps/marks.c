@@ -104,13 +104,6 @@ static size_t first_of(const marks_pair *p, size_t word) {
     return t;
 }
 
-/* Where in the target a byte within a word of the source is, if the target's word has the whole word in it; else 0. */
-static size_t within_word(const marks_pair *p, const marks_word *s, const marks_word *t, size_t at) {
-    const char *target = p->target.text + t->begin;
-    const char *found = memmem(target, t->end - t->begin, p->source.text + s->begin, s->end - s->begin);
-    return found ? (size_t)(found - p->target.text) + at - s->begin : 0;
-}
-
 /* At the beginning of a word: before the first word that corresponds to it. */
 static size_t before_word(const marks_pair *p, size_t word) {
     const marks_word *s = &p->source.words[word];
@@ -141,9 +134,8 @@ static size_t place(const marks_pair *p, const marks_mark *mark) {
     const marks_word *s = &p->source.words[word], *t = &p->target.words[s->other];
     if (mark->at <= s->begin)
         return before_word(p, word);
-    const size_t within = mark->at < s->end ? within_word(p, s, t, mark->at) : 0;
-    if (within > 0)
-        return within;
+    if (mark->at < s->end && s->whole != SIZE_MAX)
+        return s->whole + mark->at - s->begin;
     if (mark->at >= s->body_end)
         return behind_word(p, word, mark);
     if (mark->at <= s->body) /* after a bracket */

@@ -7,12 +7,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A word of a text from `begin` to `end`, of which the body is without punctuation at both ends (or empty). `other` is
  * the word of the other text that corresponds to it, and `sentence` counts the sentences as they were translated. */
 typedef struct marks_word {
     size_t begin, body, body_end, end;
     size_t sentence, other;
+    size_t whole; /* where the source's word of the two is in the target's, in the target; SIZE_MAX: it is not there */
 } marks_word;
 
 typedef struct marks_text {

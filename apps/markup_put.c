@@ -132,11 +132,10 @@ static places places_of(const writer *w, size_t word) {
     if (source->count == 0)
         return (places){-1, -1, -1, false, 0};
     const marks_word *t = &target->words[word], *s = &source->words[t->other];
-    const char *whole = memmem(target->text + t->begin, t->end - t->begin, source->text + s->begin, s->end - s->begin);
     places p = {.body = element_of_range(w->run, s->body < s->body_end ? s->body : s->begin,
                                          s->body < s->body_end ? s->body_end : s->end)};
-    p.same = whole != NULL;
-    p.begin = whole ? (size_t)(whole - target->text) : t->begin;
+    p.same = t->whole != SIZE_MAX;
+    p.begin = p.same ? t->whole : t->begin;
     p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
     p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
     if (s->body_end == s->end && t->body_end < t->end) { /* a stop of its own: outside of what ends here */

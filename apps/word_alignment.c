@@ -185,6 +185,21 @@ static bool choose_targets(marks_pair *p, const matrix *m) {
     return taken != NULL;
 }
 
+static size_t whole_word(const marks_pair *p, const marks_word *s, const marks_word *t) {
+    const char *found =
+        memmem(p->target.text + t->begin, t->end - t->begin, p->source.text + s->begin, s->end - s->begin);
+    return found ? (size_t)(found - p->target.text) : SIZE_MAX;
+}
+
+static void find_whole(marks_pair *p) {
+    if (p->source.count == 0 || p->target.count == 0)
+        return;
+    for (size_t i = 0; i < p->target.count; i++)
+        p->target.words[i].whole = whole_word(p, &p->source.words[p->target.words[i].other], &p->target.words[i]);
+    for (size_t i = 0; i < p->source.count; i++)
+        p->source.words[i].whole = whole_word(p, &p->source.words[i], &p->target.words[p->source.words[i].other]);
+}
+
 bool marks_align(marks_pair *p, const char *source, const char *target, const json_t *alignment) {
     *p = (marks_pair){0};
     if (!find_words(&p->source, source) || !find_words(&p->target, target))
@@ -194,6 +209,7 @@ bool marks_align(marks_pair *p, const char *source, const char *target, const js
     if (good) {
         choose_sources(p, &m);
         good = choose_targets(p, &m);
+        find_whole(p);
     }
     free(m.at);
     return good;
