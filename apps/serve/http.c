@@ -176,6 +176,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
         serve_queue_leave(s, r->job);
     json_decref(r->fields);
     json_decref(r->guess);
+    json_decref(r->warnings);
     free(r->body);
     free(r);
     *state = NULL;

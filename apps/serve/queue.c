@@ -176,10 +176,17 @@ static uint64_t cost_of(const serve_job *job) {
     return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
 }
 
+/* The model of the next piece, where those of a job have several. */
+static void next_model(serve_job *job) {
+    if (job->models && job->taken < job->count)
+        job->key.model = job->models[job->pieces[job->taken].of];
+}
+
 static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
     server *s = w->server;
     const uint64_t cost = cost_of(job);
     *unit = (serve_unit){job, job->taken++, cost};
+    next_model(job);
     job->in_work++;
     job->with = w;
     job->turn += cost;
@@ -382,6 +389,7 @@ void serve_queue_give_back(serve_worker *w, serve_model *model) {
     model->workers = model->workers < w->number ? model->workers : w->number;
     for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
         w->units[i].job->taken--;
+        next_model(w->units[i].job);
         w->units[i].job->in_work--;
         w->units[i].job->client->waiting++;
         s->waiting++;

@@ -96,7 +96,7 @@ static bool go_on(void *user) {
 tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     const server *s = w->server;
     tfm_model *on = model->seats[w->number].model;
-    const serve_key key = w->units[0].job->key;
+    const serve_key key = w->key;
     batch b = {.worker = w, .n_best = key.n_best};
     tfm_text_options text = s->options->text;
     tfm_search_options search = s->options->search;
