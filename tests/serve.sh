@@ -133,6 +133,25 @@ check "HTML: a comment, before a paragraph" says out '^{"translatedText":"<!-- c
 form --data-urlencode 'q=<p>Danke.<a id=x></a> <a href=y><img src=z></a></p>' -d format=html
 check "HTML: elements without text are kept" says out '<p>Thank.*<a id=."x."></a>.*<a href=."y."><img src=."z."></a>'
 
+# ---- Forms
+form -d 'q=Ich habe Hunger. 5%'
+echo 'Ich habe Hunger. 5%' | "$tfm" translate -m "$demo" --split >percent.want
+check "a form: a percent sign that is no escape stays, at the end of a field" [ "$(cat out)" = "{\"translatedText\":\"$(cat percent.want)\"}" ]
+cp out percent
+ask "$at/translate" -d 'q=Ich habe Hunger. 5%' -d source=de -d target=en
+check "a form: before another field" cmp -s out percent
+ask "$at/translate" -d source=de -d target=en -d 'q=Ich habe Hunger. 5%25'
+check "a form: as its escape" cmp -s out percent
+ask "$at/translate" -d source=%zz -d target=en -d q=a
+check "a form: with letters that are no hexadecimal digits" [ "$(cat out)" = '{"error":"%zz is not supported"}' ]
+ask "$at/translate" -d s%6Furce=de -d target=e%6e -d 'q=Guten+Morgen%2e'
+check "a form: escapes in names and values, a plus for a blank" [ "$(cat out)" = '{"translatedText":"Good morning."}' ]
+
+# ---- Framing
+python3 "$root/tests/serve/framing.py" "$port" >out
+code=$?
+check "a request whose end is in doubt is refused at once and its connection closed" both 0 says out '"wrong": 0'
+
 # ---- What is refused
 form -d q=
 check "no text: LibreTranslate's words" [ "$code" = 400 -a "$(cat out)" = '{"error":"Invalid request: missing q parameter"}' ]
