@@ -362,12 +362,7 @@ static int parse_and_run(int argc, char **argv, cli_texts *keep) {
          NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
          "a file with a line for each line of input: the text that its translation must begin with", NULL},
-        {0, "keep", CLI_LIST, keep, "REGEX",
-         "what else stays as it is, in PCRE2's syntax, besides placeholders (%1$s, {0}, {{name}}, ${city}), tags, "
-         "addresses of the web and of mail, and emoji; may be given several times",
-         NULL},
-        {0, "no-keep", CLI_FLAG, &j.no_keep, NULL, "give placeholders and the like to the model as any other text",
-         NULL},
+        CLI_KEEP(keep, &j.no_keep),
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),

@@ -275,6 +275,15 @@ static void keep_languages(serve_request *r, ask *a) {
         r->warnings = json_incref(languages->warnings);
 }
 
+/* Whether a text has something that stays as it is: such requests are not joined by others while they are under way. */
+static bool has_placeholders(const serve_request *r, const ask *a) {
+    const tfm_placeholders *all = r->server->options->placeholders;
+    for (size_t i = 0; all && i < a->count; i++)
+        if (tfm_placeholders_count(all, a->texts[i], strlen(a->texts[i])) > 0)
+            return true;
+    return false;
+}
+
 static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     const bool sentences = a->alternatives > 0 || a->alignments || a->html;
     if ((a->html && !read_document(r, a, reply)) || !choose(r, a, reply))
@@ -289,6 +298,7 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
                            .layer = a->layer,
                            .head = a->head,
                            .split = !sentences,
+                           .keep = has_placeholders(r, a),
                            .detail = a->alignments || a->html};
     r->job = job;
     r->answer = answer;

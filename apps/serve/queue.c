@@ -138,7 +138,8 @@ static void complete(server *s, serve_job *job, serve_worker *by) {
 
 static bool same_key(const serve_key *a, const serve_key *b) {
     return a->model == b->model && a->n_best == b->n_best && a->layer == b->layer && a->head == b->head &&
-           a->split == b->split && a->detail == b->detail && a->max_new == b->max_new && a->alone == b->alone;
+           a->split == b->split && a->detail == b->detail && a->keep == b->keep && a->max_new == b->max_new &&
+           a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {

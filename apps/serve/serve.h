@@ -34,7 +34,9 @@ typedef struct serve_options {
     int port, penalty, precision, workers;
     tfm_precision how; /* what `precision` says */
     bool quiet;
-    cli_texts models, keys;
+    cli_texts models, keys, keep; /* keep: patterns */
+    bool no_keep;
+    tfm_placeholders *placeholders; /* NULL: none are kept */
     serve_limits limits;
     tfm_search_options search;
     tfm_text_options text;
@@ -112,7 +114,7 @@ typedef struct serve_result {
 typedef struct serve_key {
     serve_model *model;
     int n_best, layer, head;
-    bool split, detail;
+    bool split, detail, keep; /* keep: texts have placeholders */
     int max_new;
     uint64_t alone; /* not 0: a number of this job's alone */
 } serve_key;

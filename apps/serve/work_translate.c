@@ -103,6 +103,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     text.batch_tokens = serve_queue_part(w, text.batch_tokens, LEAST_TOKENS);
     text.split = key.split;
     text.language = key.split ? model->source : NULL;
+    text.placeholders = key.keep ? s->options->placeholders : NULL;
     text.alignments = key.detail;
     text.alignment_layer = key.layer;
     text.alignment_head = key.head;

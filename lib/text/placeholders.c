@@ -29,7 +29,7 @@ static const char KNOWN[] =
     "|\\b__\\w+?__\\b|@@\\w+@@"
     "|(?<![\\w:]):[A-Za-z_][\\w+-]*:(?!\\w)|(?<!\\S):[a-z_]{2,}\\w*"
     "|</?[A-Za-z][\\w:.-]*(?:\\s+[\\w:@.-]+\\s*=\\s*(?:\"[^\"]*\"|'[^']*'|[^\\s\"'<>]+))*\\s*/?>|</?\\d+\\s*/?>"
-    "|&(?:[A-Za-z]\\w{1,30}|\\#\\d{1,7}|\\#[xX][0-9a-fA-F]{1,6});"
+    "|&(?!amp;)(?:[A-Za-z]\\w{1,30}|\\#\\d{1,7}|\\#[xX][0-9a-fA-F]{1,6});"
     "|\\p{RI}\\p{RI}"
     "|\\p{Extended_Pictographic}(?:\\x{FE0F}|\\p{EMod})?(?:\\x{200D}\\p{Extended_Pictographic}(?:\\x{FE0F}|\\p{EMod})?)"
     "*"
@@ -164,6 +164,14 @@ static size_t pair_around(size_t *closing, const char *text, size_t begin, size_
     return 0;
 }
 
+/* Whether there is no word and no end of a sentence between two placeholders. */
+static bool are_near(const char *text, size_t end, size_t begin) {
+    for (size_t i = end; i + 1 < begin; i++)
+        if (strchr(".!?", text[i]) && text[i + 1] == ' ')
+            return false;
+    return begin <= end || (begin - end <= 4 && !tfm__has_letters(text + end, begin - end));
+}
+
 /* Joins what overlaps or has no word between, and takes in what is around it. */
 static void join(found *f, const char *text, size_t bytes) {
     size_t kept = 0, closing;
@@ -176,8 +184,7 @@ static void join(found *f, const char *text, size_t bytes) {
         for (size_t open; (open = pair_around(&closing, text, now.begin, now.end, bytes)) > 0;)
             now.begin -= open, now.end += closing;
         tfm__placeholder *last = kept > 0 ? &f->items[kept - 1] : NULL;
-        if (last && (now.begin <= last->end ||
-                     (now.begin - last->end <= 4 && !tfm__has_letters(text + last->end, now.begin - last->end))))
+        if (last && are_near(text, last->end, now.begin))
             last->end = now.end;
         else
             f->items[kept++] = now;

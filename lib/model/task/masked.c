@@ -74,6 +74,8 @@ tfm_status tfm__masked_strip(tfm__masked *k, const char *text, size_t bytes, siz
                                          .bytes = found[i].end - found[i].begin,
                                          .blank_before = end == code || is_blank(text[end - 1]),
                                          .blank_after = begin == bytes || is_blank(text[begin]),
+                                         .glue_before = end > code && tfm__letter_before(text, end),
+                                         .glue_after = tfm__letter_after(text, begin, bytes),
                                          .tag = text[found[i].begin] == '<'};
         k->units[i].at = bare.count;
         status = add_pieces(k, &room, &k->units[i]);

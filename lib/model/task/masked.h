@@ -10,6 +10,7 @@ typedef struct tfm__masked_unit {
     size_t bytes;
     size_t at;                      /* where it was in the bare text */
     bool blank_before, blank_after; /* blanks stood around it, or the text began or ended there */
+    bool glue_before, glue_after;   /* letters did */
     bool tag;
 } tfm__masked_unit;
 

@@ -121,11 +121,21 @@ static int kind_after(const char *text, size_t at, size_t bytes) {
     return at == bytes ? 0 : tfm__letter_after(text, at, bytes) ? 1 : (unsigned char)text[at];
 }
 
+/* How alike the places of a unit are in the two texts. At the end of a text without a stop it stands before the stop
+ * that the model added, unless it is an emoji. */
+static double likeness(const tfm__masked_unit *unit, const pair *p, size_t at) {
+    const tfm__masked_side *source = p->source, *target = p->target;
+    const int here = kind_after(source->text, unit->at, source->bytes);
+    const int there = kind_after(target->text, at, target->bytes);
+    const bool added = here == 0 && there > 1 && tfm__letter_before(source->text, source->bytes) &&
+                       !tfm__has_letters(target->text + at, target->bytes - at) && (unsigned char)unit->text[0] < 0x80;
+    return added ? 2 * ALIKE : here == there ? ALIKE : 0;
+}
+
 /* The best place of a unit, from byte `from` on. */
 static size_t best_place(const tfm__masked_unit *unit, const pair *p, size_t columns, size_t from) {
     const tfm__masked_side *source = p->source, *target = p->target;
     const bool blanks = has_blanks(target);
-    const int kind = kind_after(source->text, unit->at, source->bytes);
     const double part = source->bytes ? (double)unit->at / (double)source->bytes : 0;
     double least = INFINITY;
     size_t best = target->bytes;
@@ -134,7 +144,7 @@ static size_t best_place(const tfm__masked_unit *unit, const pair *p, size_t col
             continue;
         const double there = target->bytes ? (double)at / (double)target->bytes : 0;
         double now = cost(p, columns, tokens_before(target, p->target_starts, at));
-        now += PLACE * fabs(part - there) - (kind_after(target->text, at, target->bytes) == kind ? ALIKE : 0);
+        now += PLACE * fabs(part - there) - likeness(unit, p, at);
         if (now < least)
             least = now, best = at;
     }
@@ -154,14 +164,15 @@ static int by_place(const void *a, const void *b) {
 
 static void write_unit(tfm__bytes *out, const tfm__masked_unit *unit, const char *rest, size_t bytes, bool more) {
     const char last = out->count ? out->data[out->count - 1] : ' ';
-    if (unit->blank_before && !is_blank(last) && !strchr("([{", last))
+    const bool word = tfm__letter_before(out->data, out->count);
+    if ((unit->blank_before || (word && !unit->glue_before)) && !is_blank(last) && !strchr("([{", last))
         tfm__bytes_add(out, " ", 1);
     tfm__bytes_add(out, unit->text, unit->bytes);
-    if (unit->blank_after && !more && bytes > 0 && tfm__letter_after(rest, 0, bytes))
+    if (!unit->glue_after && !more && bytes > 0 && tfm__letter_after(rest, 0, bytes))
         tfm__bytes_add(out, " ", 1);
 }
 
-/* The blanks after a placeholder's place go where it has none after it. */
+/* A blank after a placeholder's place goes where a word stood right after it. */
 static char *write_text(const tfm__masked *k, const tfm__masked_side *target, const placed *places) {
     tfm__bytes out = {0};
     size_t at = 0;
@@ -172,8 +183,8 @@ static char *write_text(const tfm__masked *k, const tfm__masked_side *target, co
         const bool more = i + 1 < k->count && places[i + 1].at == at;
         const bool blank = at < target->bytes && is_blank(target->text[at]);
         write_unit(&out, unit, target->text + at, target->bytes - at, more);
-        if (blank && !more && !unit->blank_after)
-            at++; /* glued to what follows */
+        if (blank && !more && unit->glue_after)
+            at++;
     }
     tfm__bytes_add(&out, target->text + at, target->bytes - at);
     tfm__bytes_add(&out, "", 1);
