@@ -76,8 +76,8 @@ static bool has_blanks(const tfm__masked_side *side) {
     return false;
 }
 
-/* Whether a placeholder may stand at a byte: at the ends, where a blank begins, and between a word and a stop that ends
- * it; in texts without blanks, between any characters. */
+/* Whether a placeholder may stand at a byte: at the ends, where a blank begins, and before the stops that end a
+ * word; in texts without blanks, between any characters. */
 static bool may_stand(const tfm__masked_side *side, size_t at, bool blanks) {
     const char *text = side->text;
     if (at == 0 || at == side->bytes)
@@ -89,8 +89,7 @@ static bool may_stand(const tfm__masked_side *side, size_t at, bool blanks) {
     size_t end = at;
     while (end < side->bytes && !is_blank(text[end]) && !tfm__letter_after(text, end, side->bytes))
         end++;
-    return tfm__letter_before(text, at) && !tfm__letter_after(text, at, side->bytes) &&
-           (end == side->bytes || is_blank(text[end]));
+    return !tfm__letter_after(text, at, side->bytes) && (end == side->bytes || is_blank(text[end]));
 }
 
 /* Which tokens are of words: those of stops, and the end, look at much that is not theirs. */

@@ -359,8 +359,14 @@ static tfm_status copy_text(tfm__translations *t, size_t text) {
     memcpy(copy, kept->original + code, kept->original_bytes - code);
     copy[kept->original_bytes - code] = 0;
     t->results[text * n_best].text = copy;
-    for (size_t best = 1; best < n_best; best++)
-        t->results[text * n_best + best].hypothesis.score = -INFINITY;
+    for (size_t best = 1; best < n_best; best++) {
+        tfm__result *none = &t->results[text * n_best + best];
+        none->hypothesis.score = -INFINITY;
+        none->text = tfm__alloc(1, 1);
+        if (!none->text)
+            return TFM_ERROR_MEMORY;
+        *none->text = 0;
+    }
     return TFM_OK;
 }
 
