@@ -147,6 +147,14 @@ check "a form: with letters that are no hexadecimal digits" [ "$(cat out)" = '{"
 ask "$at/translate" -d s%6Furce=de -d target=e%6e -d 'q=Guten+Morgen%2e'
 check "a form: escapes in names and values, a plus for a blank" [ "$(cat out)" = '{"translatedText":"Good morning."}' ]
 
+# ---- Placeholders
+json /translate '{"q":["Ich bin in ${city}.","Danke.","{{x}}"],"source":"de","target":"en"}'
+check "placeholders stay in translations of a list" says out '^{"translatedText":\["I.m in ${city}.","Thank[^"]*","{{x}}"\]}$'
+form --data-urlencode 'q=<p>Hallo <b>{{name}}</b>, wo ist <i>{0}</i>?</p>' -d format=html
+check "placeholders stay in HTML, in their elements" says out '<b>{{name}}</b>, .*<i>{0}</i>?</p>'
+form --data-urlencode 'q=Hallo {{name}}, wo ist {0}?' -d alternatives=2
+check "placeholders stay in alternatives" [ "$(grep -o '{{name}}' out | wc -l)" -ge 2 ]
+
 # ---- Framing
 python3 "$root/tests/serve/framing.py" "$port" >out
 code=$?
