@@ -5,6 +5,13 @@
 #include "text/regex.h"
 #include "text/utf8.h"
 
+/* Extended_Pictographic and Emoji_Modifier, about: PCRE2 before 10.40 does not know them by name. */
+#define EMOJI                                                                                                          \
+    "[\\x{A9}\\x{AE}\\x{203C}\\x{2049}\\x{2122}\\x{2139}\\x{2194}-\\x{21AA}\\x{231A}-\\x{23FF}\\x{25AA}-\\x{25FE}"     \
+    "\\x{2600}-\\x{27BF}\\x{2934}\\x{2935}\\x{2B05}-\\x{2B55}\\x{3030}\\x{303D}\\x{3297}\\x{3299}\\x{1F000}-\\x{"      \
+    "1FAFF}]"
+#define TONE "[\\x{1F3FB}-\\x{1F3FF}]"
+
 /* By kind. A conversion of printf is none after a digit, as in "100%ig", and has no blank as a flag, as in "5 % der".
  */
 static const char KNOWN[] =
@@ -30,10 +37,8 @@ static const char KNOWN[] =
     "|(?<![\\w:]):[A-Za-z_][\\w+-]*:(?!\\w)|(?<!\\S):[a-z_]{2,}\\w*"
     "|</?[A-Za-z][\\w:.-]*(?:\\s+[\\w:@.-]+\\s*=\\s*(?:\"[^\"]*\"|'[^']*'|[^\\s\"'<>]+))*\\s*/?>|</?\\d+\\s*/?>"
     "|&(?!amp;)(?:[A-Za-z]\\w{1,30}|\\#\\d{1,7}|\\#[xX][0-9a-fA-F]{1,6});"
-    "|\\p{RI}\\p{RI}"
-    "|\\p{Extended_Pictographic}(?:\\x{FE0F}|\\p{EMod})?(?:\\x{200D}\\p{Extended_Pictographic}(?:\\x{FE0F}|\\p{EMod})?)"
-    "*"
-    "[\\x{E0020}-\\x{E007F}]*"
+    "|[\\x{1F1E6}-\\x{1F1FF}]{2}"
+    "|" EMOJI "(?:\\x{FE0F}|" TONE ")?(?:\\x{200D}" EMOJI "(?:\\x{FE0F}|" TONE ")?)*[\\x{E0020}-\\x{E007F}]*"
     "|[0-9\\#*]\\x{FE0F}?\\x{20E3}";
 
 /* The bytes that something of KNOWN begins with or has near its beginning: a text without them has nothing of it. */
