@@ -1,5 +1,6 @@
 /* Placeholders out of texts, and back into what was found for them. */
 #include "model/task/masked.h"
+#include <math.h>
 #include <string.h>
 #include "model/task/translation.h"
 #include "text/bytes.h"
@@ -140,6 +141,26 @@ tfm_status tfm__translations_strip(tfm__translations *t) {
 
 bool tfm__translations_masks(const tfm__translations *t, size_t text) {
     return t->masked && t->masked[text].bare && !t->masked[text].copied;
+}
+
+tfm_status tfm__translations_copy(tfm__translations *t, size_t text) {
+    const tfm__masked *kept = &t->masked[text];
+    const size_t code = tfm__code_bytes(kept->original, kept->original_bytes), n_best = (size_t)t->n_best;
+    char *copy = tfm__alloc(kept->original_bytes - code + 1, 1);
+    if (!copy)
+        return TFM_ERROR_MEMORY;
+    memcpy(copy, kept->original + code, kept->original_bytes - code);
+    copy[kept->original_bytes - code] = 0;
+    t->results[text * n_best].text = copy;
+    for (size_t best = 1; best < n_best; best++) {
+        tfm__result *none = &t->results[text * n_best + best];
+        none->hypothesis.score = -INFINITY;
+        none->text = tfm__alloc(1, 1);
+        if (!none->text)
+            return TFM_ERROR_MEMORY;
+        *none->text = 0;
+    }
+    return TFM_OK;
 }
 
 /* ---- Back ------------------------------------------------------------------------------------------------------ */

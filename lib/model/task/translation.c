@@ -349,34 +349,13 @@ static void drop_rejected(tfm__translations *t) {
     }
 }
 
-/* What has nothing but placeholders is its own translation, the only one. */
-static tfm_status copy_text(tfm__translations *t, size_t text) {
-    const tfm__masked *kept = &t->masked[text];
-    const size_t code = tfm__code_bytes(kept->original, kept->original_bytes), n_best = (size_t)t->n_best;
-    char *copy = tfm__alloc(kept->original_bytes - code + 1, 1);
-    if (!copy)
-        return TFM_ERROR_MEMORY;
-    memcpy(copy, kept->original + code, kept->original_bytes - code);
-    copy[kept->original_bytes - code] = 0;
-    t->results[text * n_best].text = copy;
-    for (size_t best = 1; best < n_best; best++) {
-        tfm__result *none = &t->results[text * n_best + best];
-        none->hypothesis.score = -INFINITY;
-        none->text = tfm__alloc(1, 1);
-        if (!none->text)
-            return TFM_ERROR_MEMORY;
-        *none->text = 0;
-    }
-    return TFM_OK;
-}
-
 tfm_status tfm__translations_begin(tfm__translations *t) {
     drop_rejected(t);
     t->results = tfm__alloc(t->texts.count * (size_t)t->n_best, sizeof(*t->results));
     tfm_status status = t->results ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < t->texts.count && status == TFM_OK; i++)
         if (is_copied(t, i))
-            status = copy_text(t, i);
+            status = tfm__translations_copy(t, i);
     return status == TFM_OK ? tfm__translations_emit(t) : status;
 }
 

@@ -56,6 +56,8 @@ tfm_status tfm__translations_strip(tfm__translations *translations);
 /* Whether a text has some; and puts them into its results, whose alignments are there. */
 bool tfm__translations_masks(const tfm__translations *translations, size_t text);
 tfm_status tfm__translations_place(tfm__translations *translations, size_t text);
+/* Makes a text that has nothing else its own translation, the only one. */
+tfm_status tfm__translations_copy(tfm__translations *translations, size_t text);
 
 /* Keeps what was found for one text, [n_best], and takes over its arrays. */
 tfm_status tfm__translations_keep(tfm__translations *translations, size_t text, tfm_hypothesis *items);
