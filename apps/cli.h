@@ -92,6 +92,20 @@ typedef struct cli_option {
             NULL                                                                                                       \
     }
 
+/* What a translation keeps of its source: a cli_texts of patterns, and a bool. */
+#define CLI_KEEP(patterns, none)                                                                                       \
+    {0,                                                                                                                \
+     "keep",                                                                                                           \
+     CLI_LIST,                                                                                                         \
+     (patterns),                                                                                                       \
+     "REGEX",                                                                                                          \
+     "what else stays as it is, in PCRE2's syntax, besides placeholders (%1$s, {0}, {{name}}, ${city}), tags, "        \
+     "addresses of the web and of mail, and emoji; may be given several times",                                        \
+     NULL},                                                                                                            \
+    {                                                                                                                  \
+        0, "no-keep", CLI_FLAG, (none), NULL, "give placeholders and the like to the model as any other text", NULL    \
+    }
+
 /* Of an int `value` for cli_open_fleet. */
 #define CLI_WORKERS(value)                                                                                             \
     {                                                                                                                  \

@@ -18,7 +18,9 @@ typedef struct job {
     int workers;
     int precision;
     tfm_model_options how; /* to open the model */
-    bool scores, stats, json;
+    bool scores, stats, json, no_keep;
+    const cli_texts *keep; /* patterns */
+    tfm_placeholders *placeholders;
     int looks; /* lines that were looked at for the hint; LOOKS once it was given */
     tfm_search_options search;
     tfm_text_options text;
@@ -285,6 +287,9 @@ static int check_n_best(const job *j, const cli_syntax *syntax) {
 }
 
 static int run(job *j) {
+    if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
+        return cli_fail_library();
+    j->text.placeholders = j->placeholders;
     j->search.penalty = (tfm_length_penalty)j->penalty;
     j->text.reject = on_reject;
     j->text.reject_user = j;
@@ -320,11 +325,12 @@ static int run(job *j) {
         document_free(&j->document);
     cli_lines_close(&j->prefixes);
     cli_lines_close(&j->in);
+    tfm_placeholders_free(&j->placeholders);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
-int cmd_translate(int argc, char **argv) {
-    job j = {0};
+static int parse_and_run(int argc, char **argv, cli_texts *keep) {
+    job j = {.keep = keep};
     const cli_option options[] = {
         {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
         {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
@@ -358,6 +364,7 @@ int cmd_translate(int argc, char **argv) {
          NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
          "a file with a line for each line of input: the text that its translation must begin with", NULL},
+        CLI_KEEP(keep, &j.no_keep),
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
@@ -416,4 +423,11 @@ int cmd_translate(int argc, char **argv) {
     j.search.unscored = !j.scores && !j.json && !j.search.n_best;
     code = check_n_best(&j, &syntax);
     return code == CLI_GO ? run(&j) : code;
+}
+
+int cmd_translate(int argc, char **argv) {
+    cli_texts keep = {0};
+    const int code = parse_and_run(argc, argv, &keep);
+    free(keep.items);
+    return code;
 }

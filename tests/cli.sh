@@ -157,6 +157,34 @@ check "the penalty of Hugging Face" both 0 says out '	-0\.'
 translate --max-length 2 -i two.de
 check "a maximum length" [ "$(wc -w <out)" -le 4 ]
 
+# ---- Placeholders
+printf '%s\n' 'Hallo %1$s, guten Morgen!' 'Ich bin in ${city}.' 'Danke.' '%s: %d' 'Sie haben %d neue Nachrichten 😀.' >placed
+translate -i placed
+check "placeholders are in their translations" eval '[ "$(cut -d, -f1 out | head -1)" = "Hello %1\$s" ] &&
+    [ "$(sed -n 2p out)" = "I'"'"'m in \${city}." ] && sed -n 5p out | grep -q " %d .* 😀"'
+check "a line of placeholders alone is copied" [ "$(sed -n 4p out)" = '%s: %d' ]
+translate --n-best 2 -i placed
+check "placeholders are in all of the n best" [ "$(grep -c '[{]city}' out) $(grep -c '%1.s' out)" = '2 2' ]
+translate --json --alignments -i placed
+check "a placeholder is a token that is aligned with itself" python3 -c 'import json
+found = json.loads(open("out").readlines()[1])
+row = [t["piece"] for t in found["tokens"]].index("▁${city}")
+assert found["tokens"][row]["id"] == -1
+assert found["alignment"][row] == [float(s["piece"] == "▁${city}") if isinstance(s, dict) else float(s == "▁${city}") for s in found["source"]]'
+echo 'Ich bin in ACME.' | "$tfm" translate -m "$demo" --keep 'AC\w+' --keep b+ >out 2>err
+check "--keep adds patterns" grep -q ' ACME\.$' out
+translate --no-keep -i placed
+check "--no-keep gives them to the model" [ "$(grep -c '[{]city}' out)" = 0 ]
+translate --keep '(' -i placed
+check "a pattern that is no regular expression" one_sentence 1 'missing closing parenthesis'
+translate --keep 'x*' -i placed
+check "a pattern that matches nothing at all" one_sentence 1 'matches the empty text'
+printf '%s\n' "$german" >lines
+translate -i lines
+cp out with
+translate --no-keep -i lines
+check "lines without placeholders are translated as without --keep" cmp -s out with
+
 # ---- Lines
 printf '%s\n\n%s' "$german" "$german" >lines
 translate -i lines

@@ -92,15 +92,33 @@ load() {
 }
 load 32
 check "$load lines over 32 connections: byte for byte tfm translate's" says out "\"lines\": $load,.*\"wrong\": 0"
-ask "$at/detect" -d "q=Das ist ein ganz gewöhnlicher deutscher Satz."
-if [ "$code" = 501 ]; then
-    skip "detection" "built without libcld2"
-    skip "source auto" "built without libcld2"
-else
-    check "detection" [ "$code" = 200 -a "$(sed 's/.*\[{"confidence":[0-9.]*,"language":"\([a-z]*\)".*/\1/' out)" = de ]
-    ask "$at/translate" -d "q=$line" -d source=auto -d target=en
-    check "source auto: what was detected" says out "\"$translation\",\"detectedLanguage\":{\"confidence\":[0-9.]*,\"language\":\"de\"}"
-fi
+# detected TEXT: the first language that /detect names, and its confidence
+detected() {
+    ask "$at/detect" --data-urlencode "q=$1"
+    sed 's/^\[{"confidence":\([0-9]*\)[0-9.]*,"language":"\([a-z]*\)"}.*/\2 \1/' out
+}
+check "/detect names the language of a sentence" [ "$(detected 'Das ist ein ganz gewöhnlicher deutscher Satz.' | cut -d' ' -f1)" = de ]
+for text in 'Guten Tag' 'Wo ist Tom?' 'Ich' 'Danke'; do
+    check "/detect takes a short text, $text, for the language that is served" [ "$(detected "$text" | cut -d' ' -f1)" = de ]
+done
+check "/detect knows a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
+check "/detect names a served language with confidence 0 where there are no letters" [ "$(detected '12345 !')" = 'de 0' ]
+check "/detect knows Italian from English, and is not surer than a short text lets it be" eval \
+    "detected 'La tua password non è corretta' | awk '{ exit !(\$1 == \"it\" && \$2 < 90) }'"
+ask "$at/translate" -d "q=$line" -d source=auto -d target=en
+check "source auto: the translation, and the language that was detected" says out \
+    "\"$translation\",\"detectedLanguage\":{\"confidence\":[0-9.]*,\"language\":\"de\"}"
+ask "$at/translate" --data-urlencode 'q=La tua password non è corretta' -d source=auto -d target=en
+check "source auto: a language that is not served is refused by its name" [ "$code" = 400 -a \
+    "$(grep -c 'it is in Italian (it), and en is translated to from de, fr only' out)" = 1 ]
+form --data-urlencode 'q=Tout le monde sait comment se suicider.'
+check "a text in another language than source says is translated with a warning" [ "$code" = 200 -a \
+    "$(grep -c '"warnings":\["the text is in French (fr)' out)" = 1 ]
+form --data-urlencode 'q=Ich habe Hunger.'
+check "a text in the language that source says has no warning" [ "$(grep -c warnings out)" = 0 ]
+ask "$at/translate" --data-urlencode 'q=<p title="where is the and of to">Wo ist <b class="hello my friend">Tom</b>?</p>' \
+    -d source=auto -d target=en -d format=html
+[ "$code" = 501 ] || check "source auto: HTML is detected by its text, not by its markup" says out '"language":"de"'
 form --data-urlencode 'q=<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' -d format=html
 check "HTML: its marks are around what they were around" says out "<p>I'm <b>hungry</b>.</p><script>x</script><p>Thank"
 printf '<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' | "$tfm" translate -m "$demo" --format html >want.html
@@ -109,11 +127,38 @@ assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want.
 form --data-urlencode 'q=<div>Nimm <code>x</code><p>Danke.</p></div>' -d format=html
 check "HTML: what is kept at the end of a text" says out '^{"translatedText":"<div>[A-Z][^<]*<code>x</code>[^<]*<p>Thank[^<]*</p></div>"}$'
 form --data-urlencode 'q=<p><img src=a.png> Guten Morgen</p>' -d format=html
-check "HTML: and at its beginning" says out '^{"translatedText":"<p> *<img src=."a.png."> Good morning[^<]*</p>"}$'
+check "HTML: and at its beginning" says out '^{"translatedText":"<p> *<img src=a.png> Good morning[^<]*</p>"}$'
 form --data-urlencode 'q=<!-- c -->Guten Morgen<p>Danke.</p>' -d format=html
 check "HTML: a comment, before a paragraph" says out '^{"translatedText":"<!-- c --> *Good morning[^<]*<p>Thank[^<]*</p>"}$'
 form --data-urlencode 'q=<p>Danke.<a id=x></a> <a href=y><img src=z></a></p>' -d format=html
-check "HTML: elements without text are kept" says out '<p>Thank.*<a id=."x."></a>.*<a href=."y."><img src=."z."></a>'
+check "HTML: elements without text are kept" says out '<p>Thank.*<a id=x></a>.*<a href=y><img src=z></a>'
+
+# ---- Forms
+form -d 'q=Ich habe Hunger. 5%'
+echo 'Ich habe Hunger. 5%' | "$tfm" translate -m "$demo" --split >percent.want
+check "a form: a percent sign that is no escape stays, at the end of a field" [ "$(cat out)" = "{\"translatedText\":\"$(cat percent.want)\"}" ]
+cp out percent
+ask "$at/translate" -d 'q=Ich habe Hunger. 5%' -d source=de -d target=en
+check "a form: before another field" cmp -s out percent
+ask "$at/translate" -d source=de -d target=en -d 'q=Ich habe Hunger. 5%25'
+check "a form: as its escape" cmp -s out percent
+ask "$at/translate" -d source=%zz -d target=en -d q=a
+check "a form: with letters that are no hexadecimal digits" [ "$(cat out)" = '{"error":"%zz is not supported"}' ]
+ask "$at/translate" -d s%6Furce=de -d target=e%6e -d 'q=Guten+Morgen%2e'
+check "a form: escapes in names and values, a plus for a blank" [ "$(cat out)" = '{"translatedText":"Good morning."}' ]
+
+# ---- Placeholders
+json /translate '{"q":["Ich bin in ${city}.","Danke.","{{x}}"],"source":"de","target":"en"}'
+check "placeholders stay in translations of a list" says out '^{"translatedText":\["I.m in ${city}.","Thank[^"]*","{{x}}"\]}$'
+form --data-urlencode 'q=<p>Hallo <b>{{name}}</b>, wo ist <i>{0}</i>?</p>' -d format=html
+check "placeholders stay in HTML, in their elements" says out '<b>{{name}}</b>, .*<i>{0}</i>?</p>'
+form --data-urlencode 'q=Hallo {{name}}, wo ist {0}?' -d alternatives=2
+check "placeholders stay in alternatives" [ "$(grep -o '{{name}}' out | wc -l)" -ge 2 ]
+
+# ---- Framing
+python3 "$root/tests/serve/framing.py" "$port" >out
+code=$?
+check "a request whose end is in doubt is refused at once and its connection closed" both 0 says out '"wrong": 0'
 
 # ---- What is refused
 form -d q=
@@ -178,6 +223,26 @@ check "metrics: answers, models, times" [ -n "$(grep '^tfm_answers_total{class="
 check "metrics: what was dropped for it" [ -n "$(grep '^tfm_model_drops_total [1-9]' out)" -a \
     -n "$(grep '^tfm_model_loaded{model="de-en"} 0' out)" ]
 check "metrics: batches hold several lines" awk '/^tfm_lines_total/ { l = $2 } /^tfm_batches_total/ { b = $2 } END { exit l < 1.5 * b }' out
+
+# ---- Texts in several languages
+other=$root/tests/golden/untied-gelu-bf16
+start -m "$demo" -m "fr-en=$other" --timeout 600
+json /translate '{"q":"Bonjour, comment allez-vous ?","source":"fr","target":"en"}'
+french=$(sed 's/^{"translatedText":\(".*"\)}$/\1/' out)
+for more in '' ',"alternatives":2' ',"alignments":true'; do
+    json /translate '{"q":["Guten Morgen.","Bonjour, comment allez-vous ?","","Wo ist Tom?"],"source":"auto","target":"en"'"$more}"
+    cp out auto.json
+    check "a list${more:+ with}$more: each text is translated by the model of its own language" python3 -c 'import json, sys
+found = json.load(open("auto.json"))
+assert found["translatedText"] == ["Good morning.", json.loads(sys.argv[1]), "", "Where'"'"'s Tom?"], found
+assert [g["language"] for g in found["detectedLanguage"]] == ["de", "fr", "de", "de"], found' "$french"
+done
+check "alignments of a list are in the order of its texts" python3 -c 'import json
+found = ["".join(a["source"]) for a in json.load(open("auto.json"))["alignments"]]
+assert "Guten" in found[0] and "Tom" in found[-1] and len(found) == 3, found'
+json /translate '{"q":["Guten Morgen.","Ho dimenticato la mia chiave"],"source":"auto","target":"en"}'
+check "a list with a text that is not served: which one" [ "$code" = 400 -a -n "$(grep 'text 2: it is in Italian' out)" ]
+stop
 
 # ---- Several workers
 start -m "$demo" -m "embedder=$root/tests/golden/embedder" --workers 2 --timeout 600 --max-chars 1000000 --max-lines 5000

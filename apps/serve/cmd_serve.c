@@ -162,8 +162,11 @@ static int run(serve_options *o, const cli_syntax *syntax) {
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads, the drivers' too, leave them to this one */
     int code = serve_models_read(&s.models, o, syntax);
+    if (code == CLI_OK && !o->no_keep && tfm_placeholders_new(&o->placeholders, o->keep.items, o->keep.count) != TFM_OK)
+        code = cli_fail_library();
     if (code == CLI_OK)
         code = run_threads(&s, &signals);
+    tfm_placeholders_free(&o->placeholders);
     serve_models_free(&s.models);
     for (serve_client *c = s.clients, *next; c; c = next) {
         next = c->next;
@@ -240,6 +243,7 @@ int cmd_serve(int argc, char **argv) {
          "how many batches a device works on at the same time, 1 to 4 (default: 2 with a small model on one CPU, else "
          "1)",
          NULL},
+        CLI_KEEP(&o.keep, &o.no_keep),
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
         CLI_DEVICES(&o.device),
     };
@@ -274,6 +278,7 @@ int cmd_serve(int argc, char **argv) {
     }
     free(o.models.items);
     free(o.keys.items);
+    free(o.keep.items);
     free(keys);
     return code;
 }

@@ -1,34 +1,33 @@
-// The language of a text, by CLD2.
+// What CLD2 says of a text.
 #include <stdio.h> // its header needs it
 #include <string.h>
 #include <cld2/public/compact_lang_det.h>
+#include <cld2/public/encodings.h>
 
 // serve.h is C11, which C++ cannot include; this is what it says.
 extern "C" {
-struct serve_guess {
+struct serve_cld2 {
     char code[32];
-    double confidence;
+    double score;
+    int percent;
 };
 enum { SERVE_GUESSES = 3 };
-static const size_t MOST = 1 << 16; // bytes that are looked at
-bool serve_detect_there(void);
-int serve_detect_text(serve_guess out[SERVE_GUESSES], const char *text, size_t bytes);
+int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint);
 
-bool serve_detect_there(void) {
-    return true;
-}
-
-int serve_detect_text(serve_guess out[SERVE_GUESSES], const char *text, size_t bytes) {
+int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint) {
     CLD2::Language languages[3];
-    int percents[3], text_bytes = 0, count = 0;
+    double scores[3];
+    int percents[3], text_bytes = 0, valid = 0, count = 0;
     bool reliable = false;
-    CLD2::DetectLanguageSummary(text, static_cast<int>(bytes < MOST ? bytes : MOST), true, languages, percents,
-                                &text_bytes, &reliable);
+    const CLD2::CLDHints hints = {hint, NULL, CLD2::UNKNOWN_ENCODING, CLD2::UNKNOWN_LANGUAGE};
+    CLD2::ExtDetectLanguageSummaryCheckUTF8(text, static_cast<int>(bytes), true, &hints, CLD2::kCLDFlagBestEffort,
+                                            languages, percents, scores, NULL, &text_bytes, &reliable, &valid);
     for (int i = 0; i < 3; i++) {
         if (languages[i] == CLD2::UNKNOWN_LANGUAGE || percents[i] <= 0)
             continue;
         snprintf(out[count].code, sizeof(out[count].code), "%s", CLD2::LanguageCode(languages[i]));
-        out[count++].confidence = percents[i];
+        out[count].score = scores[i];
+        out[count++].percent = percents[i];
     }
     return count;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "serve.h"
@@ -97,6 +98,52 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
     return r;
 }
 
+/* What the headers say of where the body ends. libmicrohttpd takes the first length, and reads a coding that it does
+ * not know until the connection closes; a proxy may take the other one, and so see other requests in the same bytes. */
+typedef struct framing {
+    const char *length;
+    int codings;
+    bool differs, unknown, damaged;
+} framing;
+
+static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value) {
+    framing *f = user;
+    const size_t bytes = strlen(name);
+    (void)kind;
+    f->damaged = f->damaged || bytes == 0 || strcspn(name, " \t") < bytes;
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        value = value ? value : "";
+        f->damaged = f->damaged || !*value || value[strspn(value, "0123456789")] != 0;
+        f->differs = f->differs || (f->length && strcmp(f->length, value) != 0);
+        f->length = value;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        f->codings++;
+        f->unknown = f->unknown || !value || strcasecmp(value, "chunked") != 0;
+    }
+    return MHD_YES;
+}
+
+/* Whether the headers leave a doubt where the body ends: the answer then, after which the connection is closed. */
+static bool is_unframed(serve_request *r, const char *version, serve_reply *reply) {
+    framing f = {0};
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, on_header, &f);
+    const char *why = f.differs                   ? "it has two Content-Lengths that differ"
+                      : f.damaged                 ? "a name or Content-Length is malformed"
+                      : f.codings > 0 && f.length ? "it has Content-Length and Transfer-Encoding"
+                      : f.codings > 1             ? "it has two Transfer-Encodings"
+                      : f.codings > 0 && strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding"
+                                                                          : NULL;
+    if (why)
+        *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the header of HTTP: %s", why);
+    else if (f.unknown)
+        *reply = serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
+                                   "Invalid request: Transfer-Encoding is not chunked, the only one that is known");
+    else
+        return false;
+    reply->close = true;
+    return true;
+}
+
 static serve_reply too_large(const serve_request *r) {
     serve_reply reply =
         serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "Invalid request: the body exceeds the limit of %d characters",
@@ -151,11 +198,12 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
                                   const char *version, const char *data, size_t *bytes, void **state) {
     serve_request *r = *state;
     serve_reply reply;
-    (void)version;
     if (!r) {
         *state = r = begin_request(user, connection, url, method);
         if (!r)
             return MHD_NO;
+        if (is_unframed(r, version, &reply))
+            return serve_reply_send(r, reply);
         return r->too_large ? serve_reply_send(r, too_large(r)) : MHD_YES;
     }
     if (*bytes > 0) {
@@ -191,6 +239,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
         serve_queue_leave(s, r->job);
     json_decref(r->fields);
     json_decref(r->guess);
+    json_decref(r->warnings);
     free(r->body);
     free(r);
     *state = NULL;

@@ -39,6 +39,7 @@ void serve_job_free(serve_job *job) {
     free(job->stops);
     free(job->results);
     free(job->pieces);
+    free(job->models);
     free(job->vectors);
     free(job->failure);
     json_decref(job->source);

@@ -57,9 +57,7 @@ bool serve_settings(serve_request *r, serve_reply *reply) {
             first = &r->server->models.items[i];
     if (first)
         serve_language_name(name, sizeof(name), first->target);
-    json_t *source = serve_detect_there() || !first ? json_pack("{s:s, s:s}", "code", "auto", "name", "Auto Detect")
-                                                    : language_json(first->source);
-    json_object_del(source, "targets");
+    json_t *source = json_pack("{s:s, s:s}", "code", "auto", "name", "Auto Detect");
     *reply = serve_reply_json(
         MHD_HTTP_OK, json_pack("{s:b, s:b, s:i, s:i, s:b, s:[], s:{s:o, s:{s:s, s:s}}}", "apiKeys", o->keys.count > 0,
                                "keyRequired", o->keys.count > 0, "charLimit", o->limits.chars, "frontendTimeout", 500,

@@ -10,8 +10,8 @@ typedef struct ask {
     bool list, html;
     const char **texts; /* [count]: of the request, or the runs of its document */
     size_t count;
-    serve_guess guess;
-    serve_model *model;
+    markup *document; /* of HTML */
+    serve_asked languages;
 } ask;
 
 /* ---- What is asked --------------------------------------------------------------------------------------------- */
@@ -51,34 +51,9 @@ static bool serves(const serve_request *r, const char *code, bool as_source) {
     return false;
 }
 
-/* The likeliest language of the texts that can be translated to the target. */
-static bool guess_source(serve_request *r, ask *a, serve_reply *reply) {
-    serve_guess guesses[SERVE_GUESSES];
-    size_t longest = 0;
-    if (!serve_detect_there()) {
-        *reply =
-            serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
-                              "this tfm was built without libcld2 and detects no languages: give source, or install "
-                              "libcld2-dev and build it again");
-        return false;
-    }
-    for (size_t i = 1; i < a->count; i++)
-        longest = strlen(a->texts[i]) > strlen(a->texts[longest]) ? i : longest;
-    const int found = serve_detect_text(guesses, a->texts[longest], strlen(a->texts[longest]));
-    for (int i = 0; i < found && !a->model; i++)
-        if ((a->model = serve_model_pair(&r->server->models, guesses[i].code, a->target)))
-            a->guess = guesses[i];
-    for (size_t i = 0; i < r->server->models.count && !a->model; i++) { /* nobody knows: the first that can */
-        serve_model *m = &r->server->models.items[i];
-        if (m->task == SERVE_TRANSLATE && strcmp(m->target, a->target) == 0) {
-            a->model = m;
-            snprintf(a->guess.code, sizeof(a->guess.code), "%s", m->source);
-        }
-    }
-    return true;
-}
-
-static bool find_model(serve_request *r, ask *a, serve_reply *reply) {
+/* Whether the pair, or with `auto` the target, is served; the models of the texts are chosen by their languages later.
+ */
+static bool check_languages(const serve_request *r, const ask *a, serve_reply *reply) {
     const bool automatic = strcmp(a->source, "auto") == 0;
     char from[64], to[64];
     if (!serves(r, a->target, false)) {
@@ -89,11 +64,7 @@ static bool find_model(serve_request *r, ask *a, serve_reply *reply) {
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "%.40s is not supported", a->source);
         return false;
     }
-    if (automatic && !guess_source(r, a, reply))
-        return false;
-    if (!automatic)
-        a->model = serve_model_pair(&r->server->models, a->source, a->target);
-    if (a->model)
+    if (automatic || serve_model_pair(&r->server->models, a->source, a->target))
         return true;
     serve_language_name(from, sizeof(from), a->source);
     serve_language_name(to, sizeof(to), a->target);
@@ -130,7 +101,7 @@ static bool read_ask(serve_request *r, ask *a, serve_reply *reply) {
     return serve_request_whole(r, "alternatives", 0, r->server->options->limits.alternatives, 0, &a->alternatives,
                                reply) &&
            serve_request_whole(r, "layer", 0, 1000, 0, &a->layer, reply) &&
-           serve_request_whole(r, "head", 0, 1000, 0, &a->head, reply) && find_model(r, a, reply) &&
+           serve_request_whole(r, "head", 0, 1000, 0, &a->head, reply) && check_languages(r, a, reply) &&
            read_format(r, a, reply);
 }
 
@@ -158,12 +129,13 @@ static json_t *text_json(char *text) {
     return value;
 }
 
-/* The weights of each piece that has some. */
+/* The weights of each piece that has some, text by text. */
 static json_t *details_json(const serve_job *job) {
     json_t *list = json_array();
-    for (size_t i = 0; i < job->count; i++)
-        if (job->results[i].detail)
-            json_array_append(list, job->results[i].detail);
+    for (size_t text = 0; text < (job->models ? job->texts : 1); text++)
+        for (size_t i = 0; i < job->count; i++)
+            if (job->results[i].detail && (!job->models || job->pieces[i].of == text))
+                json_array_append(list, job->results[i].detail);
     return list;
 }
 
@@ -215,15 +187,10 @@ static serve_reply answer(serve_request *r) {
     int failed = json_object_set_new(object, "translatedText", list ? json_incref(texts) : json_incref(first));
     if (several)
         json_object_set(object, "alternatives", list ? others : json_array_get(others, 0));
-    json_t *guess = r->guess;
-    if (guess && list) {
-        json_t *guesses = json_array();
-        for (size_t i = 0; i < job->texts; i++)
-            json_array_append(guesses, guess);
-        json_object_set_new(object, "detectedLanguage", guesses);
-    } else if (guess) {
-        json_object_set(object, "detectedLanguage", guess);
-    }
+    if (r->guess)
+        json_object_set(object, "detectedLanguage", r->guess);
+    if (r->warnings)
+        json_object_set(object, "warnings", r->warnings);
     if (json_is_true(json_object_get(r->fields, "alignments")) && !job->markup)
         json_object_set_new(object, "alignments", details_json(job));
     json_decref(texts);
@@ -240,46 +207,102 @@ static serve_reply answer(serve_request *r) {
 /* ---- The paths ------------------------------------------------------------------------------------------------- */
 
 /* The runs of a document in the place of its text. */
-static markup *read_document(ask *a) {
-    markup *document = markup_read(a->texts[0], strlen(a->texts[0]));
-    const size_t count = document ? markup_runs(document) : 0;
+static bool read_document(serve_request *r, ask *a, serve_reply *reply) {
+    a->document = markup_read(a->texts[0], strlen(a->texts[0]));
+    const size_t count = a->document ? markup_runs(a->document) : 0;
     const char **texts = calloc(count ? count : 1, sizeof(*texts));
-    if (!document || !texts) {
+    if (!a->document || !texts) {
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
         free(texts);
-        markup_free(document);
-        return NULL;
+        return false;
     }
     for (size_t i = 0; i < count; i++)
-        texts[i] = markup_text(document, i);
+        texts[i] = markup_text(a->document, i);
     free(a->texts);
     a->texts = texts;
     a->count = count;
-    return document;
+    return true;
+}
+
+/* The text of a document, by which its language is detected. */
+static char *text_of(const ask *a) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *all = open_memstream(&text, &bytes);
+    for (size_t i = 0; all && i < a->count; i++)
+        fprintf(all, "%s\n", a->texts[i]);
+    if (!all || fclose(all) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* The model of each text. A document is in one language. */
+static bool choose(serve_request *r, ask *a, serve_reply *reply) {
+    char *whole = a->document ? text_of(a) : NULL;
+    const char *one[] = {whole};
+    a->languages = (serve_asked){.request = r, .source = a->source, .target = a->target};
+    a->languages.texts = a->document ? one : a->texts;
+    a->languages.count = a->document ? 1 : a->count;
+    const bool good = (whole || !a->document) && serve_choose_models(&a->languages, reply);
+    if (!whole && a->document)
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    free(whole);
+    if (!good || !a->document || a->count < 2)
+        return good;
+    serve_model **models = calloc(a->count, sizeof(serve_model *));
+    for (size_t i = 0; models && i < a->count; i++)
+        models[i] = a->languages.models[0];
+    if (!models)
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    free(a->languages.models);
+    a->languages.models = models;
+    return models != NULL;
+}
+
+/* What the answer says of the languages. */
+static void keep_languages(serve_request *r, ask *a) {
+    const serve_asked *languages = &a->languages;
+    if (languages->guesses && a->list) {
+        r->guess = json_array();
+        for (size_t i = 0; i < languages->count; i++)
+            json_array_append_new(r->guess, guess_json(&languages->guesses[i]));
+    } else if (languages->guesses) {
+        r->guess = guess_json(&languages->guesses[0]);
+    }
+    if (json_array_size(languages->warnings) > 0)
+        r->warnings = json_incref(languages->warnings);
+}
+
+/* Whether a text has something that stays as it is: such requests are not joined by others while they are under way. */
+static bool has_placeholders(const serve_request *r, const ask *a) {
+    const tfm_placeholders *all = r->server->options->placeholders;
+    for (size_t i = 0; all && i < a->count; i++)
+        if (tfm_placeholders_count(all, a->texts[i], strlen(a->texts[i])) > 0)
+            return true;
+    return false;
 }
 
 static bool begin(serve_request *r, ask *a, serve_reply *reply) {
-    markup *document = NULL;
     const bool sentences = a->alternatives > 0 || a->alignments || a->html;
-    if (a->html && !(document = read_document(a))) {
-        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    if ((a->html && !read_document(r, a, reply)) || !choose(r, a, reply))
         return false;
-    }
-    serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->model->source, reply);
-    if (!job) {
-        markup_free(document);
+    serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->languages.models, reply);
+    if (!job)
         return false;
-    }
-    job->markup = document;
-    job->key = (serve_key){.model = a->model,
+    job->markup = a->document; /* refers to the text of q, which the job has */
+    a->document = NULL;
+    job->key = (serve_key){.model = job->key.model,
                            .n_best = 1 + a->alternatives,
                            .layer = a->layer,
                            .head = a->head,
                            .split = !sentences,
+                           .keep = has_placeholders(r, a),
                            .detail = a->alignments || a->html};
     r->job = job;
     r->answer = answer;
-    if (a->guess.code[0])
-        r->guess = guess_json(&a->guess);
+    keep_languages(r, a);
     if (job->count == 0) { /* a document without text */
         *reply = answer(r);
         return false;
@@ -295,35 +318,33 @@ bool serve_translate(serve_request *r, serve_reply *reply) {
     ask a = {0};
     const bool queued = read_ask(r, &a, reply) && begin(r, &a, reply);
     free(a.texts);
+    markup_free(a.document);
+    serve_asked_free(&a.languages);
     return queued;
 }
 
+/* The guesses for the first text: as LibreTranslate's, the answer is one list. */
 bool serve_detect(serve_request *r, serve_reply *reply) {
+    const int limit = r->server->options->limits.chars;
     serve_guess guesses[SERVE_GUESSES];
     size_t characters = 0;
     ask a = {0};
-    if (!serve_detect_there()) {
-        *reply =
-            serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
-                              "this tfm was built without libcld2 and detects no languages: install libcld2-dev and "
-                              "build it again");
+    if (!read_texts(r, &a, reply)) {
+        free(a.texts);
         return false;
     }
-    if (read_texts(r, &a, reply)) {
-        for (size_t i = 0; i < a.count; i++)
-            characters += serve_characters(a.texts[i], strlen(a.texts[i]));
+    for (size_t i = 0; i < a.count; i++)
+        characters += serve_characters(a.texts[i], strlen(a.texts[i]));
+    if (characters > (size_t)limit) {
+        *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
+                                   "Invalid request: request (%zu) exceeds text limit (%d) of characters", characters,
+                                   limit);
+    } else {
         json_t *list = json_array();
-        const int found = serve_detect_text(guesses, a.texts[0], strlen(a.texts[0]));
+        const int found = serve_detect_text(guesses, &r->server->models, a.texts[0], strlen(a.texts[0]));
         for (int i = 0; i < found; i++)
             json_array_append_new(list, guess_json(&guesses[i]));
-        if (characters > (size_t)r->server->options->limits.chars) {
-            json_decref(list);
-            *reply = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
-                                       "Invalid request: request (%zu) exceeds text limit (%d) of characters",
-                                       characters, r->server->options->limits.chars);
-        } else {
-            *reply = serve_reply_json(MHD_HTTP_OK, list);
-        }
+        *reply = serve_reply_json(MHD_HTTP_OK, list);
     }
     free(a.texts);
     return false;

@@ -18,20 +18,52 @@ static bool check_text(serve_request *r, const char *text, size_t *characters, s
     return false;
 }
 
+/* Whether a text before this one has its model. */
+static bool seen_before(serve_model *const *models, size_t text) {
+    for (size_t i = 0; i < text; i++)
+        if (models[i] == models[text])
+            return true;
+    return false;
+}
+
+/* The pieces of all texts, those of one model together. False without memory. */
+static bool cut_all(cli_pieces *c, const char *const *texts, size_t count, bool sentences, serve_model *const *models) {
+    bool good = true;
+    for (size_t first = 0; good && first < count; first++) {
+        if (models && seen_before(models, first))
+            continue;
+        for (size_t i = first; good && i < (models ? count : first + 1); i++)
+            if (!models || models[i] == models[first])
+                good = cli_pieces_cut(c, texts[i], i, sentences, models ? models[first]->source : NULL);
+    }
+    return good;
+}
+
+/* Has each text worked on by its own model, where there are several. False without memory. */
+static bool keep_models(serve_job *job, serve_model *const *models, size_t count) {
+    job->key.model = models[0];
+    for (size_t i = 1; i < count && !job->models; i++) {
+        if (models[i] == models[0])
+            continue;
+        if (!(job->models = malloc(count * sizeof(serve_model *))))
+            return false;
+        memcpy(job->models, models, count * sizeof(serve_model *));
+    }
+    return true;
+}
+
 serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
-                            const char *language, serve_reply *refusal) {
+                            serve_model *const *models, serve_reply *refusal) {
     cli_pieces c = {0};
     size_t characters = 0;
-    bool good = true;
     for (size_t i = 0; i < count; i++)
-        if (!check_text(r, texts[i], &characters, refusal)) {
-            free(c.items);
+        if (!check_text(r, texts[i], &characters, refusal))
             return NULL;
-        } else {
-            good = good && cli_pieces_cut(&c, texts[i], i, sentences, language);
-        }
+    bool good = cut_all(&c, texts, count, sentences, models);
     const size_t most = (size_t)r->server->options->limits.lines;
     serve_job *job = good && c.count <= most ? serve_job_new(c.count) : NULL;
+    if (job && models && !keep_models(job, models, count))
+        serve_job_free(job), job = NULL;
     if (job) {
         memcpy(job->pieces, c.items, c.count * sizeof(*c.items));
         job->texts = count;

@@ -136,8 +136,8 @@ static void complete(server *s, serve_job *job, serve_worker *by) {
 
 static bool same_key(const serve_key *a, const serve_key *b) {
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
-           a->head == b->head && a->split == b->split && a->detail == b->detail && a->max_new == b->max_new &&
-           a->alone == b->alone;
+           a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
+           a->max_new == b->max_new && a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {
@@ -175,10 +175,17 @@ static uint64_t cost_of(const serve_job *job) {
     return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
 }
 
+/* The model of the next piece, where those of a job have several. */
+static void next_model(serve_job *job) {
+    if (job->models && job->taken < job->count)
+        job->key.model = job->models[job->pieces[job->taken].of];
+}
+
 static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
     server *s = w->server;
     const uint64_t cost = cost_of(job);
     *unit = (serve_unit){job, job->taken++, cost};
+    next_model(job);
     job->in_work++;
     job->with = w;
     job->turn += cost;
@@ -381,6 +388,7 @@ void serve_queue_give_back(serve_worker *w, serve_model *model) {
     model->workers = model->workers < w->number ? model->workers : w->number;
     for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
         w->units[i].job->taken--;
+        next_model(w->units[i].job);
         w->units[i].job->in_work--;
         w->units[i].job->client->waiting++;
         s->waiting++;

@@ -74,6 +74,50 @@ static enum MHD_Result on_argument(void *user, enum MHD_ValueKind kind, const ch
     return key && value ? form_add(user, key, value, 0, strlen(value)) : MHD_YES;
 }
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Decodes a name or value of a URL-encoded form in its place; returns its bytes. A percent sign that begins no escape
+ * stays, as WHATWG's URL standard has it: libmicrohttpd's reader takes the bytes after it for those of the escape. */
+static size_t decode(char *text, size_t bytes) {
+    size_t out = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        const bool escape =
+            text[i] == '%' && bytes - i > 2 && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+        const char c = text[i] == '+' ? ' ' : text[i];
+        text[out++] = escape ? (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : c;
+        i += escape ? 2 : 0;
+    }
+    return out;
+}
+
+/* Reads a URL-encoded form, which is decoded in its place: each name ends where its `=` was. */
+static bool read_encoded(form *f, char *body, size_t bytes) {
+    char *const end = body + bytes;
+    for (char *at = body, *next; at < end; at = next) {
+        char *stop = memchr(at, '&', (size_t)(end - at));
+        stop = stop ? stop : end;
+        next = stop + 1;
+        char *equals = memchr(at, '=', (size_t)(stop - at));
+        if (!equals || equals == at)
+            continue;
+        at[decode(at, (size_t)(equals - at))] = 0;
+        if (form_add(f, at, equals + 1, 0, decode(equals + 1, (size_t)(stop - equals) - 1)) != MHD_YES)
+            return false;
+    }
+    return true;
+}
+
+static bool read_parts(form *f, serve_request *r) {
+    struct MHD_PostProcessor *reader = MHD_create_post_processor(r->connection, 4096, on_field, f);
+    const bool good = reader && MHD_post_process(reader, r->body, r->bytes) == MHD_YES;
+    return (!reader || MHD_destroy_post_processor(reader) == MHD_YES) && good;
+}
+
 /* A form's line ends are CRLF; as text they are LF. */
 static size_t line_ends(char *text, size_t bytes) {
     size_t out = 0;
@@ -84,15 +128,9 @@ static size_t line_ends(char *text, size_t bytes) {
 }
 
 /* The fields as JSON; NULL where a text is not UTF-8, a form is none, or there is no memory. */
-static json_t *form_json(serve_request *r) {
+static json_t *form_json(serve_request *r, bool parts) {
     form f = {0};
-    bool good = true;
-    if (r->bytes > 0) {
-        struct MHD_PostProcessor *reader = MHD_create_post_processor(r->connection, 4096, on_field, &f);
-        good = reader && MHD_post_process(reader, r->body, r->bytes) == MHD_YES;
-        if (reader)
-            good = MHD_destroy_post_processor(reader) == MHD_YES && good;
-    }
+    const bool good = r->bytes == 0 || (parts ? read_parts(&f, r) : read_encoded(&f, r->body, r->bytes));
     MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, on_argument, &f);
     json_t *object = good && !f.starved && !f.many ? json_object() : NULL;
     for (size_t i = 0; i < f.count; i++) {
@@ -147,14 +185,15 @@ bool serve_request_parse(serve_request *r, serve_reply *refusal) {
             *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is not a JSON object");
         return json_is_object(r->fields) && check_types(r, refusal);
     }
-    if (r->bytes > 0 && !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "multipart/form-data")) {
+    const bool parts = is_type(type, "multipart/form-data");
+    if (r->bytes > 0 && !parts && !is_type(type, "application/x-www-form-urlencoded")) {
         *refusal = serve_reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                      "Invalid request: Content-Type is not application/json, "
                                      "application/x-www-form-urlencoded or multipart/form-data");
         return false;
     }
     r->form = true;
-    r->fields = form_json(r);
+    r->fields = form_json(r, parts);
     if (!r->fields)
         *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST,
                                      "Invalid request: the form is damaged, is not UTF-8 or has more than %d fields",

@@ -34,7 +34,9 @@ typedef struct serve_options {
     int port, penalty, precision, workers;
     tfm_precision how; /* what `precision` says */
     bool quiet;
-    cli_texts models, keys;
+    cli_texts models, keys, keep; /* keep: patterns */
+    bool no_keep;
+    tfm_placeholders *placeholders; /* NULL: none are kept */
     serve_limits limits;
     tfm_search_options search;
     tfm_text_options text;
@@ -133,7 +135,7 @@ typedef struct serve_key {
     serve_model *model;
     serve_task task; /* a language model has two */
     int n_best, layer, head;
-    bool split, detail;
+    bool split, detail, keep; /* keep: texts have placeholders */
     int max_new;
     uint64_t alone; /* not 0: a number of this job's alone */
 } serve_key;
@@ -154,8 +156,9 @@ struct serve_job {
     serve_key key;
     cli_piece *pieces; /* [count] */
     serve_result *results;
-    size_t count, texts; /* pieces, and texts of the request that they belong to */
-    float *vectors;      /* [count][width], of embeddings */
+    size_t count, texts;  /* pieces, and texts of the request that they belong to */
+    serve_model **models; /* [texts], where they have several: key.model is then that of the next piece */
+    float *vectors;       /* [count][width], of embeddings */
     int width;
     char *prompt_name;             /* of embeddings: which prompt of the directory; NULL: its default */
     tfm_generate_options generate; /* of generation; stops are the job's own */
@@ -305,8 +308,9 @@ struct serve_request {
     char *body;
     size_t bytes, room;
     bool too_large, starved, answered, counted;
-    json_t *fields; /* of the body, JSON or a form */
-    json_t *guess;  /* the language that was detected; NULL: it was given */
+    json_t *fields;   /* of the body, JSON or a form */
+    json_t *guess;    /* the language that was detected, or a list of them; NULL: it was given */
+    json_t *warnings; /* sentences for the answer; NULL: none */
     bool form;
     serve_job *job;
     serve_reply (*answer)(serve_request *r); /* makes the answer when the job is done */
@@ -381,10 +385,11 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
 
 /* ---- Pieces of texts (pieces.c) -------------------------------------------------------------------------------- */
 
-/* A job of the lines of `texts`, or with `sentences` of the sentences of each. NULL with the answer where a limit
- * forbids it or a text is damaged. */
+/* A job of the lines of `texts`, or with `sentences` of the sentences of each; with `models` the text's own model works
+ * on each, and the pieces of one model are together. NULL with the answer where a limit forbids it or a text is
+ * damaged. */
 serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
-                            const char *language, serve_reply *refusal);
+                            serve_model *const *models, serve_reply *refusal);
 /* Text `of` of the request, put together from the best-th results of its pieces; NULL without memory. */
 char *serve_pieces_join(const serve_job *job, size_t of, int best);
 
@@ -402,8 +407,7 @@ enum MHD_Result serve_stream_send(serve_request *r);
 /* Adds the end of a job's stream, under the server's lock. */
 void serve_stream_end(serve_job *job);
 
-/* ---- Languages (detect_*, language_list.c) -------------------------------------------------------------------------
- */
+/* ---- Languages (detect*.c, languages_asked.c, language_list.c) --------------------------------------------------- */
 
 typedef struct serve_guess {
     char code[SERVE_CODE];
@@ -411,10 +415,40 @@ typedef struct serve_guess {
 } serve_guess;
 
 enum { SERVE_GUESSES = 3 };
-/* Whether languages can be detected at all. */
-bool serve_detect_there(void);
-/* The likeliest languages of a text; returns how many, 0 where it is none that is known. */
-int serve_detect_text(serve_guess out[SERVE_GUESSES], const char *text, size_t bytes);
+/* The likeliest languages of a text, best first; one that is served has the code that its model has. Returns how many:
+ * at least 1, of which the confidence is 0 where nothing is known. */
+int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models, const char *text, size_t bytes);
+/* Whether a language is written in the script of the text. */
+bool serve_detect_writes(const char *code, const char *text, size_t bytes);
+/* Whether two codes are of one language, as "de" and "deu_Latn". */
+bool serve_language_same(const char *a, const char *b);
+/* The languages that a word of small letters is frequent in: a bit for each, by its index. */
+uint64_t serve_frequent_word(const char *word);
+/* The i-th language of which frequent words are known; NULL after the last. */
+const char *serve_frequent_language(size_t i);
+
+/* What a request asks of its texts' languages, and the models that follow. */
+typedef struct serve_asked {
+    serve_request *request;
+    const char *const *texts;
+    size_t count;
+    const char *source, *target;
+    serve_model **models; /* [count] */
+    serve_guess *guesses; /* [count], where source is auto; else NULL */
+    json_t *warnings;     /* sentences about texts that seem to be in another language than source says */
+} serve_asked;
+/* Finds the model for each text. False, with the answer, where a text's language is not served; freed in any case. */
+bool serve_choose_models(serve_asked *a, serve_reply *reply);
+void serve_asked_free(serve_asked *a);
+
+/* What CLD2 says: a language, how well the text fits it, and how much of the text it is. */
+typedef struct serve_cld2 {
+    char code[SERVE_CODE];
+    double score;
+    int percent;
+} serve_cld2;
+/* Asks CLD2, with a language to prefer or NULL. Returns how many: 0 where it knows none, or is not built in. */
+int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint);
 /* What a language is called in English. */
 void serve_language_name(char *out, size_t bytes, const char *code);
 

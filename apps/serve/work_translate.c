@@ -96,13 +96,14 @@ static bool go_on(void *user) {
 tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     const server *s = w->server;
     tfm_model *on = model->seats[w->number].model;
-    const serve_key key = w->units[0].job->key;
+    const serve_key key = w->key;
     batch b = {.worker = w, .n_best = key.n_best};
     tfm_text_options text = s->options->text;
     tfm_search_options search = s->options->search;
     text.batch_tokens = serve_queue_part(w, text.batch_tokens, LEAST_TOKENS);
     text.split = key.split;
     text.language = key.split ? model->source : NULL;
+    text.placeholders = key.keep ? s->options->placeholders : NULL;
     text.alignments = key.detail;
     text.alignment_layer = key.layer;
     text.alignment_head = key.head;

@@ -36,7 +36,7 @@ static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tf
 static void work_on(serve_worker *w) {
     server *s = w->server;
     const size_t count = w->count;
-    serve_model *model = w->units[0].job->key.model;
+    serve_model *model = w->key.model;
     serve_seat *seat = &model->seats[w->number];
     tfm_status status = serve_model_need(w, model);
     const bool loaded = status == TFM_OK;

@@ -149,6 +149,21 @@ TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, c
 /* Frees what tfm_text_sentences gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
+/* What of a text stays as it is when the text is translated: placeholders of format strings and templates (%1$s, %d,
+ * %(name)s, %@, {0}, {{name}}, ${city}, #{x}, %NAME%), tags (<b>, <x id=1/>), entities (&nbsp;), addresses of the web
+ * and of mail, [[...]] and emoji; and what further patterns match, in PCRE2's syntax. tfm_text_options.placeholders
+ * takes them. */
+typedef struct tfm_placeholders tfm_placeholders;
+
+/* Compiles the patterns besides those above; `patterns` may be NULL where there are none. TFM_ERROR_ARGUMENT for one
+ * that is no regular expression, or that matches the empty text. It does not change, so any number of threads may use
+ * it. */
+TFM_API tfm_status tfm_placeholders_new(tfm_placeholders **out, const char *const *patterns, size_t count);
+/* How many there are in a text. Neighbours with no word between them, such as "%d/%d", are one. */
+TFM_API size_t tfm_placeholders_count(const tfm_placeholders *placeholders, const char *text, size_t bytes);
+/* Frees it and sets the pointer to NULL. Does nothing for NULL. */
+TFM_API void tfm_placeholders_free(tfm_placeholders **placeholders);
+
 /* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
     /* The number of pieces, at least 3 and below 2^24, with </s> and <unk> counted and <pad> not. 0 means one for every

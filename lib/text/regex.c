@@ -69,6 +69,10 @@ tfm_status tfm__regex_new_literal(tfm__regex **out, const char *text, size_t byt
     return make(out, text, bytes, PCRE2_LITERAL, where);
 }
 
+tfm_status tfm__regex_new_pcre2(tfm__regex **out, const char *pattern, size_t bytes, const char *where) {
+    return make(out, pattern, bytes, PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, where);
+}
+
 void tfm__regex_free(tfm__regex **regex) {
     if (*regex) {
         pcre2_code_free((*regex)->code);

@@ -13,6 +13,8 @@ typedef struct tfm__regex tfm__regex;
 tfm_status tfm__regex_new(tfm__regex **out, const char *pattern, size_t bytes, const char *where);
 /* The same for a text that stands for itself. */
 tfm_status tfm__regex_new_literal(tfm__regex **out, const char *text, size_t bytes, const char *where);
+/* The same in PCRE2's own syntax, with Unicode's properties. */
+tfm_status tfm__regex_new_pcre2(tfm__regex **out, const char *pattern, size_t bytes, const char *where);
 void tfm__regex_free(tfm__regex **regex);
 
 /* One thread's memory for matching, for any expressions. It starts as {0}. */

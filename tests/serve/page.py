@@ -73,17 +73,23 @@ def write(page, name):
         page.fill("#prompt", "w20")
         page.focus("#prompt")
         page.keyboard.press("Control+Enter")
+        page.keyboard.type("next %d" % turns)
         wait(page, "document.querySelectorAll('#said .turn').length === %d && "
                    "document.querySelector('#said').getAttribute('aria-busy') === 'false'" % turns)
     said = page.eval_on_selector_all("#said .turn span", "all => all.map(e => e.textContent)")
-    check(name + ": a chat", said[0] == said[2] == "w20" and said[1] and said[3] and page.input_value("#prompt") == "", said)
+    check(name + ": a chat", said[0] == said[2] == "w20" and said[1] and said[3], said)
+    check(name + ": what is typed while an answer comes is kept", page.input_value("#prompt") == "next 4",
+          page.input_value("#prompt"))
+    check(name + ": the input is below what was said", page.evaluate("document.querySelector('#said').getBoundingClientRect()"
+          ".bottom <= document.querySelector('#prompt').getBoundingClientRect().top"))
     look(page, name + "-chat")
     page.fill("#tokens", "1000000")
     page.fill("#prompt", "w20")
     page.click("#go")
     wait(page, "document.querySelector('#problem').textContent !== ''")
     check(name + ": what is refused is said, and is no part of the talk",
-          "max_tokens" in page.text_content("#problem") and page.locator("#said .turn").count() == 4)
+          "max_tokens" in page.text_content("#problem") and page.locator("#said .turn").count() == 4 and
+          page.input_value("#prompt") == "w20")
     check(name + ": nothing that is written is wider", page.evaluate("document.documentElement.scrollWidth") <=
           page.viewport_size["width"])
     page.click("#tab-translate")
@@ -114,7 +120,10 @@ def visit(browser, name, scheme, width, height):
     check(name + ": the picture has a square for each pair", page.locator("#picture rect").count() > 20)
     check(name + ": nothing is wider than the window", page.evaluate("document.documentElement.scrollWidth") <= width)
     look(page, name)
-    check(name + ": how fast it was is said", "lines a second" in page.text_content("#device"))
+    check(name + ": the speed is that of the last request", "tokens a second" in page.text_content("#speed") and
+          "second" not in page.text_content("#device"), page.text_content("footer"))
+    check(name + ": no layer and no head are the last and the mean", page.eval_on_selector_all(
+        "#layer, #head", "all => all.map(e => [e.value, e.placeholder].join())") == [",last", ",mean"])
     change_model(page, name)
     write(page, name)
     page.fill("#head", "1000")

@@ -185,6 +185,19 @@ def test_bad_lines(demo: tfm.Translator) -> None:
         demo.score(["a\0b"], ["c"])
 
 
+def test_placeholders_are_kept(demo: tfm.Translator) -> None:
+    found = demo.translate(["Ich bin in ${city}.", "%s: %d", "Danke."], return_alignments=True)
+    assert found[0] == "I'm in ${city}." and found[1] == "%s: %d"
+    assert found[0].ids[found[0].tokens.index("▁${city}")] == -1
+    assert "${city}" not in demo.translate("Ich bin in ${city}.", keep=False)
+    assert demo.translate("Ich bin in ACME.", keep=[r"AC\w+"]) == "I'm in ACME."
+    assert demo.translate("Danke.", keep=False) == found[2]
+    with pytest.raises(TypeError, match="put it into a list"):
+        demo.translate("Danke.", keep="ACME")
+    with pytest.raises(tfm.ArgumentError, match="missing closing parenthesis"):
+        demo.translate("Danke.", keep=["("])
+
+
 def test_prefixes_and_search(demo: tfm.Translator) -> None:
     assert demo.translate("Ich liebe dich.", prefixes=["He"], split=False).startswith("He")
     with pytest.raises(ValueError, match="2 prefixes for 1 lines"):

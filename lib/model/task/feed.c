@@ -393,7 +393,8 @@ static tfm_status run(feed *f) {
         f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam);
         const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
         f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
-        const bool alone = !f->text->alignments && (!f->model->mates || f->model->mates->fleet->count == 1);
+        const bool alone =
+            !f->text->alignments && !f->text->placeholders && (!f->model->mates || f->model->mates->fleet->count == 1);
         status = alone ? run_joined(f) : run_chunks(f);
     }
     while (f->first)

@@ -3,13 +3,13 @@
 #include "model/task/translation.h"
 
 /* Keeps what the search found for one text, and takes over its arrays. */
-static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothesis *hypothesis) {
+static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothesis *hypothesis, bool detailed) {
     tfm__result_clear(r);
     tfm_status status =
         tfm_tokenizer_decode(t->model->tokenizer, &r->text, hypothesis->ids, (size_t)hypothesis->tokens);
     r->hypothesis = *hypothesis;
     *hypothesis = (tfm_hypothesis){0};
-    if (!t->detailed) {
+    if (!detailed) {
         tfm_ids_free(&r->hypothesis.ids);
         free(r->hypothesis.log_probs);
         r->hypothesis.log_probs = NULL;
@@ -21,7 +21,8 @@ tfm_status tfm__translations_keep(tfm__translations *t, size_t text, tfm_hypothe
     const size_t n_best = (size_t)t->n_best;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n_best && status == TFM_OK; i++)
-        status = keep_result(t, &t->results[text * n_best + i], &items[i]);
+        status =
+            keep_result(t, &t->results[text * n_best + i], &items[i], t->detailed || tfm__translations_masks(t, text));
     return status;
 }
 
@@ -32,8 +33,9 @@ static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, si
     return status;
 }
 
-/* Makes the alignments of a batch's results. */
+/* Makes the alignments of a batch's results: of all that are asked for, and of those that placeholders are put into. */
 static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
+    const bool all = t->text->alignments && t->detailed;
     const size_t n_best = (size_t)t->n_best;
     const int32_t start = t->search->has_start_id ? t->search->start_id : on->rules.start_id;
     tfm__aligned *pairs = tfm__alloc(n * n_best, sizeof(*pairs));
@@ -43,7 +45,7 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
         const tfm__line *line = batch[i / n_best];
         tfm__result *r = &t->results[line->index * n_best + i % n_best];
         const size_t tokens = (size_t)r->hypothesis.tokens;
-        if (tokens == 0) /* the search found fewer than n */
+        if (tokens == 0 || !(all || tfm__translations_masks(t, line->index))) /* the search found fewer than n */
             continue;
         r->alignment = tfm__alloc(tokens * line->count, sizeof(*r->alignment));
         pairs[count++] = (tfm__aligned){line->ids, r->hypothesis.ids, line->count, tokens, r->alignment};
@@ -52,6 +54,9 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
     if (status == TFM_OK)
         status = tfm__align(on, pairs, count, start, t->text);
     free(pairs);
+    for (size_t i = 0; i < n && status == TFM_OK; i++)
+        if (tfm__translations_masks(t, batch[i]->index))
+            status = tfm__translations_place(t, batch[i]->index);
     return status;
 }
 
@@ -97,7 +102,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     if (kept)
         status = keep_results(t, batch, n, &found);
     tfm_hypotheses_free(&found);
-    if (status == TFM_OK && t->text->alignments && t->detailed)
+    if (status == TFM_OK && ((t->text->alignments && t->detailed) || t->masked))
         status = align(t, on, batch, n);
     if (status == TFM_OK)
         return TFM_OK;
@@ -123,7 +128,9 @@ static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
 
 tfm_status tfm__translations_encode(tfm__translations *t, const char *const *lines) {
     t->texts = (tfm__texts){lines, t->text->line_bytes, NULL, t->count};
-    const tfm_status status = t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
+    tfm_status status = t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
+    if (status == TFM_OK)
+        status = tfm__translations_strip(t);
     return status == TFM_OK ? tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->spoken, t->text)
                             : status;
 }

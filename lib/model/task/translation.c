@@ -9,7 +9,9 @@ void tfm__result_clear(tfm__result *result) {
     tfm_text_free(&result->text);
     tfm__hypothesis_clear(&result->hypothesis);
     free(result->alignment);
+    free(result->words);
     result->alignment = NULL;
+    result->words = NULL;
 }
 
 /* ---- Lines to sentences ---------------------------------------------------------------------------------------- */
@@ -144,12 +146,76 @@ static tfm_status join_text(const tfm__translations *t, whole *w) {
     return TFM_OK;
 }
 
+/* The words of placeholders are tokens among those of the model. */
+static size_t words_in(const tfm__translations *t, size_t text) {
+    return t->masked && t->masked[text].source ? t->masked[text].words : 0;
+}
+
+/* Which token of a text stands at each place, once the words of its placeholders are among the `count` tokens of the
+ * model: its index, or -1 less the number of a word. */
+static tfm_status order_of(ptrdiff_t **out, const tfm__masked_word *words, size_t word_count, size_t count) {
+    ptrdiff_t *order = *out = tfm__alloc(count + word_count, sizeof(*order));
+    size_t w = 0, at = 0;
+    for (size_t i = 0; order && i <= count; i++) {
+        for (; w < word_count && (words[w].at <= i || i == count); w++)
+            order[at++] = -1 - (ptrdiff_t)words[w].word;
+        if (i < count)
+            order[at++] = (ptrdiff_t)i;
+    }
+    return order ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* A sentence of a line, with the words of its placeholders. */
+typedef struct part {
+    const tfm__line *line;
+    const tfm__result *result;
+    char *const *pieces; /* of the words */
+    ptrdiff_t *source, *target;
+    size_t sources, targets;
+} part;
+
+static tfm_status part_begin(part *p, const tfm__translations *t, const whole *w, size_t index) {
+    const size_t text = w->first + index;
+    *p = (part){.line = &t->lines[text], .result = result_of(t, w, index)};
+    const size_t words = p->result->words ? words_in(t, text) : 0;
+    p->sources = p->line->count + words;
+    p->targets = (size_t)p->result->hypothesis.tokens + words;
+    p->pieces = words ? t->masked[text].pieces : NULL;
+    const tfm_status status = order_of(&p->source, words ? t->masked[text].source : NULL, words, p->line->count);
+    return status == TFM_OK ? order_of(&p->target, p->result->words, words, p->targets - words) : status;
+}
+
+static void part_end(part *p) {
+    free(p->source);
+    free(p->target);
+    *p = (part){0};
+}
+
 /* Ids and log probabilities, one sentence after the other. */
-static tfm_status join_tokens(const tfm__translations *t, whole *w) {
+static void join_ids(const part *p, whole *w, size_t *sources, size_t *targets) {
+    const tfm_hypothesis *h = &p->result->hypothesis;
+    for (size_t i = 0; i < p->sources; i++)
+        w->source_ids[(*sources)++] = p->source[i] < 0 ? -1 : p->line->ids[p->source[i]];
+    for (size_t i = 0; i < p->targets; i++, ++*targets) {
+        w->target_ids[*targets] = p->target[i] < 0 ? -1 : h->ids[p->target[i]];
+        w->log_probs[*targets] = p->target[i] < 0 ? 0 : h->log_probs[p->target[i]];
+    }
+}
+
+static void name_words(const part *p, whole *w, size_t *sources, size_t *targets) {
+    for (size_t i = 0; i < p->sources; i++, ++*sources)
+        if (p->source[i] < 0)
+            w->source_pieces[*sources] = p->pieces[-1 - p->source[i]];
+    for (size_t i = 0; i < p->targets; i++, ++*targets)
+        if (p->target[i] < 0)
+            w->target_pieces[*targets] = p->pieces[-1 - p->target[i]];
+}
+
+static tfm_status join_tokens(const tfm__translations *t, whole *w, const part *parts) {
     size_t sources = 0, targets = 0;
     for (size_t p = 0; p < w->count; p++) {
-        sources += t->lines[w->first + p].count;
-        targets += (size_t)result_of(t, w, p)->hypothesis.tokens;
+        sources += parts[p].sources;
+        targets += parts[p].targets;
     }
     w->source_ids = tfm__alloc(sources, sizeof(*w->source_ids));
     w->target_ids = tfm__alloc(targets, sizeof(*w->target_ids));
@@ -157,39 +223,59 @@ static tfm_status join_tokens(const tfm__translations *t, whole *w) {
     if (!w->source_ids || !w->target_ids || !w->log_probs)
         return TFM_ERROR_MEMORY;
     sources = targets = 0;
-    for (size_t p = 0; p < w->count; p++) {
-        const tfm__line *line = &t->lines[w->first + p];
-        const tfm_hypothesis *h = &result_of(t, w, p)->hypothesis;
-        for (size_t i = 0; i < line->count; i++)
-            w->source_ids[sources++] = line->ids[i];
-        for (size_t i = 0; i < (size_t)h->tokens; i++, targets++) {
-            w->target_ids[targets] = h->ids[i];
-            w->log_probs[targets] = h->log_probs[i];
-        }
-    }
+    for (size_t p = 0; p < w->count; p++)
+        join_ids(&parts[p], w, &sources, &targets);
     w->source_pieces = tfm__pieces_name(t->model, TFM_SOURCE, w->source_ids, sources);
     w->target_pieces = tfm__pieces_name(t->model, TFM_TARGET, w->target_ids, targets);
+    if (!w->source_pieces || !w->target_pieces)
+        return TFM_ERROR_MEMORY;
     w->view.source = (tfm_attention_axis){sources, w->source_ids, w->source_pieces};
     w->view.target = (tfm_attention_axis){targets, w->target_ids, w->target_pieces};
     w->view.log_probs = w->log_probs;
-    return w->source_pieces && w->target_pieces ? TFM_OK : TFM_ERROR_MEMORY;
+    sources = targets = 0;
+    for (size_t p = 0; p < w->count; p++)
+        name_words(&parts[p], w, &sources, &targets);
+    return TFM_OK;
 }
 
-/* One matrix, with the sentences' own along its diagonal. */
-static tfm_status join_alignment(const tfm__translations *t, whole *w) {
+/* One matrix, with the sentences' own along its diagonal. A word of a placeholder is aligned with itself. */
+static tfm_status join_alignment(whole *w, const part *parts) {
     const size_t columns = w->view.source.count;
     float *to = w->alignment = tfm__alloc(w->view.target.count * columns, sizeof(*w->alignment));
     if (!to)
         return TFM_ERROR_MEMORY;
-    for (size_t p = 0, column = 0; p < w->count; p++) {
-        const size_t width = t->lines[w->first + p].count;
-        const tfm__result *r = result_of(t, w, p);
-        for (size_t row = 0; row < (size_t)r->hypothesis.tokens; row++, to += columns)
-            memcpy(to + column, r->alignment + row * width, width * sizeof(*to));
-        column += width;
-    }
+    for (size_t p = 0, column = 0; p < w->count; column += parts[p++].sources)
+        for (size_t row = 0; row < parts[p].targets; row++, to += columns)
+            for (size_t i = 0; i < parts[p].sources; i++) {
+                const ptrdiff_t r = parts[p].target[row], c = parts[p].source[i];
+                to[column + i] = r >= 0 && c >= 0
+                                     ? parts[p].result->alignment[(size_t)r * parts[p].line->count + (size_t)c]
+                                     : (float)(r < 0 && r == c);
+            }
     w->view.alignment = w->alignment;
     return TFM_OK;
+}
+
+static tfm_status join_details(const tfm__translations *t, whole *w) {
+    part *parts = tfm__alloc(w->count, sizeof(*parts));
+    tfm_status status = parts ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t p = 0; parts && p < w->count; p++)
+        parts[p] = (part){0};
+    for (size_t p = 0; p < w->count && status == TFM_OK; p++)
+        status = part_begin(&parts[p], t, w, p);
+    if (status == TFM_OK)
+        status = join_tokens(t, w, parts);
+    if (status == TFM_OK && t->text->alignments)
+        status = join_alignment(w, parts);
+    for (size_t p = 0; parts && p < w->count; p++)
+        part_end(&parts[p]);
+    free(parts);
+    return status;
+}
+
+/* Whether a text has nothing but placeholders. */
+static bool is_copied(const tfm__translations *t, size_t text) {
+    return t->masked && t->masked[text].copied && !t->lines[text].rejected;
 }
 
 static tfm_status emit_whole(const tfm__translations *t, whole *w) {
@@ -198,16 +284,14 @@ static tfm_status emit_whole(const tfm__translations *t, whole *w) {
     for (size_t p = 0; p < w->count; p++) {
         w->view.score += result_of(t, w, p)->hypothesis.score;
         w->view.log_prob += result_of(t, w, p)->hypothesis.log_prob;
-        w->view.sentences += t->lines[w->first + p].ids != NULL;
+        w->view.sentences += t->lines[w->first + p].ids != NULL || is_copied(t, w->first + p);
     }
     if (w->count == 1)
         w->view.text = result_of(t, w, 0)->text;
     else
         status = join_text(t, w);
     if (status == TFM_OK && t->detailed)
-        status = join_tokens(t, w);
-    if (status == TFM_OK && t->detailed && t->text->alignments)
-        status = join_alignment(t, w);
+        status = join_details(t, w);
     if (status == TFM_OK && !t->emit(t->user, &w->view))
         status = tfm__fail(TFM_ERROR_CANCELLED, "translation was stopped at line %zu", t->emitted + 1);
     return status;
@@ -241,7 +325,7 @@ tfm_status tfm__translations_emit(tfm__translations *t) {
             const size_t text = t->next + texts;
             if (t->lines[text].ids && !t->lines[text].done)
                 return TFM_OK;
-            translated = translated || t->lines[text].ids;
+            translated = translated || t->lines[text].ids || is_copied(t, text);
         }
         const tfm_status status = emit_line(t, texts, translated);
         if (status != TFM_OK)
@@ -268,7 +352,11 @@ static void drop_rejected(tfm__translations *t) {
 tfm_status tfm__translations_begin(tfm__translations *t) {
     drop_rejected(t);
     t->results = tfm__alloc(t->texts.count * (size_t)t->n_best, sizeof(*t->results));
-    return t->results ? tfm__translations_emit(t) : TFM_ERROR_MEMORY;
+    tfm_status status = t->results ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < t->texts.count && status == TFM_OK; i++)
+        if (is_copied(t, i))
+            status = tfm__translations_copy(t, i);
+    return status == TFM_OK ? tfm__translations_emit(t) : status;
 }
 
 void tfm__translations_free(tfm__translations *t) {
@@ -281,6 +369,11 @@ void tfm__translations_free(tfm__translations *t) {
     for (size_t i = 0; t->sentences && i < t->texts.count; i++)
         if (t->sentences[i] != t->spans[i].text)
             free((char *)(uintptr_t)t->sentences[i]);
+    for (size_t i = 0; t->masked && i < t->texts.count; i++)
+        tfm__masked_free(&t->masked[i]);
+    free(t->masked);
+    free(t->bare);
+    free(t->bare_bytes);
     free(t->sentences);
     free(t->spans);
     free(t->bytes);

@@ -4,6 +4,7 @@
 #define TFM_LIB_TRANSLATION_H
 
 #include "model/task/batch.h"
+#include "model/task/masked.h"
 #include "text/line_file.h"
 
 /* What was found for one text, kept until all lines before its own are done. */
@@ -11,6 +12,7 @@ typedef struct tfm__result {
     char *text;
     tfm_hypothesis hypothesis; /* ids and log_probs NULL where nobody asks for details */
     float *alignment;
+    tfm__masked_word *words; /* of the placeholders, where they stand among the tokens; in order */
 } tfm__result;
 
 void tfm__result_clear(tfm__result *result);
@@ -33,6 +35,9 @@ typedef struct tfm__translations {
     size_t *bytes, *owners;
     tfm__span *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
 
+    tfm__masked *masked; /* [texts.count], or NULL where no text has placeholders */
+    const char **bare;   /* [texts.count]: the texts without them, and their bytes */
+    size_t *bare_bytes;
     tfm__line *lines, *prefixes; /* [texts.count]; prefixes may be NULL */
     tfm__result *results;        /* [texts.count * n_best] */
     size_t emitted, next;        /* lines that are, and the first text of the next one */
@@ -46,6 +51,14 @@ tfm_status tfm__translations_split(tfm__translations *translations, const char *
 tfm_status tfm__translations_check(const tfm__translations *translations);
 /* Makes the texts that are translated, and their ids. The lines and their lengths outlive them. */
 tfm_status tfm__translations_encode(tfm__translations *translations, const char *const *lines);
+/* Takes the placeholders out of the texts (masked.c). */
+tfm_status tfm__translations_strip(tfm__translations *translations);
+/* Whether a text has some; and puts them into its results, whose alignments are there. */
+bool tfm__translations_masks(const tfm__translations *translations, size_t text);
+tfm_status tfm__translations_place(tfm__translations *translations, size_t text);
+/* Makes a text that has nothing else its own translation, the only one. */
+tfm_status tfm__translations_copy(tfm__translations *translations, size_t text);
+
 /* Keeps what was found for one text, [n_best], and takes over its arrays. */
 tfm_status tfm__translations_keep(tfm__translations *translations, size_t text, tfm_hypothesis *items);
 

@@ -111,6 +111,8 @@ class Translator(TokensMixin, Model):
         source_language, target_language   of a model that has several
         source_prefix       what stands before each source text, as T5 wants it
         prefixes            for each text the beginning of its translation, or None
+        keep                True keeps placeholders ({name}, %s, ...), tags, addresses and emoji as they are; a list has
+                            patterns (PCRE2) of what else is kept; False keeps nothing
         truncate            cuts texts that are longer than the model takes; else they are rejected
         batch_tokens        the most source tokens of a batch (default 4096)
         reject              is called with the number of a bad line and why; else a bad line is an InputError
@@ -149,8 +151,8 @@ class Translator(TokensMixin, Model):
                    alignment_layer: int = 0, alignment_head: int = 0, split: bool | None = None,
                    language: str | None = None, source_language: str | None = None, target_language: str | None = None,
                    source_prefix: str | None = None, prefixes: Sequence[Text | None] | None = None,
-                   truncate: bool = False, batch_tokens: int | None = None, reject: Reject | None = None,
-                   progress: Progress = False) -> None:
+                   truncate: bool = False, batch_tokens: int | None = None, keep: bool | Sequence[str] = True,
+                   reject: Reject | None = None, progress: Progress = False) -> None:
         if not lines:
             return
         given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
@@ -167,6 +169,7 @@ class Translator(TokensMixin, Model):
         text.split = split if split is not None else (n_best or 1) == 1
         text.language, text.source_language, text.target_language, text.source_prefix = kept
         text.alignments = return_alignments
+        text.placeholders = placeholders = _placeholders(keep)
         text.alignment_layer, text.alignment_head = alignment_layer, alignment_head
         text.progress = calls.make("tfm_progress_fn", bar)
         if prefixes is not None:
@@ -192,7 +195,7 @@ class Translator(TokensMixin, Model):
                 lib.tfm_translate_lines(model, given.text, given.count, text, search, on, NULL)))
         finally:
             bar.close()
-            del kept, beginnings
+            del kept, beginnings, placeholders
 
     def score(self, sources: Iterable[Text], targets: Iterable[Text], *, source_language: str | None = None,
               target_language: str | None = None, source_prefix: str | None = None, truncate: bool = False,
@@ -245,6 +248,18 @@ class Translator(TokensMixin, Model):
         it draws itself. `kind` is the encoder's attention, the decoder's over the target, or the decoder's over the
         source; layers and heads are counted from 1."""
         return attend(self, source, target, kind, layer, head, beam)
+
+
+def _placeholders(keep: bool | Sequence[str]) -> Any:
+    """What stays as it is: with True placeholders, tags, addresses and emoji; patterns are more of it."""
+    if isinstance(keep, (str, bytes)):
+        raise TypeError("keep is True, False or a list of patterns: put it into a list")
+    if not keep and isinstance(keep, bool):
+        return NULL
+    patterns = [] if isinstance(keep, bool) else [c_text(each) for each in keep]
+    out = ffi.new("tfm_placeholders **")
+    check(lib.tfm_placeholders_new(out, ffi.new("char const *[]", patterns) if patterns else NULL, len(patterns)))
+    return ffi.gc(out[0], lambda pointer: lib.tfm_placeholders_free(ffi.new("tfm_placeholders **", pointer)))
 
 
 def _without_end(line: Text) -> Text:
