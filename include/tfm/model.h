@@ -422,7 +422,8 @@ typedef struct tfm_text_options {
     /* What stands before each source text, or sentence of it with `split`, such as "translate English to German: ".
      * NULL for nothing. */
     const char *source_prefix;
-    bool ends;            /* Has tfm_score_texts score the end of each text too. */
+    bool ends;    /* Has tfm_score_texts score the end of each text too. */
+    bool add_bos; /* Has it put the model's BOS token before texts that the tokenizer begins with another one. */
     uint64_t reserved[4]; /* Must be 0: room for later fields. */
 } tfm_text_options;
 
@@ -498,12 +499,13 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
                              const tfm_text_options *options, tfm_score_fn emit, void *user);
 
 /* Computes log p of each of `count` texts by a language model, the sum over its tokens, each given those before it, and
- * emits the results in order when all are done. The first token follows what a text begins with, such as <s>; where a
- * model has no such token, the first one does not count. Perplexity is exp(-sum log p / sum tokens). A text of more
- * tokens than the model's positions is scored in windows of so many, which overlap by half. Of the options `ends`,
- * line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token counts, and a rejected one, is
- * emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer.
- */
+ * emits the results in order when all are done. A text is read as tfm_generate reads a prompt: its first token is the
+ * one that the tokenizer puts there, such as <s>, and is not scored. Where the tokenizer adds none, the text's own first
+ * token is not scored, unless `add_bos` puts the model's BOS token before it. Perplexity is
+ * exp(-sum log p / sum tokens). A text of more tokens than the model's positions is scored in windows of so many, which
+ * overlap by half. Of the options `ends`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text
+ * of which no token counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL.
+ * TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 
