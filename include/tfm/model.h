@@ -31,7 +31,8 @@
  * sequence_bias, renormalize_logits, forced_eos_token_id, and all ends that eos_token_id lists; translations alone
  * num_beams, decoder_start_token_id and forced_bos_token_id; and texts that are drawn temperature, top_k, top_p and
  * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_penalty and
- * max_length bounds some of them. do_sample is not asked. guidance_scale and watermarking_config are
+ * max_length bounds some of them. Where these rules leave no token to choose, as no_repeat_ngram_size 1 does in a small
+ * vocabulary, a hypothesis is finished with the tokens that it has, which may be none. do_sample is not asked. guidance_scale and watermarking_config are
  * TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would change a search the log has a warning.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
@@ -619,7 +620,8 @@ typedef struct tfm_prompt {
     size_t count;       /* How many ids there are. */
 } tfm_prompt;
 
-/* Why a text ended: with an end token; before a stop string, or because a callback wanted it; or at its most tokens. */
+/* Why a text ended: with an end token, or because the rules of its directory left no token to choose; before a stop
+ * string, or because a callback wanted it; or at its most tokens. */
 typedef enum tfm_generation_end { TFM_ENDED, TFM_STOPPED, TFM_CUT } tfm_generation_end;
 
 /* One text for one prompt. */
