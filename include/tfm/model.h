@@ -32,8 +32,9 @@
  * num_beams, decoder_start_token_id and forced_bos_token_id; and texts that are drawn temperature, top_k, top_p and
  * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_penalty and
  * max_length bounds some of them. Where these rules leave no token to choose, as no_repeat_ngram_size 1 does in a small
- * vocabulary, a hypothesis is finished with the tokens that it has, which may be none. do_sample is not asked. guidance_scale and watermarking_config are
- * TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would change a search the log has a warning.
+ * vocabulary, a hypothesis is finished with the tokens that it has, which may be none. do_sample is not asked.
+ * guidance_scale and watermarking_config are TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would
+ * change a search the log has a warning.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
@@ -501,12 +502,12 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
 
 /* Computes log p of each of `count` texts by a language model, the sum over its tokens, each given those before it, and
  * emits the results in order when all are done. A text is read as tfm_generate reads a prompt: its first token is the
- * one that the tokenizer puts there, such as <s>, and is not scored. Where the tokenizer adds none, the text's own first
- * token is not scored, unless `add_bos` puts the model's BOS token before it. Perplexity is
- * exp(-sum log p / sum tokens). A text of more tokens than the model's positions is scored in windows of so many, which
- * overlap by half. Of the options `ends`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text
- * of which no token counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL.
- * TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
+ * one that the tokenizer puts there, such as <s>, and is not scored. Where the tokenizer adds none, the text's own
+ * first token is not scored, unless `add_bos` puts the model's BOS token before it. Perplexity is exp(-sum log p / sum
+ * tokens). A text of more tokens than the model's positions is scored in windows of so many, which overlap by half. Of
+ * the options `ends`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token
+ * counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model
+ * has an encoder or no tokenizer. */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 

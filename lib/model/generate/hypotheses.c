@@ -35,7 +35,7 @@ static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, con
     out->log_probs = tfm__alloc(length + 1, sizeof(*out->log_probs));
     if (!out->ids || !out->log_probs)
         return TFM_ERROR_MEMORY; /* said by tfm__alloc */
-    if (length == 0) /* the rules left not even a first token */
+    if (length == 0)             /* the rules left not even a first token */
         return TFM_OK;
     int32_t node = r->node[slot];
     out->ids[length - 1] = r->token[slot];
