@@ -149,6 +149,28 @@ TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, c
 /* Frees what tfm_text_sentences gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
+/* Where the texts of a file for language models begin and end. With zeros each line is a text. */
+typedef struct tfm_document_options {
+    /* Texts have any number of lines, and end where a line has this, wherever in it: "<|endoftext|>"; what follows in
+     * the line belongs to the next one. "" is a line of nothing but blanks. It is no part of a text, and neither are
+     * blank lines around one. Lines are joined by LF. It has no line end in it. NULL for none. */
+    const char *separator;
+    /* Each line is a JSON object, whose "text" is a text; other keys are ignored. Not with a separator. */
+    bool json_lines;
+    uint64_t reserved[2]; /* Must be 0: room for later fields. */
+} tfm_document_options;
+
+typedef struct tfm_documents tfm_documents;
+
+/* Opens a file of such texts, to read them one after the other as training does. `options` may be NULL. On failure *out
+ * is NULL: TFM_ERROR_IO for a file that cannot be read, TFM_ERROR_ARGUMENT for options that cannot be. */
+TFM_API tfm_status tfm_documents_open(tfm_documents **out, const char *file, const tfm_document_options *options);
+/* The next text and its length in bytes; *text is NULL after the last one. It is valid until the next call, and is not
+ * checked to be UTF-8. TFM_ERROR_INPUT for a line of JSON that has no text: the next call gives the one after it. */
+TFM_API tfm_status tfm_documents_next(tfm_documents *documents, const char **text, size_t *bytes);
+/* Closes the file and sets the pointer to NULL. Does nothing for NULL. */
+TFM_API void tfm_documents_free(tfm_documents **documents);
+
 /* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
     /* The number of pieces, at least 3 and below 2^24, with </s> and <unk> counted and <pad> not. 0 means one for every
@@ -174,6 +196,8 @@ typedef struct tfm_vocabulary_options {
     const char *target_language;
     /* Seeds the drawing of lines. */
     uint64_t seed;
+    /* For tfm_tokenizer_train_texts: how texts lie in the files. It learns from the lines of each text. */
+    tfm_document_options documents;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_vocabulary_options;
 

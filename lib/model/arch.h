@@ -139,13 +139,15 @@ typedef struct tfm__head_arch {
 } tfm__head_arch;
 
 typedef struct tfm__arch {
-    tfm__stack_arch encoder, decoder;  /* At least one of them has layers. */
-    bool shared_tables;                /* Both stacks have one embedding table. */
-    bool tied_output;                  /* The output projection is the table of the stack that writes. */
-    bool headless;                     /* There is no output projection: what comes out of the stack is the result. */
-    tfm__head_arch head;               /* Of a model that only encodes. */
-    float output_scale;                /* What comes out of the last stack is multiplied by this; 0: it stays. */
-    float logit_cap;                   /* Logits l become cap tanh(l / cap); 0: they stay. */
+    tfm__stack_arch encoder, decoder; /* At least one of them has layers. */
+    bool shared_tables;               /* Both stacks have one embedding table. */
+    bool tied_output;                 /* The output projection is the table of the stack that writes. */
+    bool headless;                    /* There is no output projection: what comes out of the stack is the result. */
+    tfm__head_arch head;              /* Of a model that only encodes. */
+    float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
+    float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
+    float dropout[3];      /* In training: of the residual stream, of attention weights, inside feed-forward layers. */
+    bool dropout_given[3]; /* Whether config.json says it. */
     const struct tfm__wrapper *within; /* What the files have besides this, under names that tell (wrapper.h); NULL:
                                           they have this alone. */
 } tfm__arch;

@@ -1,6 +1,7 @@
 /* A model's life. */
 #include <math.h>
 #include <string.h>
+#include "model/family/config_keys.h"
 #include "model/family/wrapper.h"
 #include "model/file/shortlist.h"
 #include "model/fleet.h"
@@ -83,6 +84,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .stored_as = "none",
         .parameters = parameters,
         .parameter_bytes = bytes,
+        .dropout = tfm__dropout_of(arch, family, TFM__DROPOUT),
+        .attention_dropout = tfm__dropout_of(arch, family, TFM__ATTENTION_DROPOUT),
+        .activation_dropout = tfm__dropout_of(arch, family, TFM__ACTIVATION_DROPOUT),
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
