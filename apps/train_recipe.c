@@ -333,9 +333,9 @@ static void settle_from(train_recipe *r) {
     const bool open = isnan(r->dropout) || isnan(r->attention_dropout) || isnan(r->activation_dropout);
     if (open && tfm_model_read_info(&info, r->from, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
         info = (tfm_model_info){.dropout = 0};
-    set_real(&r->dropout, (double)info.dropout);
-    set_real(&r->attention_dropout, (double)info.attention_dropout);
-    set_real(&r->activation_dropout, (double)info.activation_dropout);
+    set_real(&r->dropout, info.dropout);
+    set_real(&r->attention_dropout, info.attention_dropout);
+    set_real(&r->activation_dropout, info.activation_dropout);
     set_real(&r->rate, 5e-5);
     set_real(&r->clip, 1);
 }

@@ -198,7 +198,7 @@ typedef struct tfm_model_info {
                             "Gemma3ForConditionalGeneration": only its text is run. NULL: the directory has no more. */
     /* The dropout that its configuration says it was trained with, as its family names it: of embeddings and
      * sub-layers, of attention weights, and inside feed-forward layers. tfm_trainer_options does not go by it. */
-    float dropout, attention_dropout, activation_dropout;
+    double dropout, attention_dropout, activation_dropout;
 } tfm_model_info;
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8

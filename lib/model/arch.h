@@ -146,7 +146,7 @@ typedef struct tfm__arch {
     tfm__head_arch head;              /* Of a model that only encodes. */
     float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
     float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
-    float dropout[3];      /* In training: of the residual stream, of attention weights, inside feed-forward layers. */
+    double dropout[3];     /* In training: of the residual stream, of attention weights, inside feed-forward layers. */
     bool dropout_given[3]; /* Whether config.json says it. */
     const struct tfm__wrapper *within; /* What the files have besides this, under names that tell (wrapper.h); NULL:
                                           they have this alone. */

@@ -47,7 +47,7 @@ double tfm__short_number(float value);
  * it said, for a configuration that is written. */
 enum { TFM__DROPOUT, TFM__ATTENTION_DROPOUT, TFM__ACTIVATION_DROPOUT, TFM__DROPOUTS };
 void tfm__dropout_read(tfm__arch *arch, const tfm__family *family, const tfm__config_files *from);
-float tfm__dropout_of(const tfm__arch *arch, const tfm__family *family, int place);
+double tfm__dropout_of(const tfm__arch *arch, const tfm__family *family, int place);
 void tfm__dropout_write(json_t *config, const tfm__arch *arch, const tfm__family *family);
 /* Refuses config.json where one of these keys, NULL last, is neither absent nor false. */
 tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys);
