@@ -57,8 +57,9 @@ typedef struct tfm_tokenizer_info {
  * - vocab.txt (BERT, MPNet); vocab.json and merges.txt (GPT-2, OPT, RoBERTa, BART, Qwen2); a SentencePiece model named
  *   spiece.model, sentencepiece.bpe.model or tokenizer.model (T5, Pegasus, XLM-R, CamemBERT, mBART, NLLB, Llama,
  *   Gemma), which for M2M-100 has a vocab.json beside it: the files from before tokenizer.json, as transformers reads
- *   them. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else by the
- *   `model_type` of the latter, else by their names.
+ *   them, except that a SentencePiece model's normalisations are SentencePiece's (the longest match), which decomposed
+ *   letters need. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else
+ * by the `model_type` of the latter, else by their names.
  *
  * The last two read tokenizer_config.json, special_tokens_map.json and added_tokens.json too, where they exist and
  * count, for special and added tokens. Both sides are the same there. On failure *out is NULL: TFM_ERROR_IO for a
@@ -111,7 +112,8 @@ TFM_API void tfm_ids_free(int32_t **ids);
  * *text with tfm_text_free; on failure it is NULL. Special tokens and ids that no piece has add nothing. With Marian
  * the text ends at the first end-of-sentence id, and the unknown id becomes " ⁇ ". With others it is what
  * `tokenizer.decode(ids, skip_special_tokens=True)` of transformers gives: bytes that are not UTF-8 become U+FFFD, and
- * so does NUL. */
+ * so does NUL; except that an added token of a byte-level tokenizer is its own text, whose letters transformers takes
+ * for bytes where they are in its table ("č"). */
 TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count);
 /* Frees what tfm_tokenizer_decode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_text_free(char **text);
