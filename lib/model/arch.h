@@ -71,6 +71,8 @@ enum {
 /* One stack of equal blocks, with the embedding in front of it. */
 typedef struct tfm__stack_arch {
     int layers;       /* 0: the model has no such stack. */
+    int groups;       /* Layers of one group are the same tensors: so many groups one after the other, as even as can */
+    int group_layers; /* be, and so many different layers in each, which take turns; 0: each layer has its own. */
     int width;        /* E. */
     int narrow_width; /* That of the embedding, which a matrix then widens to E; 0: E. */
     int heads;        /* H, the heads of the queries. */
