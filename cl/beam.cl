@@ -366,9 +366,9 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 #endif
 }
 
-/* One item per live sentence: a row that the rules leave no token for is finished with the tokens that it has, which may
- * be none. values (R, each): as of beam_step, the best of each row; removed (R): as of beam_forbid, -inf where nothing
- * was forbidden: then the model itself gives no token a probability, which is an error. */
+/* One item per live sentence: a row that the rules leave no token for is finished with the tokens that it has, which
+ * may be none. values (R, each): as of beam_step, the best of each row; removed (R): as of beam_forbid, -inf where
+ * nothing was forbidden: then the model itself gives no token a probability, which is an error. */
 TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed), TFM_INPUT(float, scores),
                              TFM_INPUT(int, limits), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
                              TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),

@@ -125,8 +125,8 @@ static void test_definition(void **state) {
     }
 }
 
-/* With `add_bos` a model whose BOS is not the token that the tokenizer puts first is given it. Without, the text is read
- * as generation reads a prompt. */
+/* With `add_bos` a model whose BOS is not the token that the tokenizer puts first is given it. Without, the text is
+ * read as generation reads a prompt. */
 static void test_bos_is_added_only_when_requested(void **state) {
     (void)state;
     tfm_model *model = make_model("gpt2", 2);
