@@ -140,6 +140,10 @@ int cmd_score(int argc, char **argv) {
         {0, "text", CLI_TEXT, &j->text_file, "FILE",
          "in place of both: lines of text, which a language model scores (- is standard input)", NULL},
         {0, "end", CLI_FLAG, &j->text.ends, NULL, "with --text: score the end of each line too", NULL},
+        {0, "add-bos", CLI_FLAG, &j->text.add_bos, NULL,
+         "with --text: put the model's BOS token first also where its tokenizer does not; without this, lines are read "
+         "as tfm generate reads prompts",
+         NULL},
         {0, "perplexity", CLI_FLAG, &j->perplexity, NULL,
          "write one line about all, `ppl = X  nll = X  tokens = N`, and none for each", NULL},
         {'o', "output", CLI_TEXT, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
@@ -176,6 +180,8 @@ int cmd_score(int argc, char **argv) {
         code = cli_check_workers(&syntax, j->workers);
     if (code == CLI_GO && j->text_file && pairs)
         code = cli_misuse(&syntax, "give --src and --tgt, or --text, not both");
+    if (code == CLI_GO && j->text.add_bos && !j->text_file)
+        code = cli_misuse(&syntax, "--add-bos is for --text: a translation begins as its model says");
     if (code == CLI_GO && j->text.ends && !j->text_file)
         code = cli_misuse(&syntax, "--end is for --text: the end of a translation always counts");
     if (code == CLI_GO && !j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)

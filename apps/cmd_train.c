@@ -56,6 +56,7 @@ static int open_all(train_run *r) {
     if (r->fleet)
         r->ctx = tfm_context_retain(tfm_model_context(r->model));
     texts.block = o->block;
+    texts.documents = train_documents(o);
     texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.end = tfm_model_get_info(r->model)->eos_id;
     if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
@@ -104,14 +105,14 @@ static int warn_unequal(const train_run *r) {
 }
 
 /* What a run can be begun with, and is most often a mistake. Not told again when the run goes on. */
-static int warn(const train_run *r) {
+static int warn(train_run *r) {
     enum { FEW = 100 };
     const train_recipe *o = &r->recipe;
     if (r->valid.count > 0 && r->valid.count < FEW)
         train_say("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
                   "hundred by %s",
                   r->valid.count, train_unit(o, r->valid.count), valid_options(o));
-    return warn_unequal(r);
+    return train_size_warn(r) == CLI_OK ? warn_unequal(r) : CLI_FAILED;
 }
 
 static int say_what(train_run *r) {

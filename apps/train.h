@@ -18,7 +18,7 @@
 
 /* ---- The recipe (train_recipe.c, train_recipe_file.c) -------------------------------------------------- */
 
-enum { TRAIN_OPTIONS = 73 };
+enum { TRAIN_OPTIONS = 75 };
 
 /* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
@@ -26,6 +26,8 @@ typedef struct train_recipe {
     const char *valid_source, *valid_target, *valid_tsv;
     cli_texts texts; /* the files that a language model learns; none: the run is of pairs */
     const char *valid_text;
+    const char *separator; /* of texts; or each line is a JSON object */
+    bool jsonl;
     int hold_out;
     int64_t hold_every; /* one of so many pairs, or texts, is for validation; this is not in the file, but computed from
                            it */
@@ -75,6 +77,14 @@ static inline bool train_of_texts(const train_recipe *recipe) {
 static inline const cli_texts *train_pairs(const train_recipe *recipe, const char *const **targets) {
     *targets = recipe->tsvs.count > 0 ? NULL : recipe->targets.items;
     return recipe->tsvs.count > 0 ? &recipe->tsvs : &recipe->sources;
+}
+/* Where texts begin and end. */
+static inline tfm_document_options train_documents(const train_recipe *recipe) {
+    return (tfm_document_options){.separator = recipe->separator, .json_lines = recipe->jsonl};
+}
+/* Whether they may have several lines. */
+static inline bool train_of_documents(const train_recipe *recipe) {
+    return recipe->separator || recipe->jsonl;
 }
 /* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
 static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
@@ -158,8 +168,10 @@ tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_sco
 
 /* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
 
-/* The names of what a run has in its directory beside snapshots. A NULL ends the array. */
-extern const char *const train_files[];
+/* Whether a file of this name is one that a run has in its directory, and whether it is of a tokenizer or a chat
+ * template. */
+bool train_is_file(const char *name);
+bool train_is_text_file(const char *name);
 
 /* train.jsonl, and lines for whoever watches. */
 typedef struct train_log {
@@ -257,6 +269,11 @@ typedef struct train_run {
     bool dealt;             /* so is who has how much of them */
 } train_run;
 
+/* ---- How much text (train_size.c) ---------------------------------------------------------------------- */
+
+/* Says where the text is too little for the new model. */
+int train_size_warn(train_run *run);
+
 /* ---- The directory of a new run (train_folder.c) ------------------------------------------------------- */
 
 /* Makes r->dir this run's alone, with its recipe. After a failure nothing is there that was not before. */
@@ -312,7 +329,7 @@ int train_deal_say(train_run *run);
 bool train_exists(const char *dir, const char *name);
 /* Refuses text that is missing, and what does not go with it. CLI_GO, or what the command is to return
  * (train_texts.c). */
-int train_texts_check(const train_recipe *recipe, const cli_syntax *syntax);
+int train_texts_check(train_recipe *recipe, const cli_syntax *syntax);
 /* Fills in what was not given of a run on texts, before train_recipe_settle does so. */
 void train_texts_settle(train_recipe *recipe);
 /* What a new language model is. */

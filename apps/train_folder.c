@@ -1,4 +1,5 @@
 /* The directory of a new run: made, taken, and left as it was if the run never begins. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +44,17 @@ static int check_free(const char *dir) {
     struct stat info;
     if (train_exists(dir, "recipe.json"))
         return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory", dir, dir);
-    for (const char *const *name = train_files; *name; name++) {
-        char *path = train_path(dir, *name);
-        const bool there = path && stat(path, &info) == 0 && (info.st_size > 0 || strcmp(*name, "train.jsonl") != 0);
-        free(path);
-        if (there)
-            return cli_fail("%s holds another model's %s: give another directory", dir, *name);
+    DIR *folder = opendir(dir);
+    int code = CLI_OK;
+    for (struct dirent *entry; code == CLI_OK && folder && (entry = readdir(folder));) {
+        const bool empty = fstatat(dirfd(folder), entry->d_name, &info, 0) == 0 && info.st_size == 0;
+        if (train_is_file(entry->d_name) && !(empty && strcmp(entry->d_name, "train.jsonl") == 0))
+            code = cli_fail("%s holds another model's %s: give another directory", dir, entry->d_name);
     }
+    if (folder)
+        closedir(folder);
+    if (code != CLI_OK)
+        return code;
     if (train_snapshot_count(dir) > 0)
         return cli_fail("%s/snapshots holds another run's snapshots: give another directory", dir);
     return CLI_OK;
@@ -79,12 +84,12 @@ int train_folder_claim(train_run *r) {
 }
 
 void train_folder_undo(train_run *r) {
-    for (const char *const *name = train_files; *name; name++) {
-        char *path = train_path(r->dir, *name);
-        if (path)
-            unlink(path);
-        free(path);
-    }
+    DIR *folder = opendir(r->dir);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (train_is_file(entry->d_name))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
     train_log_close(&r->log); /* on a shared file system an open file stays in its folder under another name */
     char *snapshots = train_path(r->dir, "snapshots");
     if (snapshots)

@@ -14,37 +14,54 @@
 /* How the first line of each start begins, and the last line of a run that came to its end. */
 static const char START[] = "{\"type\":\"start\"", END[] = "{\"type\":\"end\"";
 
-const char *const train_files[] = {"recipe.json",
-                                   "source.spm",
-                                   "target.spm",
-                                   "target_vocab.json",
-                                   "tokenizer_config.json",
-                                   "added_tokens.json",
-                                   "vocab.json",
-                                   "special_tokens_map.json",
-                                   "tokenizer.json",
-                                   "merges.txt",
-                                   "vocab.txt",
-                                   "spiece.model",
-                                   "sentencepiece.bpe.model",
-                                   "tokenizer.model",
-                                   "config.json",
-                                   "generation_config.json",
-                                   "model.safetensors",
-                                   "train.jsonl",
-                                   "checkpoint.safetensors",
-                                   "curves.svg",
-                                   NULL};
+static const char *const FILES[] = {
+    "recipe.json", "config.json", "generation_config.json", "model.safetensors",
+    "train.jsonl", "curves.svg",  "checkpoint.safetensors",
+};
+
+static const char *const TEXT_FILES[] = {
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "target_vocab.json",
+    "chat_template.json",
+};
+
+static bool is_one_of(const char *const *names, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool train_is_text_file(const char *name) {
+    static const char *const ENDS[] = {".spm", ".model", ".jinja", ".tiktoken"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < CLI_COUNT(ENDS); i++)
+        if (length > strlen(ENDS[i]) && strcmp(name + length - strlen(ENDS[i]), ENDS[i]) == 0)
+            return true;
+    return is_one_of(TEXT_FILES, CLI_COUNT(TEXT_FILES), name);
+}
+
+bool train_is_file(const char *name) {
+    return is_one_of(FILES, CLI_COUNT(FILES), name) || train_is_text_file(name);
+}
 
 /* Files that are written beside their names have names of their own until they are complete. */
 static bool unfinished(const char *name) {
-    for (const char *const *file = train_files; *file; file++) {
-        const size_t length = strlen(*file);
-        if (strncmp(name, *file, length) == 0 &&
-            (fnmatch(".tfm-??????", name + length, 0) == 0 || strcmp(name + length, ".unfinished") == 0 ||
-             fnmatch("-*-of-*.unfinished", name + length, 0) == 0)) /* a shard of a checkpoint */
-            return true;
-    }
+    static const char *const ENDS[] = {".tfm-??????", ".unfinished", "-*-of-*.unfinished"}; /* last: shards */
+    char file[256];
+    for (size_t length = 1; name[length] && length < sizeof(file); length++)
+        for (size_t i = 0; i < CLI_COUNT(ENDS); i++)
+            if (fnmatch(ENDS[i], name + length, 0) == 0) {
+                snprintf(file, sizeof(file), "%.*s", (int)length, name);
+                if (train_is_file(file))
+                    return true;
+            }
     /* A snapshot. */
     const size_t digits = strspn(name, "0123456789");
     return digits > 0 && strcmp(name + digits, ".safetensors.unfinished") == 0;

@@ -1,7 +1,9 @@
 /* The tokenizer and the model of a run: new ones, or those that it goes on from. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "train.h"
 
@@ -70,33 +72,32 @@ static int copy_file(const char *from, const char *to) {
     return code == CLI_OK ? closed : code;
 }
 
-/* The files of a tokenizer, of whatever kind it is. vocab.json is the last: where it is, the others are. */
-static const char *const TOKENIZER[] = {"source.spm",
-                                        "target.spm",
-                                        "target_vocab.json",
-                                        "tokenizer_config.json",
-                                        "added_tokens.json",
-                                        "special_tokens_map.json",
-                                        "tokenizer.json",
-                                        "merges.txt",
-                                        "vocab.txt",
-                                        "spiece.model",
-                                        "sentencepiece.bpe.model",
-                                        "tokenizer.model",
-                                        "vocab.json"};
-
-static int copy_tokenizer(const char *from, const char *to) {
-    int code = CLI_OK;
-    for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(TOKENIZER); i++) {
-        char *a = train_path(from, TOKENIZER[i]), *b = train_path(to, TOKENIZER[i]);
-        if (!a || !b)
-            code = cli_fail("%s: out of memory", to);
-        else if (train_exists(from, TOKENIZER[i]))
-            code = copy_file(a, b);
-        free(a);
-        free(b);
-    }
+static int copy_named(const char *from, const char *to, const char *name) {
+    char *a = train_path(from, name), *b = train_path(to, name);
+    struct stat info;
+    int code = a && b ? CLI_OK : cli_fail("%s: out of memory", to);
+    if (code == CLI_OK && stat(a, &info) == 0 && S_ISREG(info.st_mode))
+        code = copy_file(a, b);
+    free(a);
+    free(b);
     return code;
+}
+
+/* All files of a tokenizer and of chat templates. vocab.json is the last: where it is, the others are. */
+static int copy_tokenizer(const char *from, const char *to) {
+    static const char LAST[] = "vocab.json";
+    DIR *folder = opendir(from);
+    int code = folder ? CLI_OK : cli_fail("cannot read %s: %s", from, strerror(errno));
+    bool last = false;
+    for (struct dirent *entry; code == CLI_OK && (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        last = last || strcmp(name, LAST) == 0;
+        if (train_is_text_file(name) && strcmp(name, LAST) != 0)
+            code = copy_named(from, to, name);
+    }
+    if (folder)
+        closedir(folder);
+    return code == CLI_OK && last ? copy_named(from, to, LAST) : code;
 }
 
 /* A tokenizer that is given must say what the model is to be told. It is opened where it is, for sentences that name it
@@ -128,7 +129,8 @@ static tfm_status learn_tokenizer(const train_run *r) {
                                             .normalization = rules[o->normalization],
                                             .source_language = o->source_language,
                                             .target_language = o->target_language,
-                                            .seed = (uint64_t)o->seed};
+                                            .seed = (uint64_t)o->seed,
+                                            .documents = train_documents(o)};
     const char *const *targets;
     const cli_texts *sources = train_pairs(o, &targets);
     cli_progress("training a vocabulary");

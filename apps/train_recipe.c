@@ -42,8 +42,11 @@ train_recipe train_recipe_unset(void) {
         .beta1 = 0.9,
         .beta2 = 0.98,
         .epsilon = 1e-9,
+        .clip = NAN,
         .smoothing = NAN,
         .dropout = NAN,
+        .attention_dropout = NAN,
+        .activation_dropout = NAN,
         .seed = 1,
         .report_every = 50,
         .valid_every = 500,
@@ -105,17 +108,24 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         TEXT(0, "valid-tsv", valid_tsv, "FILE",
              "one file of lines `source TAB target` in place of --valid-src and --valid-tgt"),
         FILES(0, "text", texts,
-              "in place of pairs: train a language model on this plain text, each line of which is a text of its own; "
-              "may be given several times"),
+              "in place of pairs: train a language model on this plain text, each line of which is a text of its own "
+              "(but see --separator and --jsonl); may be given several times"),
         TEXT(0, "valid-text", valid_text, "FILE", "the text whose perplexity is measured at validations"),
+        TEXT(0, "separator", separator, "TEXT",
+             "with --text: texts have any number of lines, and end where this stands, such as '<|endoftext|>'; '' is a "
+             "blank line"),
+        FLAG("jsonl", jsonl,
+             "with --text: each line is a JSON object, whose \"text\" is a text, which may have line breaks (default: "
+             "where all files are named *.jsonl)"),
         WHOLE("hold-out", hold_out,
               "without validation files: keep about so many pairs, or lines of text, evenly over the training files, "
               "for validation, and at most one of 20 (default 500; 0: no validation)"),
         FLAG("strict", strict,
              "stop at the first bad pair and name its line; without this, bad pairs are left out and counted"),
         COUNT("block", block,
-              "with --text: how many tokens the model reads at once. Texts are put one after another and cut into "
-              "blocks of so many (default 256, or what the model of --from takes)"),
+              "with --text: how many tokens the model reads at once. Texts, each with its end token, are shuffled, put "
+              "one after another and cut into blocks of so many, whose tokens attend to all before them in the block, "
+              "also across texts (default 256, or what the model of --from takes)"),
         COUNT("max-length", max_length, "leave out pairs of which a side has more tokens than this (default 256)"),
         COUNT("buffer", buffer,
               "how many pairs, or lines of text, are in memory at a time and shuffled together (default 200000)"),
@@ -126,8 +136,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "the language of the target, such as en: a new vocabulary names it; with --from, one that the model "
              "writes"),
         TEXT(0, "from", from, "DIR",
-             "begin with the model of this directory and its tokenizer, and make none (the defaults of --rate and "
-             "--dropout are 0.0001 and 0.1 then)"),
+             "fine-tune the model of this directory, with its tokenizer, and make none. Defaults are other ones then: "
+             "--rate 0.00005, --clip 1, and the dropouts of the model's config.json. An option that is given comes "
+             "first, then with --resume the run's recipe.json, then these, then those of training from scratch"),
         TEXT(0, "freeze", freeze, "PATTERNS",
              "parameters that keep their values: patterns for their names in model.safetensors, as --from has it or as "
              "it is written, with commas between, such as 'model.encoder.*'"),
@@ -198,17 +209,23 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         WHOLE("warmup", warmup,
               "the number of updates over which the learning rate rises (default: the preset's, and at most a quarter "
               "of --updates)"),
-        REAL("rate", rate, "the highest learning rate (default: the paper's, 1 / sqrt(width x the preset's warm-up))"),
+        REAL("rate", rate,
+             "the highest learning rate (default: the paper's, 1 / sqrt(width x the preset's warm-up); with --from: "
+             "0.00005)"),
         REAL("beta1", beta1, "beta1 of Adam, above 0 and below 1 (default 0.9)"),
         REAL("beta2", beta2, "beta2 of Adam, above 0 and below 1 (default 0.98)"),
         REAL("epsilon", epsilon, "epsilon of Adam (default 1e-9)"),
         REAL("weight-decay", decay, "the weight decay of AdamW (default 0)"),
-        REAL("clip", clip, "the largest norm that the gradient may have (default 0: any)"),
+        REAL("clip", clip, "the largest norm that the gradient may have (default 0: any; with --from: 1)"),
         REAL("label-smoothing", smoothing,
              "the share of the target's probability that is spread over the vocabulary (default 0.1, for text 0)"),
-        REAL("dropout", dropout, "the dropout of embeddings and sublayers (default: the preset's; with --text: 0.1)"),
-        REAL("attention-dropout", attention_dropout, "the dropout of attention weights (default 0)"),
-        REAL("activation-dropout", activation_dropout, "the dropout inside the feed-forward layers (default 0)"),
+        REAL("dropout", dropout,
+             "the dropout of embeddings and sublayers (default: the preset's; with --text: 0.1; with --from: what the "
+             "model's config.json says, as its architecture names it)"),
+        REAL("attention-dropout", attention_dropout,
+             "the dropout of attention weights (default 0; with --from: the model's)"),
+        REAL("activation-dropout", activation_dropout,
+             "the dropout inside the feed-forward layers (default 0; with --from: the model's)"),
         WHOLE("seed", seed, "the seed of all random numbers (default 1)"),
         COUNT("report-every", report_every, "report every N updates (default 50)"),
         COUNT("valid-every", valid_every, "validate and save a checkpoint every N updates (default 500)"),
@@ -304,15 +321,35 @@ static void round_reals(train_recipe *r) {
         }
 }
 
+static void set_real(double *value, double otherwise) {
+    if (isnan(*value))
+        *value = otherwise;
+}
+
+/* What suits a model that is trained already: small steps, and the dropout that it was trained with. A directory that
+ * cannot be read is refused later. */
+static void settle_from(train_recipe *r) {
+    tfm_model_info info = {0};
+    const bool open = isnan(r->dropout) || isnan(r->attention_dropout) || isnan(r->activation_dropout);
+    if (open && tfm_model_read_info(&info, r->from, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+        info = (tfm_model_info){.dropout = 0};
+    set_real(&r->dropout, info.dropout);
+    set_real(&r->attention_dropout, info.attention_dropout);
+    set_real(&r->activation_dropout, info.activation_dropout);
+    set_real(&r->rate, 5e-5);
+    set_real(&r->clip, 1);
+}
+
 int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     const int warmup = PRESETS[r->preset].warmup;
+    if (r->from)
+        settle_from(r);
     if (train_of_texts(r))
         train_texts_settle(r);
     set_default(&r->block, 256);
     set_default(&r->positions, 512);
     set_default(&r->activation, 0);
-    if (isnan(r->smoothing))
-        r->smoothing = 0.1;
+    set_real(&r->smoothing, 0.1);
     set_default(&r->width, PRESETS[r->preset].width);
     set_default(&r->heads, PRESETS[r->preset].heads);
     set_default(&r->kv_heads, r->heads);
@@ -322,14 +359,11 @@ int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
     set_default(&r->accumulate, 1);
     set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
-    if (r->from && isnan(r->dropout)) /* what is trained already takes smaller steps */
-        r->dropout = 0.1;
-    if (r->from && isnan(r->rate))
-        r->rate = 1e-4;
-    if (isnan(r->dropout))
-        r->dropout = PRESETS[r->preset].dropout;
-    if (isnan(r->rate)) /* section 5.3 */
-        r->rate = 1 / sqrt((double)r->width * warmup);
+    set_real(&r->dropout, PRESETS[r->preset].dropout);
+    set_real(&r->attention_dropout, 0);
+    set_real(&r->activation_dropout, 0);
+    set_real(&r->clip, 0);
+    set_real(&r->rate, 1 / sqrt((double)r->width * warmup)); /* section 5.3 */
     round_reals(r);
     return check(r, syntax);
 }

@@ -208,17 +208,17 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
 
 /* What a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
-    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size",  "vocab-lines",
-    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",      "width",
-    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",   "activation",
-    "init",           "pre-norm",   "batch-tokens",   "seed",           "source-lang", "target-lang",
-    "from",           "freeze",     "block",          "family",         "kv-heads",
+    "hold-out",       "max-length",     "buffer",        "vocab",      "vocab-size", "vocab-lines", "separate-vocab",
+    "unigram",        "coverage",       "normalization", "preset",     "width",      "heads",       "ffn",
+    "encoder-layers", "decoder-layers", "positions",     "activation", "init",       "pre-norm",    "batch-tokens",
+    "seed",           "source-lang",    "target-lang",   "from",       "freeze",     "block",       "family",
+    "kv-heads",       "separator",      "jsonl",
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "from",
-                                      "freeze",        "text",         "valid-text",  "block",       "family",
-                                      "kv-heads",      "wire",         "deal",        "precision"};
+static const char *const YOUNGER[] = {
+    "subword-alpha", "keep-average", "source-lang", "target-lang", "from", "freeze",    "text",      "valid-text",
+    "block",         "family",       "kv-heads",    "wire",        "deal", "precision", "separator", "jsonl"};
 
 static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(YOUNGER, CLI_COUNT(YOUNGER), name);

@@ -1,5 +1,6 @@
 /* What is special about runs on plain text, which make language models. */
 #include <math.h>
+#include <string.h>
 #include "train.h"
 
 /* The first option that was given and is for pairs alone, or NULL. */
@@ -34,15 +35,45 @@ static const char *find_paired(const train_recipe *o) {
     return NULL;
 }
 
-int train_texts_check(const train_recipe *o, const cli_syntax *syntax) {
+static bool is_named_jsonl(const char *path) {
+    const char *end = strrchr(path, '.');
+    return end && (strcmp(end, ".jsonl") == 0 || strcmp(end, ".ndjson") == 0);
+}
+
+/* Whether a separator is line ends alone, or `\n` from a shell that does not know it. */
+static bool is_line_ends(const char *separator) {
+    while (*separator == '\n' || strncmp(separator, "\\n", 2) == 0)
+        separator += *separator == '\n' ? 1 : 2;
+    return !*separator;
+}
+
+/* Where texts end: by the options, or else by the names of the files. */
+static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
+    size_t named = 0;
+    for (size_t i = 0; i < o->texts.count; i++)
+        named += is_named_jsonl(o->texts.items[i]);
+    if (o->separator && o->jsonl)
+        return cli_misuse(syntax, "--separator and --jsonl do not go together: give one");
+    if (o->separator && is_line_ends(o->separator))
+        o->separator = "";
+    if (o->separator && strpbrk(o->separator, "\r\n"))
+        return cli_misuse(syntax, "--separator has a line end in it: it is looked for within lines, give it without");
+    o->jsonl = o->jsonl || (!o->separator && named > 0 && named == o->texts.count);
+    return CLI_GO;
+}
+
+int train_texts_check(train_recipe *o, const cli_syntax *syntax) {
     const bool texts = train_of_texts(o);
     const char *paired = texts ? find_paired(o) : NULL;
     if (paired)
         return cli_misuse(syntax, "--%s is for pairs of lines, and --text is plain text: give one kind", paired);
     if (texts)
-        return CLI_GO;
-    if (o->valid_text)
-        return cli_misuse(syntax, "--valid-text is for runs on --text");
+        return o->resume ? CLI_GO : settle_documents(o, syntax);
+    if (o->valid_text || train_of_documents(o))
+        return cli_misuse(syntax, "--%s is for runs on --text",
+                          o->valid_text  ? "valid-text"
+                          : o->separator ? "separator"
+                                         : "jsonl");
     if (!o->resume && (o->block >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
         return cli_misuse(syntax, "--family, --kv-heads and --block are for runs on --text");
     const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;

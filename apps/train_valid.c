@@ -195,15 +195,56 @@ static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *
     return code;
 }
 
+/* The next document of a file; *text is NULL after the last, or where one is none, which *bad says. */
+static int next_document(tfm_documents *documents, const char **text, size_t *bytes, bool *bad) {
+    const tfm_status status = tfm_documents_next(documents, text, bytes);
+    *bad = status == TFM_ERROR_INPUT;
+    return status == TFM_OK || *bad ? CLI_OK : cli_fail_library();
+}
+
+/* The same of documents that are no single lines; v NULL: they are only counted, into *before. */
+static int read_documents(train_valid *v, const char *path, const train_recipe *recipe, int64_t every,
+                          int64_t *before) {
+    const tfm_document_options form = train_documents(recipe);
+    tfm_documents *documents;
+    size_t bad_count = 0;
+    int code = tfm_documents_open(&documents, path, &form) == TFM_OK ? CLI_OK : cli_fail_library();
+    while (code == CLI_OK) {
+        const char *text;
+        size_t bytes;
+        bool bad;
+        code = next_document(documents, &text, &bytes, &bad);
+        if (code != CLI_OK || (!text && !bad))
+            break;
+        ++*before;
+        if (!v || *before % every != 0 || (!bad && is_blank(text, bytes)))
+            continue;
+        if (!bad && (bad = tfm_text_check(text, bytes) != TFM_OK) == false)
+            code = add_text(v, text, bytes);
+        else if (recipe->strict)
+            code = cli_fail("%s, text %lld: %s", path, (long long)*before, tfm_error_message());
+        bad_count += bad;
+    }
+    tfm_documents_free(&documents);
+    if (code == CLI_OK && bad_count > 0)
+        train_say("validation: %zu bad texts of %s are left out", bad_count, path);
+    return code;
+}
+
+static int read_any(train_valid *v, const char *path, const train_recipe *recipe, int64_t every, int64_t *before) {
+    return train_of_documents(recipe) ? read_documents(v, path, recipe, every, before)
+                                      : read_texts(v, path, every, before, recipe->strict);
+}
+
 static int open_texts(train_valid *v, const train_recipe *recipe) {
     int64_t before = 0;
     int code = CLI_OK;
     if (recipe->valid_text) {
-        code = read_texts(v, recipe->valid_text, 1, &before, recipe->strict);
+        code = read_any(v, recipe->valid_text, recipe, 1, &before);
         return code == CLI_OK && v->count == 0 ? cli_fail("%s has no text for validation", recipe->valid_text) : code;
     }
     for (size_t i = 0; i < recipe->texts.count && recipe->hold_every > 0 && code == CLI_OK; i++)
-        code = read_texts(v, recipe->texts.items[i], recipe->hold_every, &before, recipe->strict);
+        code = read_any(v, recipe->texts.items[i], recipe, recipe->hold_every, &before);
     return code;
 }
 
@@ -290,7 +331,8 @@ int train_count_all(const train_recipe *recipe, int64_t *count) {
     *count = 0;
     for (size_t i = 0; i < files->count && code == CLI_OK; i++) {
         int64_t more = 0;
-        code = train_count_lines(files->items[i], &more);
+        code = train_of_documents(recipe) ? read_documents(NULL, files->items[i], recipe, 1, &more)
+                                          : train_count_lines(files->items[i], &more);
         *count += more;
     }
     return code;

@@ -69,7 +69,7 @@
     for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
         const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
         const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];                                 \
-        TFM_AT(new_tokens)[row] = token;                                                                               \
+        TFM_AT(new_tokens)[row] = max(token, 0); /* -1 tells who watches that there is none */                         \
         TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];                                                             \
         TFM_AT(sources)[row] = sentence;                                                                               \
         TFM_AT(node_token)[node] = token;                                                                              \
@@ -279,8 +279,10 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                         best_beam = b;
                     }
                 }
-                if (best_beam < 0)
+                if (best_beam < 0) {
+                    filler = ONLY_THERE(c == 0) ? -1 : filler;
                     break;
+                }
                 const int list = head[best_beam]++;
                 const int best_token = forced >= 0 ? forced : TOKEN_OF(best_beam, list);
                 bool ended = ENDS_AT_LIMIT(generated >= limit);
@@ -362,6 +364,46 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
         EXTEND(group, group, base, BEAM)
     }
 #endif
+}
+
+/* One item per live sentence: a row that the rules leave no token for is finished with the tokens that it has, which
+ * may be none. values (R, each): as of beam_step, the best of each row; removed (R): as of beam_forbid, -inf where
+ * nothing was forbidden: then the model itself gives no token a probability, which is an error. */
+TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed), TFM_INPUT(float, scores),
+                             TFM_INPUT(int, limits), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
+                             TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
+                             TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
+                             TFM_TENSOR(int, finished_count), TFM_INPUT(int, node_token), TFM_INPUT(int, node_parent),
+                             TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_INPUT(int, sentences),
+                             TFM_INPUT(int, done), const long m, const long first_node, const long step,
+                             const long last_token, const long each) {
+    const long group = get_global_id(0);
+    if (group >= m || TFM_AT(done)[group])
+        return;
+    const int sentence = TFM_AT(sentences)[group], rows = (int)ROWS(group);
+    const long base = FIRST_ROW(group), number = step - SINCE(sentence);
+    if (number < TFM_AT(prefix_counts)[sentence] || (last_token >= 0 && number + 1 >= TFM_AT(limits)[sentence]))
+        return; /* the next token is forced */
+    __global float *total = TFM_AT(finished_total) + sentence * BEAM;
+    __global int *count = TFM_AT(finished_step) + sentence * BEAM;
+    for (long row = base; row < base + rows; row++) {
+        const float score = TFM_AT(scores)[row];
+        int finished = TFM_AT(finished_count)[sentence], slot = finished;
+        int over = score > -INFINITY && TFM_AT(removed)[row] > -INFINITY;
+        for (long i = 0; i < each; i++)
+            over = over && TFM_AT(values)[row * each + i] == -INFINITY;
+        for (int b = 0; finished == BEAM && b < BEAM; b++) /* a full list gives up its worst */
+            if (b == 0 || total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
+                slot = b;
+        if (!over ||
+            (finished == BEAM && !(score / TFM_AT(penalty)[number] > total[slot] / TFM_AT(penalty)[count[slot]])))
+            continue;
+        total[slot] = score;
+        count[slot] = (int)number;
+        TFM_AT(finished_token)[sentence * BEAM + slot] = TFM_AT(node_token)[first_node + row];
+        TFM_AT(finished_node)[sentence * BEAM + slot] = TFM_AT(node_parent)[first_node + row];
+        TFM_AT(finished_count)[sentence] = min(finished + 1, BEAM);
+    }
 }
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
@@ -557,14 +599,14 @@ TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), 
     }
 }
 
-/* One item per row: values (R) = the logits (R, vocabulary) of tokens (R), -inf for the token -1, which there is not.
- */
+/* One item per row: values (R) = the logits (R, vocabulary) of tokens (R), -inf for the token -1, which there is not;
+ * where tokens were not `drawn`, a value that is -inf stays: its token is none that may be chosen. */
 TFM_KERNEL void beam_values(TFM_TENSOR(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, logits),
-                            const long rows, const long vocabulary) {
+                            const long rows, const long vocabulary, const long drawn) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const int token = TFM_AT(tokens)[row];
+    const int token = drawn || TFM_AT(values)[row] > -INFINITY ? TFM_AT(tokens)[row] : -1;
     TFM_AT(values)[row] = token < 0 ? -INFINITY : TFM_AT(logits)[row * vocabulary + token];
 }
 

@@ -853,4 +853,20 @@ TFM_CL_DIR=$here/kernels "$tfm" translate -m "$demo" -i line >out 2>err
 code=$?
 check "one that builds is used" same out want
 
+# ---- An id that vocab.json does not name
+mkdir nameless
+for file in "$demo"/*; do [ -f "$file" ] && ln -s "$file" nameless; done
+rm nameless/vocab.json
+python3 -c '
+import json, sys
+ids = json.load(open(sys.argv[1]))
+json.dump({piece: i for piece, i in ids.items() if i not in (300, 301)}, open("nameless/vocab.json", "w"))' "$demo/vocab.json"
+"$tfm" translate -m nameless -i line >out 2>err
+code=$?
+check "ids without a token: a warning says how many" both 0 says err \
+    "warning: nameless: 2 of the model's 5001 ids have no token in the vocabulary, the first is 300: "
+"$tfm" translate -m "$demo" -i line >out 2>err
+code=$?
+check "a vocabulary that names all ids: no warning" [ "$(grep -c 'have no token' err)" = 0 ]
+
 echo "1..$count"

@@ -264,7 +264,7 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"phi\", \"qk_layernorm\": true}", "`qk_layernorm` is true", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"stablelm\", \"use_parallel_residual\": true}", "`use_parallel_residual` is true",
          TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"albert\", \"num_hidden_groups\": 2}", "`num_hidden_groups` is 2", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"albert\", \"num_hidden_groups\": 13}", "`num_hidden_groups` is 13", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"llama\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"t5\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gpt2\", \"attention_chunk_size\": 4}", "`attention_chunk_size` is 4",

@@ -563,6 +563,76 @@ static void test_counted_once(void **state) {
     tfm_model_free(&model);
 }
 
+/* ---- Nothing left ---------------------------------------------------------------------------------------------- */
+
+/* The whole vocabulary, all of it but three tokens, and two short ones. */
+static prompts exhausting_prompts(void) {
+    static const size_t counts[] = {TOY_VOCABULARY, TOY_VOCABULARY - 3, 2, 1};
+    prompts p = {.count = 4};
+    size_t used = 0;
+    for (size_t i = 0; i < p.count; i++)
+        for (size_t k = 0; k < (p.counts[i] = counts[i]); k++)
+            p.ids[used++] = (int32_t)k;
+    return p;
+}
+
+/* With no_repeat_ngram_size 1 a text ends when its prompt and it have every token of the vocabulary: each has as many
+ * tokens as were left, none of them twice. The others of the batch go on. */
+static void test_exhausted_vocabulary_ends_the_text(void **state) {
+    (void)state;
+    const prompts p = exhausting_prompts();
+    static told t;
+    const tfm_generate_options ways[] = {
+        {.max_new = 90},
+        {.max_new = 90, .repetition_penalty = 1.2f},
+        {.max_new = 90, .draw = true, .temperature = 2, .seed = 5},
+        {.max_new = 90, .draw = true, .top_k = 4, .repetition_penalty = 1.2f},
+        {.max_new = 90, .beam = 3, .n_best = 2},
+        {.max_new = 90, .beam = 4, .repetition_penalty = 1.2f},
+        {.max_new = 90, .unscored = true},
+        {.max_new = 90, .on_token = on_token, .on_token_user = &t},
+        {.max_new = 90, .draw = true, .on_token = on_token, .on_token_user = &t},
+    };
+    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
+    model->rules.no_repeat = 1;
+    for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++) {
+        const size_t each = ways[w].n_best ? (size_t)ways[w].n_best : 1;
+        tfm_hypotheses found;
+        t = (told){.steps = 0};
+        harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, p.count, &ways[w]));
+        for (size_t i = 0; i < p.count * each; i++) {
+            const tfm_hypothesis *h = &found.items[i];
+            const int left = TOY_VOCABULARY - (int)p.counts[i / each];
+            bool seen[TOY_VOCABULARY] = {false};
+            if (i % each > 0 && left == 0) { /* one text alone has nothing after its prompt */
+                assert_true(isinf(h->score));
+                continue;
+            }
+            assert_int_equal(h->tokens, left);
+            assert_true(h->count == (size_t)left && isfinite(h->score));
+            assert_true(!ways[w].on_token || t.count[i] == left);
+            for (int k = 0; k < left; k++) {
+                assert_true(h->ids[k] >= (int32_t)p.counts[i / each] && !seen[h->ids[k]]);
+                seen[h->ids[k]] = true;
+            }
+        }
+        tfm_hypotheses_free(&found);
+    }
+    /* Without such a rule a model that gives no token a probability is damaged. */
+    float nowhere[TOY_VOCABULARY];
+    for (int v = 0; v < TOY_VOCABULARY; v++)
+        nowhere[v] = NAN;
+    harness_ok(tfm_tensor_write(model->ctx, model->logits_bias, nowhere));
+    harness_ok(tfm_tensor_write(model->ctx, model->search_bias, nowhere));
+    tfm_hypotheses none;
+    for (int rule = 0; rule < 2; rule++) {
+        model->rules.no_repeat = rule;
+        harness_refused(tfm_generate_ids(model, &none, p.ids, p.counts, p.count, &ways[0]), TFM_ERROR_FORMAT,
+                        "weights are damaged");
+    }
+    tfm_model_free(&model);
+}
+
 /* ---- Doors ----------------------------------------------------------------------------------------------------- */
 
 static bool ignore(void *user, const tfm_generation *g) {
@@ -767,10 +837,12 @@ static void test_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_long),         cmocka_unit_test(test_manners),
-        cmocka_unit_test(test_beam),    cmocka_unit_test(test_draws),        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_watched), cmocka_unit_test(test_refused),      cmocka_unit_test(test_many),
-        cmocka_unit_test(test_text),    cmocka_unit_test(test_counted_once),
+        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_long),
+        cmocka_unit_test(test_manners),      cmocka_unit_test(test_beam),
+        cmocka_unit_test(test_draws),        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_watched),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_many),         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_counted_once), cmocka_unit_test(test_exhausted_vocabulary_ends_the_text),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -107,6 +107,44 @@ static void test_kinds(void **state) {
     free(root);
 }
 
+/* Letters of added tokens that stand for bytes elsewhere come back as they are; a piece that the vocabulary has too is
+ * bytes. */
+static void test_added_tokens_keep_their_letters(void **state) {
+    (void)state;
+    static const char *const ADDED[] = {"<\xc4\x8d>",
+                                        "\xc4\x8d"
+                                        "au",
+                                        "\xc4\xa0"
+                                        "qx"};
+    static const char *const TEXTS[] = {"a<\xc4\x8d>b",
+                                        "y \xc4\x8d"
+                                        "au z",
+                                        "\xc4\xa0"
+                                        "qx",
+                                        "the quick \xc4\x8d"};
+    scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "tokenizer.json");
+    scratch_text("tokenizer_config.json", "{}");
+    json_t *root = load(scratch_root, "tokenizer.json"), *list = json_object_get(root, "added_tokens");
+    for (int i = 0; i < 4; i++)
+        json_array_append_new(list, json_pack("{s:s, s:b}", "content", i < 3 ? ADDED[i] : "\xc4\xa0", "normalized", 0));
+    char *text = json_dumps(root, 0);
+    scratch_text("tokenizer.json", text);
+    free(text);
+    json_decref(root);
+    tfm_tokenizer *tokenizer;
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+    for (size_t i = 0; i < TFM__COUNT(TEXTS); i++) {
+        int32_t *ids;
+        size_t count;
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, TEXTS[i], strlen(TEXTS[i])));
+        harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
+        assert_string_equal(text, TEXTS[i]);
+        tfm_text_free(&text);
+        tfm_ids_free(&ids);
+    }
+    tfm_tokenizer_free(&tokenizer);
+}
+
 /* The files from before tokenizer.json. */
 static void test_older(void **state) {
     static const char *const KINDS[] = {"bert",      "mpnet", "gpt2",    "roberta", "qwen2", "t5",    "pegasus", "xlmr",
@@ -314,10 +352,15 @@ static void test_streams(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),   cmocka_unit_test(test_older),
-                                       cmocka_unit_test(test_streams), cmocka_unit_test(test_specials),
-                                       cmocka_unit_test(test_flags),   cmocka_unit_test(test_scripts),
-                                       cmocka_unit_test(test_classes), cmocka_unit_test(test_plain_language)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),
+                                       cmocka_unit_test(test_older),
+                                       cmocka_unit_test(test_streams),
+                                       cmocka_unit_test(test_specials),
+                                       cmocka_unit_test(test_flags),
+                                       cmocka_unit_test(test_scripts),
+                                       cmocka_unit_test(test_classes),
+                                       cmocka_unit_test(test_plain_language),
+                                       cmocka_unit_test(test_added_tokens_keep_their_letters)};
     if (count > 1) {
         folder = arguments[1];
         return _cmocka_run_group_tests("lines", tests, 3, scratch_setup, scratch_teardown);

@@ -17,6 +17,7 @@ static tfm_model *model;
 static tfm_embedder *embedder;
 static tfm_trainer *trainer;
 static tfm_data *data;
+static tfm_documents *documents;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
 static tfm_tensor x, numbers, row, turned, square, bytes, indices, cube, heads, angles, *tensors[8];
@@ -138,6 +139,7 @@ static void test_results(void) {
     MAKES_NOTHING(tfm_data, tfm_data_open(&out, tokenizer, NULL, NULL, NULL))
     MAKES_NOTHING(tfm_data, tfm_data_open_pairs(&out, tokenizer, NULL, NULL, 1, NULL))
     MAKES_NOTHING(tfm_data, tfm_data_open_texts(&out, tokenizer, NULL, 1, NULL))
+    MAKES_NOTHING(tfm_documents, tfm_documents_open(&out, NULL, NULL))
     MAKES_NOTHING(tfm_tokenizer, tfm_tokenizer_open(&out, NULL))
     MAKES_NOTHING(int32_t, tfm_tokenizer_encode(tokenizer, &out, &count, TFM_SOURCE, NULL, 1))
     MAKES_NOTHING(int32_t, tfm_tokenizer_encode_with(tokenizer, &out, &count, TFM_SOURCE, NULL, 1, NULL))
@@ -169,6 +171,7 @@ static void test_nulls(void **state) {
     harness_ok(tfm_trainer_new(&trainer, model, &options));
     harness_ok(tfm_tokenizer_open(&tokenizer, demo));
     harness_ok(tfm_data_open(&data, tokenizer, file, file, NULL));
+    harness_ok(tfm_documents_open(&documents, file, NULL));
     harness_ok(tfm_metrics_new(&metrics, NULL));
     char *encoder = harness_source("tests/golden/embedder");
     harness_ok(tfm_embedder_open(&embedder, context, encoder, NULL));
@@ -186,6 +189,7 @@ static void test_nulls(void **state) {
     tfm_embedder_free(&embedder);
     tfm_metrics_free(&metrics);
     tfm_data_free(&data);
+    tfm_documents_free(&documents);
     tfm_tokenizer_free(&tokenizer);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

@@ -169,6 +169,31 @@ static void test_forbidden(void **state) {
     json_decref(root);
 }
 
+/* Where the rules leave no token, not even the end, a translation is what it has by then, with any beam. */
+static void test_exhausted_vocabulary_ends_the_translation(void **state) {
+    (void)state;
+    json_t *root = goldens(), *of = json_array_get(root, 0);
+    json_t *keys = json_pack("{s:i, s:i}", "no_repeat_ngram_size", 1, "min_length", 1000);
+    json_object_update_missing(keys, json_object_get(json_array_get(json_object_get(of, "cases"), 0), "keys"));
+    scratch_model("tests/golden/postnorm-relu-bias");
+    tfm_model *model = open_with(keys);
+    const int vocabulary = tfm_model_get_info(model)->target_vocabulary;
+    for (int run = 0; run < 4; run++) {
+        const tfm_search_options o = {.beam = run % 2 ? 4 : 1,
+                                      .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER,
+                                      .max_length = 2 * vocabulary};
+        tfm_hypotheses found = search(model, json_object_get(of, "sources"), &o);
+        for (size_t i = 0; i < found.sentences; i++) {
+            const tfm_hypothesis *h = &found.items[i];
+            assert_true(h->tokens > vocabulary / 2 && h->tokens < vocabulary && !repeats(h) && isfinite(h->score));
+        }
+        tfm_hypotheses_free(&found);
+    }
+    tfm_model_free(&model);
+    json_decref(keys);
+    json_decref(root);
+}
+
 /* What is forced comes, though it has been there before, or is in the source: a beginning, and the end at the limit. */
 static void test_forced(void **state) {
     (void)state;
@@ -300,6 +325,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forbidden, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_exhausted_vocabulary_ends_the_translation, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forced, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_end_in_text, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_prefixes),

@@ -125,12 +125,18 @@ static void test_definition(void **state) {
     }
 }
 
-/* A model whose texts begin with another token than the tokenizer puts there is given it. */
-static void test_start(void **state) {
+/* With `add_bos` a model whose BOS is not the token that the tokenizer puts first is given it. Without, the text is
+ * read as generation reads a prompt. */
+static void test_bos_is_added_only_when_requested(void **state) {
     (void)state;
     tfm_model *model = make_model("gpt2", 2);
-    scores s = {0};
-    harness_ok(tfm_score_texts(model, TEXTS, 1, NULL, on_score, &s));
+    scores s = {0}, plain = {0};
+    size_t plain_tokens;
+    harness_ok(tfm_score_texts(model, TEXTS, 1, &(tfm_text_options){.add_bos = true}, on_score, &s));
+    harness_ok(tfm_score_texts(model, TEXTS, 1, NULL, on_score, &plain));
+    const double plain_want = want_of(model, TEXTS[0], false, &plain_tokens);
+    assert_int_equal(plain.tokens[0], plain_tokens);
+    assert_true(fabs(plain.log_prob[0] - plain_want) < 1e-4 * fabs(plain_want));
     int32_t *ids, all[WORDS] = {2};
     size_t count;
     double picked[WORDS], want = 0;
@@ -174,7 +180,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_definition, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_start, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_bos_is_added_only_when_requested, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_refused, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

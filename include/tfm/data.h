@@ -57,6 +57,8 @@ typedef struct tfm_data_options {
      * buffer for all, and they take turns. The struct is copied. See tfm_data_next for what all have to do together.
      * NULL, or a world of 1: it works alone. */
     const tfm_ranks *ranks;
+    /* Of plain text: where texts begin and end. The struct and its separator are copied. */
+    tfm_document_options documents;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_data_options;
 
@@ -99,14 +101,16 @@ TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer,
  * least one file of each. Everything else is as with tfm_data_open. */
 TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *sources,
                                        const char *const *targets, size_t count, const tfm_data_options *options);
-/* Opens `count` files of plain text, one after the other, for a language model. Each line is a text, as
- * tfm_tokenizer_encode encodes it, and a token that ends it; empty lines are passed over. The texts of a buffer are
- * shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which begin and end where they
- * may: a batch is as many whole blocks as `tokens` allows, as tfm_pairs without sources, of block + 1 tokens each,
- * since the first of them is only read and the last only learned. Each token but the first of a buffer is learned once
- * in a pass; the last block of a buffer may be shorter. `buffer` counts texts, of which fewer fill a buffer where they
- * have more than 2^25 tokens; max_length is not looked at, and `strict` refuses lines that are not UTF-8. There is at
- * least one file. Everything else is as with tfm_data_open. */
+/* Opens `count` files of plain text, one after the other, for a language model. Each line, or what `documents` says
+ * instead, is a text, as tfm_tokenizer_encode encodes it, and a token that ends it; empty ones are passed over. The
+ * texts of a buffer are shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which
+ * begin and end where they may: a block holds the end of a text, several whole ones, or a part of one. Within a block a
+ * token attends to all before it, those of other texts too, and positions count from the block's beginning; the rest of
+ * a long text is another block, which does not see the first. A batch is as many whole blocks as `tokens` allows, as
+ * tfm_pairs without sources, of block + 1 tokens each, since the first of them is only read and the last only learned.
+ * Each token but the first of a buffer is learned once in a pass; the last block of a buffer may be shorter. `buffer`
+ * counts texts, of which fewer fill a buffer where they have more than 2^25 tokens; max_length is not looked at, and
+ * `strict` refuses lines that are not UTF-8. There is at least one file. Everything else is as with tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */

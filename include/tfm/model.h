@@ -31,8 +31,10 @@
  * sequence_bias, renormalize_logits, forced_eos_token_id, and all ends that eos_token_id lists; translations alone
  * num_beams, decoder_start_token_id and forced_bos_token_id; and texts that are drawn temperature, top_k, top_p and
  * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_penalty and
- * max_length bounds some of them. do_sample is not asked. guidance_scale and watermarking_config are
- * TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would change a search the log has a warning.
+ * max_length bounds some of them. Where these rules leave no token to choose, as no_repeat_ngram_size 1 does in a small
+ * vocabulary, a hypothesis is finished with the tokens that it has, which may be none. do_sample is not asked.
+ * guidance_scale and watermarking_config are TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would
+ * change a search the log has a warning.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
@@ -194,6 +196,9 @@ typedef struct tfm_model_info {
     int classes;    /* How many classes of texts the head on an encoder tells apart, or 0. */
     const char *part_of; /* The class of models of pictures and text that the directory has, such as
                             "Gemma3ForConditionalGeneration": only its text is run. NULL: the directory has no more. */
+    /* The dropout that its configuration says it was trained with, as its family names it: of embeddings and
+     * sub-layers, of attention weights, and inside feed-forward layers. tfm_trainer_options does not go by it. */
+    double dropout, attention_dropout, activation_dropout;
 } tfm_model_info;
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8
@@ -422,7 +427,8 @@ typedef struct tfm_text_options {
     /* What stands before each source text, or sentence of it with `split`, such as "translate English to German: ".
      * NULL for nothing. */
     const char *source_prefix;
-    bool ends; /* Has tfm_score_texts score the end of each text too. */
+    bool ends;    /* Has tfm_score_texts score the end of each text too. */
+    bool add_bos; /* Has it put the model's BOS token before texts that the tokenizer begins with another one. */
     /* What stays as it is in a translation, or NULL for nothing. It is taken out of the text before the model reads it,
      * and put where the model looked at its neighbours, which takes one more pass over the lines that have some; all
      * others are translated as without. Among the tokens of such a line each word of it is one with the id -1, aligned
@@ -504,12 +510,13 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
                              const tfm_text_options *options, tfm_score_fn emit, void *user);
 
 /* Computes log p of each of `count` texts by a language model, the sum over its tokens, each given those before it, and
- * emits the results in order when all are done. The first token follows what a text begins with, such as <s>; where a
- * model has no such token, the first one does not count. Perplexity is exp(-sum log p / sum tokens). A text of more
- * tokens than the model's positions is scored in windows of so many, which overlap by half. Of the options `ends`,
- * line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token counts, and a rejected one, is
- * emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer.
- */
+ * emits the results in order when all are done. A text is read as tfm_generate reads a prompt: its first token is the
+ * one that the tokenizer puts there, such as <s>, and is not scored. Where the tokenizer adds none, the text's own
+ * first token is not scored, unless `add_bos` puts the model's BOS token before it. Perplexity is exp(-sum log p / sum
+ * tokens). A text of more tokens than the model's positions is scored in windows of so many, which overlap by half. Of
+ * the options `ends`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token
+ * counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model
+ * has an encoder or no tokenizer. */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 
@@ -623,7 +630,8 @@ typedef struct tfm_prompt {
     size_t count;       /* How many ids there are. */
 } tfm_prompt;
 
-/* Why a text ended: with an end token; before a stop string, or because a callback wanted it; or at its most tokens. */
+/* Why a text ended: with an end token, or because the rules of its directory left no token to choose; before a stop
+ * string, or because a callback wanted it; or at its most tokens. */
 typedef enum tfm_generation_end { TFM_ENDED, TFM_STOPPED, TFM_CUT } tfm_generation_end;
 
 /* One text for one prompt. */

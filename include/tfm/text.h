@@ -57,8 +57,9 @@ typedef struct tfm_tokenizer_info {
  * - vocab.txt (BERT, MPNet); vocab.json and merges.txt (GPT-2, OPT, RoBERTa, BART, Qwen2); a SentencePiece model named
  *   spiece.model, sentencepiece.bpe.model or tokenizer.model (T5, Pegasus, XLM-R, CamemBERT, mBART, NLLB, Llama,
  *   Gemma), which for M2M-100 has a vocab.json beside it: the files from before tokenizer.json, as transformers reads
- *   them. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else by the
- *   `model_type` of the latter, else by their names.
+ *   them, except that a SentencePiece model's normalisations are SentencePiece's (the longest match), which decomposed
+ *   letters need. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else
+ * by the `model_type` of the latter, else by their names.
  *
  * The last two read tokenizer_config.json, special_tokens_map.json and added_tokens.json too, where they exist and
  * count, for special and added tokens. Both sides are the same there. On failure *out is NULL: TFM_ERROR_IO for a
@@ -111,7 +112,8 @@ TFM_API void tfm_ids_free(int32_t **ids);
  * *text with tfm_text_free; on failure it is NULL. Special tokens and ids that no piece has add nothing. With Marian
  * the text ends at the first end-of-sentence id, and the unknown id becomes " ⁇ ". With others it is what
  * `tokenizer.decode(ids, skip_special_tokens=True)` of transformers gives: bytes that are not UTF-8 become U+FFFD, and
- * so does NUL. */
+ * so does NUL; except that an added token of a byte-level tokenizer is its own text, whose letters transformers takes
+ * for bytes where they are in its table ("č"). */
 TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count);
 /* Frees what tfm_tokenizer_decode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_text_free(char **text);
@@ -164,6 +166,28 @@ TFM_API size_t tfm_placeholders_count(const tfm_placeholders *placeholders, cons
 /* Frees it and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_placeholders_free(tfm_placeholders **placeholders);
 
+/* Where the texts of a file for language models begin and end. With zeros each line is a text. */
+typedef struct tfm_document_options {
+    /* Texts have any number of lines, and end where a line has this, wherever in it: "<|endoftext|>"; what follows in
+     * the line belongs to the next one. "" is a line of nothing but blanks. It is no part of a text, and neither are
+     * blank lines around one. Lines are joined by LF. It has no line end in it. NULL for none. */
+    const char *separator;
+    /* Each line is a JSON object, whose "text" is a text; other keys are ignored. Not with a separator. */
+    bool json_lines;
+    uint64_t reserved[2]; /* Must be 0: room for later fields. */
+} tfm_document_options;
+
+typedef struct tfm_documents tfm_documents;
+
+/* Opens a file of such texts, to read them one after the other as training does. `options` may be NULL. On failure *out
+ * is NULL: TFM_ERROR_IO for a file that cannot be read, TFM_ERROR_ARGUMENT for options that cannot be. */
+TFM_API tfm_status tfm_documents_open(tfm_documents **out, const char *file, const tfm_document_options *options);
+/* The next text and its length in bytes; *text is NULL after the last one. It is valid until the next call, and is not
+ * checked to be UTF-8. TFM_ERROR_INPUT for a line of JSON that has no text: the next call gives the one after it. */
+TFM_API tfm_status tfm_documents_next(tfm_documents *documents, const char **text, size_t *bytes);
+/* Closes the file and sets the pointer to NULL. Does nothing for NULL. */
+TFM_API void tfm_documents_free(tfm_documents **documents);
+
 /* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
     /* The number of pieces, at least 3 and below 2^24, with </s> and <unk> counted and <pad> not. 0 means one for every
@@ -189,6 +213,8 @@ typedef struct tfm_vocabulary_options {
     const char *target_language;
     /* Seeds the drawing of lines. */
     uint64_t seed;
+    /* For tfm_tokenizer_train_texts: how texts lie in the files. It learns from the lines of each text. */
+    tfm_document_options documents;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_vocabulary_options;
 

@@ -71,6 +71,8 @@ enum {
 /* One stack of equal blocks, with the embedding in front of it. */
 typedef struct tfm__stack_arch {
     int layers;       /* 0: the model has no such stack. */
+    int groups;       /* Layers of one group are the same tensors: so many groups one after the other, as even as can */
+    int group_layers; /* be, and so many different layers in each, which take turns; 0: each layer has its own. */
     int width;        /* E. */
     int narrow_width; /* That of the embedding, which a matrix then widens to E; 0: E. */
     int heads;        /* H, the heads of the queries. */
@@ -139,13 +141,15 @@ typedef struct tfm__head_arch {
 } tfm__head_arch;
 
 typedef struct tfm__arch {
-    tfm__stack_arch encoder, decoder;  /* At least one of them has layers. */
-    bool shared_tables;                /* Both stacks have one embedding table. */
-    bool tied_output;                  /* The output projection is the table of the stack that writes. */
-    bool headless;                     /* There is no output projection: what comes out of the stack is the result. */
-    tfm__head_arch head;               /* Of a model that only encodes. */
-    float output_scale;                /* What comes out of the last stack is multiplied by this; 0: it stays. */
-    float logit_cap;                   /* Logits l become cap tanh(l / cap); 0: they stay. */
+    tfm__stack_arch encoder, decoder; /* At least one of them has layers. */
+    bool shared_tables;               /* Both stacks have one embedding table. */
+    bool tied_output;                 /* The output projection is the table of the stack that writes. */
+    bool headless;                    /* There is no output projection: what comes out of the stack is the result. */
+    tfm__head_arch head;              /* Of a model that only encodes. */
+    float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
+    float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
+    double dropout[3];     /* In training: of the residual stream, of attention weights, inside feed-forward layers. */
+    bool dropout_given[3]; /* Whether config.json says it. */
     const struct tfm__wrapper *within; /* What the files have besides this, under names that tell (wrapper.h); NULL:
                                           they have this alone. */
 } tfm__arch;

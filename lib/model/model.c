@@ -1,6 +1,7 @@
 /* A model's life. */
 #include <math.h>
 #include <string.h>
+#include "model/family/config_keys.h"
 #include "model/family/wrapper.h"
 #include "model/file/shortlist.h"
 #include "model/fleet.h"
@@ -83,6 +84,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .stored_as = "none",
         .parameters = parameters,
         .parameter_bytes = bytes,
+        .dropout = tfm__dropout_of(arch, family, TFM__DROPOUT),
+        .attention_dropout = tfm__dropout_of(arch, family, TFM__ATTENTION_DROPOUT),
+        .activation_dropout = tfm__dropout_of(arch, family, TFM__ACTIVATION_DROPOUT),
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
@@ -118,6 +122,29 @@ static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int r
     return count;
 }
 
+/* An id without a token gives no text: a model that writes one leaves something out. */
+static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
+    const tfm__stack_arch *writer = tfm__arch_writer(arch);
+    const tfm_side side = TFM_TARGET;
+    int32_t first = -1;
+    int64_t within = 0;
+    const int32_t named = tfm_tokenizer_get_info(tokenizer)->target_size;
+    for (int32_t id = writer->vocabulary - 1; id >= 0; id--)
+        if (!tfm_tokenizer_piece(tokenizer, side, id)) {
+            first = id;
+            within += id < named;
+        }
+    const int64_t all = nameless_ids(tokenizer, side, writer->vocabulary);
+    if (within > 0 || (all > 0 && tfm__tokenizer_is_marian(tokenizer)))
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: what the model "
+                 "writes with them is left out of texts",
+                 dir, (long long)all, writer->vocabulary, (int)first);
+    else if (all > 0)
+        tfm__log(TFM_LOG_INFO, "%s: the last %lld of the model's %d ids have no token in the vocabulary", dir,
+                 (long long)all, writer->vocabulary);
+}
+
 /* Some tokenizers have a few tokens more than the model has rows, such as Gemma 3's for pictures, or a padding that
  * somebody has added: texts without these are as good as any. */
 enum { MOST_WITHOUT_ROW = 64 };
@@ -146,6 +173,7 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: %lld rows of the embeddings have no piece in the vocabulary: it is not the model's", dir,
                          (long long)nameless);
+    warn_nameless(tokenizer, arch, dir);
     return TFM_OK;
 }
 

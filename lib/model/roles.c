@@ -85,13 +85,20 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
     part_by_head(w, p);
 }
 
-/* The family's name with the layer's number in the place of `#`. */
-static void name_layer(char *out, size_t size, const char *name, int layer) {
-    const char *mark = strchr(name, '#');
-    if (mark)
-        snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, layer, mark + 1);
-    else
+/* The family's name with the layer's number in the place of `#`; of layers in groups, the group's number in the place
+ * of the first one, as transformers finds it, and the number within it in that of the second. */
+static void name_layer(char *out, size_t size, const char *name, const walker *w) {
+    const tfm__stack_arch *s = w->stack;
+    const char *mark = strchr(name, '#'), *second = mark ? strchr(mark + 1, '#') : NULL;
+    if (!mark) {
         snprintf(out, size, "%s", name);
+    } else if (!s->groups || !second) {
+        snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, w->layer + w->family->first_layer, mark + 1);
+    } else {
+        const int turn = w->layer / s->group_layers, turns = s->layers / s->group_layers;
+        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(turn / ((double)turns / s->groups)),
+                 (int)(second - mark - 1), mark + 1, w->layer % s->group_layers, second + 1);
+    }
 }
 
 static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param *param, int64_t rows,
@@ -119,7 +126,7 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
         p.zeros = rows - w->stack->stored_vocabulary;
         p.total -= p.zeros;
     }
-    name_layer(full, sizeof(full), name, w->layer + w->family->first_layer);
+    name_layer(full, sizeof(full), name, w);
     w->status = w->each(w->user, &p);
 }
 

@@ -12,8 +12,10 @@
 static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
     json_t *root = model->family->write(&model->arch, &model->rules);
     const char *name = dtype == TFM_F16 ? "float16" : dtype == TFM_BF16 ? "bfloat16" : "float32";
-    if (root)
+    if (root) {
         json_object_set_new(root, "torch_dtype", json_string(name));
+        tfm__dropout_write(root, &model->arch, model->family);
+    }
     return root;
 }
 

@@ -9,6 +9,7 @@ struct tfm__charsmap {
     size_t count;
     char *texts; /* with a NUL at the end */
     size_t text_bytes;
+    bool longest;
 };
 
 static uint32_t little32(const unsigned char *at) {
@@ -44,7 +45,7 @@ tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size,
     return TFM_OK;
 }
 
-tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, const char *path) {
+tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, bool longest, const char *path) {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     signed char values[256];
     memset(values, -1, sizeof(values));
@@ -72,6 +73,8 @@ tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, const
     }
     if (status == TFM_OK)
         status = tfm__charsmap_new(out, bytes, size, path);
+    if (status == TFM_OK)
+        (*out)->longest = longest;
     free(bytes);
     return status;
 }
@@ -89,33 +92,60 @@ static uint32_t offset(uint32_t unit) {
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* The replacement of the shortest rule that the text begins with, or NULL. That it is the shortest and that the rest of
- * the text goes with it is how `tokenizers` does it. */
-static const char *replacement(const tfm__charsmap *map, const char *text, size_t bytes) {
+/* The replacement of the shortest rule that the text begins with, or of the longest, or NULL; *length: the bytes of the
+ * rule. */
+static const char *replacement(const tfm__charsmap *map, const char *text, size_t bytes, size_t *length) {
+    const char *found = NULL;
     size_t node = 0;
     if (map->count == 0)
         return NULL;
     node ^= offset(map->units[0]);
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes && (map->longest || !found); i++) {
         const unsigned char byte = (unsigned char)text[i];
         node ^= byte;
         if (byte == 0 || node >= map->count)
-            return NULL;
+            break;
         const uint32_t unit = map->units[node];
         if ((unit & ((1u << 31) | 0xff)) != byte)
-            return NULL;
+            break;
         node ^= offset(unit);
-        if (unit >> 8 & 1) {
-            const size_t at = node < map->count ? map->units[node] & 0x7fffffffu : SIZE_MAX;
-            return at < map->text_bytes ? map->texts + at : NULL;
-        }
+        if (!(unit >> 8 & 1))
+            continue;
+        const size_t at = node < map->count ? map->units[node] & 0x7fffffffu : SIZE_MAX;
+        if (at >= map->text_bytes)
+            break;
+        found = map->texts + at;
+        *length = i + 1;
     }
-    return NULL;
+    return found;
+}
+
+/* Whether bytes begin a character. */
+static bool begins(const char *text) {
+    return ((unsigned char)*text & 0xc0) != 0x80;
+}
+
+/* As SentencePiece does: the longest rule at each place, or else the character as it is. A rule that ends within a
+ * character is one of a damaged table. */
+static void run_longest(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        size_t next = at, length = 0;
+        tfm__char_next(text, &next);
+        const char *by = replacement(map, text + at, bytes - at, &length);
+        if (by && begins(by) && (at + length == bytes || begins(text + at + length))) {
+            tfm__bytes_add(out, by, strlen(by));
+            next = at + length;
+        } else {
+            tfm__bytes_add(out, text + at, next - at);
+        }
+        at = next;
+    }
 }
 
 static bool replace(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
-    const char *by = replacement(map, text, bytes);
-    if (by && ((unsigned char)*by & 0xc0) == 0x80) /* into a character: no table that was not made to */
+    size_t length;
+    const char *by = replacement(map, text, bytes, &length);
+    if (by && !begins(by)) /* into a character: no table that was not made to */
         by = NULL;
     if (by)
         tfm__bytes_add(out, by, strlen(by));
@@ -123,6 +153,10 @@ static bool replace(const tfm__charsmap *map, tfm__bytes *out, const char *text,
 }
 
 void tfm__charsmap_run(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
+    if (map->longest) {
+        run_longest(map, out, text, bytes);
+        return;
+    }
     for (size_t at = 0; at < bytes;) {
         size_t end = at;
         int32_t last = tfm__char_next(text, &end);

@@ -99,7 +99,8 @@ static void set_normalizer(const tfm__conversion *c, const model *m, const char 
     char *rules = m->rule_bytes ? base64(m->rules, m->rule_bytes) : NULL;
     json_t *steps = json_array();
     if (rules)
-        json_array_append_new(steps, json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap", rules));
+        json_array_append_new(steps, json_pack("{s:s, s:s, s:b}", "type", "Precompiled", "precompiled_charsmap", rules,
+                                               "longest_match", 1));
     else if (otherwise)
         json_array_append_new(steps, one_blank_for(otherwise));
     if (runs)

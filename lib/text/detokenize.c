@@ -365,6 +365,10 @@ bool tfm__decoder_has_bytes(const tfm__decoder *decoder) {
     return decoder->has_bytes;
 }
 
+bool tfm__decoder_is_byte_level(const tfm__decoder *decoder) {
+    return decoder->count > 0 && decoder->steps[0].run == byte_level;
+}
+
 /* ---- A text ------------------------------------------------------------------------------------------- */
 
 /* A piece may become longer with each step: of a hostile file no more than this. */

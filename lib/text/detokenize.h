@@ -26,6 +26,8 @@ void tfm__decoder_free(tfm__decoder **decoder);
 tfm_status tfm__decoder_run(const tfm__decoder *decoder, tfm__bytes *out, tfm__texts *texts);
 /* Whether pieces such as <0xE2> are bytes, so that the text of the last ones depends on what follows. */
 bool tfm__decoder_has_bytes(const tfm__decoder *decoder);
+/* Whether pieces are bytes as characters (GPT-2's table). */
+bool tfm__decoder_is_byte_level(const tfm__decoder *decoder);
 /* The byte that a piece such as <0xE2> is, or -1. */
 int tfm__byte_piece(const char *text, size_t bytes);
 

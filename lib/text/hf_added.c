@@ -8,7 +8,8 @@ tfm_status tfm__added_pieces_add(tfm__added_pieces *a, tfm__lexicon *lexicon, co
     if (bytes == 0)
         return TFM_OK;
     int32_t id = tfm__lexicon_find(lexicon, piece->text, bytes);
-    if (id < 0) {
+    bool own = id < 0;
+    if (own) {
         const bool taken = piece->id < 0 || tfm__lexicon_piece(lexicon, piece->id, NULL);
         id = taken ? tfm__lexicon_size(lexicon) : piece->id;
         if (id >= TFM__MAX_IDS)
@@ -20,7 +21,9 @@ tfm_status tfm__added_pieces_add(tfm__added_pieces *a, tfm__lexicon *lexicon, co
     for (size_t i = 0; i < a->count && status == TFM_OK; i++)
         if (a->items[i].id == id && strcmp(a->items[i].text, piece->text) == 0) {
             char *text = a->items[i].text;
+            own = a->items[i].own;
             a->items[i] = *piece;
+            a->items[i].own = own;
             a->items[i].text = text;
             a->items[i].normal = NULL;
             a->items[i].id = id;
@@ -34,6 +37,7 @@ tfm_status tfm__added_pieces_add(tfm__added_pieces *a, tfm__lexicon *lexicon, co
     a->items[a->count] = *piece;
     a->items[a->count].text = copy;
     a->items[a->count].normal = NULL;
+    a->items[a->count].own = own;
     a->items[a->count++].id = id;
     return TFM_OK;
 }

@@ -143,8 +143,16 @@ static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
     }
 }
 
+/* The letters of an added token are its text and no bytes, unless the model's vocabulary has it too. `tokenizers` takes
+ * those for bytes that its table has, so that its `č` becomes U+FFFD; texts are to come back as they were here. */
+static void add_own(tfm__bytes *out, const char *text) {
+    for (; *text; text++)
+        tfm__bytes_add_char(out, tfm__byte_char((unsigned char)*text));
+}
+
 static tfm_status decode(const void *self, char **text, const int32_t *ids, size_t count) {
     const tfm__hf_tokenizer *t = self;
+    const bool by_bytes = tfm__decoder_is_byte_level(t->decoder) && !tfm__normalizer_has_bytes(t->normalizer);
     tfm__texts pieces = {0};
     tfm__bytes plain = {0}, clean = {0}, out = {0};
     for (size_t i = 0; i < count; i++) {
@@ -157,7 +165,10 @@ static tfm_status decode(const void *self, char **text, const int32_t *ids, size
             piece = added->normal;
             bytes = strlen(piece);
         }
-        tfm__bytes_add(&pieces.bytes, piece, bytes);
+        if (added && added->own && by_bytes)
+            add_own(&pieces.bytes, piece);
+        else
+            tfm__bytes_add(&pieces.bytes, piece, bytes);
         tfm__texts_end(&pieces);
     }
     tfm_status status = pieces.bytes.failed ? TFM_ERROR_MEMORY : tfm__decoder_run(t->decoder, &plain, &pieces);

@@ -24,10 +24,12 @@ tfm_status tfm__lines_next(tfm__lines *lines, bool *more) {
         return tfm__fail(TFM_ERROR_IO, "%s: %s", lines->name, strerror(errno));
     if (n <= 0)
         return TFM_OK;
+    const ssize_t whole = n;
     if (lines->text[n - 1] == '\n')
         n--;
     if (n > 0 && lines->text[n - 1] == '\r')
         n--;
+    lines->ending = (size_t)(whole - n);
     if (start && n >= 3 && memcmp(lines->text, "\xef\xbb\xbf", 3) == 0) {
         n -= 3;
         memmove(lines->text, lines->text + 3, (size_t)n);

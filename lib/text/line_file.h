@@ -13,6 +13,7 @@ typedef struct tfm__lines {
     char *text;       /* The last line, valid until the next one is read. */
     size_t room;      /* How many bytes `text` has room for. */
     size_t bytes;     /* The length of the line without its end. */
+    size_t ending;    /* The length of that end: 0 to 2 bytes. */
 } tfm__lines;
 
 /* Opens a file at byte `at`. `name` stays the caller's, and must live as long as the reader. TFM_ERROR_IO if it cannot.

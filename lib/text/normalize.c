@@ -224,11 +224,15 @@ static tfm_status read_strip(step *s, const json_t *value, tfm__place place) {
     return status;
 }
 
+/* "longest_match" is in what a SentencePiece model alone comes to, and in no file. */
 static tfm_status read_charsmap(step *s, const json_t *value, tfm__place place) {
     const char *text;
+    bool longest;
     tfm_status status = tfm__hf_string(&text, value, "precompiled_charsmap", "", place);
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&longest, value, "longest_match", false, place);
     s->run = charsmap;
-    return status == TFM_OK ? tfm__charsmap_new_base64(&s->charsmap, text, place.path) : status;
+    return status == TFM_OK ? tfm__charsmap_new_base64(&s->charsmap, text, longest, place.path) : status;
 }
 
 static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__place place) {
@@ -286,6 +290,13 @@ void tfm__normalizer_free(tfm__normalizer **normalizer) {
     }
     free(n);
     *normalizer = NULL;
+}
+
+bool tfm__normalizer_has_bytes(const tfm__normalizer *n) {
+    for (size_t i = 0; i < n->count; i++)
+        if (n->steps[i].run == byte_level)
+            return true;
+    return false;
 }
 
 tfm_status tfm__normalizer_run(const tfm__normalizer *n, tfm__bytes *text, tfm__bytes *spare, bool *start,

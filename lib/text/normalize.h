@@ -13,6 +13,9 @@ typedef struct tfm__normalizer tfm__normalizer;
 tfm_status tfm__normalizer_read(tfm__normalizer **out, const json_t *value, const char *path);
 void tfm__normalizer_free(tfm__normalizer **normalizer);
 
+/* Whether it makes bytes characters (GPT-2's table). */
+bool tfm__normalizer_has_bytes(const tfm__normalizer *normalizer);
+
 /* Normalises `text`, which holds well-formed UTF-8 before and afterwards. `spare` is memory to work in. *start becomes
  * false if the text's first characters were taken away, as far as `tokenizers` remembers that. */
 tfm_status tfm__normalizer_run(const tfm__normalizer *normalizer, tfm__bytes *text, tfm__bytes *spare, bool *start,

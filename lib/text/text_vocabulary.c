@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "text/documents.h"
 #include "text/spm.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
@@ -213,6 +214,10 @@ tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, 
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s",
                          count == 0 ? "it needs at least one file"
                                     : "separate vocabularies and languages are for pairs of lines");
+    if (TFM__UNKNOWN(&o.documents))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__document_check("tokenizer_train_texts", &o.documents) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     char *bytes = NULL;
     size_t size = 0;
     tfm_status status = tfm__vocabulary_settle(&o, dir);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "text/documents.h"
 #include "text/line_file.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
@@ -25,9 +26,10 @@ enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
 typedef struct corpus {
     const char *const *files; /* [count] */
     size_t count;
-    bool tsv, columns[2]; /* which columns of them */
-    bool codes;           /* lines may begin with the code of a language */
-    char *name;           /* for sentences */
+    bool tsv, columns[2];           /* which columns of them */
+    bool codes;                     /* lines may begin with the code of a language */
+    tfm_document_options documents; /* how texts lie in the files, of which lines are learned */
+    char *name;                     /* for sentences */
 } corpus;
 
 /* A walk over all of a corpus. */
@@ -35,6 +37,7 @@ typedef struct walk {
     const corpus *from;
     size_t file; /* that is open, or was last */
     tfm__lines lines;
+    tfm__span rest;     /* lines of the document at hand that are still to come */
     tfm__span spans[2]; /* of the line */
     int span;           /* the next of them */
     tfm__span code;     /* what the tokenizer cuts off the text before it is in pieces */
@@ -53,17 +56,41 @@ static bool counts(tfm__span s) {
            tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
 }
 
-/* The next line, whatever it holds, as spans. */
-static tfm_status walk_line(walk *w, bool *more) {
-    tfm_status status = tfm__lines_next(&w->lines, more);
+/* The next line or document of the files; one that is none counts as empty. */
+static tfm_status walk_document(walk *w, bool *more) {
+    tfm_status status = tfm__document_next(&w->lines, &w->from->documents, more);
     while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
         tfm__lines_close(&w->lines);
         status = tfm__lines_open(&w->lines, w->from->files[++w->file], 0);
         if (status == TFM_OK)
-            status = tfm__lines_next(&w->lines, more);
+            status = tfm__document_next(&w->lines, &w->from->documents, more);
     }
+    if (status == TFM_ERROR_INPUT) {
+        w->lines.bytes = 0;
+        status = TFM_OK;
+    }
+    return status;
+}
+
+/* The next line, whatever it holds, as spans. */
+static tfm_status walk_line(walk *w, bool *more) {
+    *more = true;
+    if (w->rest.bytes > 0) {
+        const char *end = memchr(w->rest.text, '\n', w->rest.bytes);
+        const size_t bytes = end ? (size_t)(end - w->rest.text) : w->rest.bytes, taken = bytes + (end != NULL);
+        w->span = 0;
+        w->spans[0] = (tfm__span){w->rest.text, bytes};
+        w->spans[1] = (tfm__span){"", 0};
+        w->rest = (tfm__span){w->rest.text + taken, w->rest.bytes - taken};
+        return TFM_OK;
+    }
+    const tfm_status status = walk_document(w, more);
     if (status != TFM_OK || !*more)
         return status;
+    if (w->from->documents.separator || w->from->documents.json_lines) {
+        w->rest = (tfm__span){w->lines.text, w->lines.bytes};
+        return TFM_OK;
+    }
     w->span = 0;
     w->spans[0] = (tfm__span){w->lines.text, w->lines.bytes};
     w->spans[1] = (tfm__span){"", 0};
@@ -355,7 +382,7 @@ static tfm_status choose(corpus *out, const char *const *files, size_t count, bo
 tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *files, size_t count,
                                  const tfm_vocabulary_options *options) {
     learned model = {0};
-    corpus c = {.files = files, .count = count};
+    corpus c = {.files = files, .count = count, .documents = options->documents};
     c.name = name_of(files, count);
     tfm_status status = c.name ? learn(&model, &c, options, 0) : TFM_ERROR_MEMORY;
     json_decref(model.codes);

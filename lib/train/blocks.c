@@ -1,6 +1,7 @@
 /* Texts for language models: lines to ids, and those to blocks of one length. */
 #include <stdio.h>
 #include <string.h>
+#include "text/documents.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
 
@@ -14,13 +15,14 @@ tfm_status tfm__texts_open(tfm__corpus *c) {
     return status;
 }
 
-/* The next line of the files; *more is false after the last. */
-static tfm_status next_line(const tfm__corpus *c, tfm__readers *readers, bool *more) {
-    tfm_status status = tfm__lines_next(&readers->files[0], more);
+/* The next text of the files; *more is false after the last. */
+static tfm_status next_text(const tfm__corpus *c, tfm__readers *readers, bool *more) {
+    const tfm_document_options *form = &c->options.documents;
+    tfm_status status = tfm__document_next(&readers->files[0], form, more);
     for (bool others = true; status == TFM_OK && !*more && others;) {
         status = tfm__readers_go_on(c, readers, &others);
         if (status == TFM_OK && others)
-            status = tfm__lines_next(&readers->files[0], more);
+            status = tfm__document_next(&readers->files[0], form, more);
     }
     return status;
 }
@@ -50,8 +52,9 @@ static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uin
     if (!c->options.strict)
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(TFM_ERROR_INPUT, "%s, line %lld: %s", readers->files[0].name,
-                     (long long)tfm__readers_line(readers, 0, b->next.line), sentence);
+    return tfm__fail(TFM_ERROR_INPUT, "%s, %s %lld: %s", readers->files[0].name,
+                     tfm__document_name(&c->options.documents),
+                     (long long)tfm__readers_line(c, readers, 0, b->next.line), sentence);
 }
 
 tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
@@ -59,16 +62,17 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
     int32_t *ids = NULL;
     size_t count = 0;
     bool more = true;
-    tfm_status status = next_line(c, readers, &more);
+    tfm_status status = next_text(c, readers, &more);
     *end = status == TFM_OK && !more;
-    if (status != TFM_OK || !more)
+    if ((status != TFM_OK && status != TFM_ERROR_INPUT) || !more)
         return status;
     b->next.line++;
     if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
         return TFM_OK;
     b->encoded++;
-    status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
-                                   c->options.subword_alpha);
+    if (status == TFM_OK) /* else it is a line of JSON without a text */
+        status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
+                                       c->options.subword_alpha);
     if (status == TFM_ERROR_INPUT) {
         status = leave_out(c, b, &b->counts.invalid, readers);
     } else if (status == TFM_OK && count <= c->around[1]) { /* lines between paragraphs are no mistake */
@@ -81,9 +85,9 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
 }
 
 tfm_status tfm__texts_none(const tfm__corpus *c, const tfm_data_counts *counts) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no line of text to learn from: %llu are empty, %llu are no text",
-                     c->names[0], tfm__corpus_others(c), (unsigned long long)counts->empty,
-                     (unsigned long long)counts->invalid);
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no %s of text to learn from: %llu are empty, %llu are no text",
+                     c->names[0], tfm__corpus_others(c), tfm__document_name(&c->options.documents),
+                     (unsigned long long)counts->empty, (unsigned long long)counts->invalid);
 }
 
 /* ---- Packing ---- */

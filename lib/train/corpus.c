@@ -91,7 +91,7 @@ static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, tfm__
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", from->files[0].name, c->sides > 1 ? " and " : "",
-                     c->sides > 1 ? from->files[1].name : "", (long long)tfm__readers_line(from, 0, b->next.line),
+                     c->sides > 1 ? from->files[1].name : "", (long long)tfm__readers_line(c, from, 0, b->next.line),
                      sentence);
 }
 
@@ -100,7 +100,7 @@ static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__rea
     tfm__lines *longer = &from->files[side];
     if (c->options.strict && more)
         return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than %s, which ends after line %lld", longer->name,
-                         from->files[1 - side].name, (long long)tfm__readers_line(from, 1 - side, b->next.line));
+                         from->files[1 - side].name, (long long)tfm__readers_line(c, from, 1 - side, b->next.line));
     tfm_status status = TFM_OK;
     for (; more && status == TFM_OK; b->counts.unpaired++)
         status = tfm__lines_next(longer, &more);

@@ -23,6 +23,7 @@ typedef struct tfm__corpus {
     size_t name_count;        /* How many of them are set. */
     tfm__stamp *stamps;       /* [sides * count]: the files as they were when reading began. */
     tfm_data_options options; /* What the caller asked for. */
+    char *separator;          /* Its own copy of that of options.documents, or NULL. */
     size_t around[2];         /* How many tokens stand around a text of each side, such as EOS; of texts the second. */
     int32_t end;              /* Of texts: the token that follows each, or -1. */
 } tfm__corpus;
@@ -91,7 +92,7 @@ void tfm__readers_close(tfm__readers *readers);
 tfm_data_position tfm__readers_tell(const tfm__corpus *corpus, const tfm__readers *readers, int64_t line);
 /* The number, within the open file of a side, of the line that was read last, which is line `line` of all. What was
  * read is lost. */
-int64_t tfm__readers_line(tfm__readers *readers, int side, int64_t line);
+int64_t tfm__readers_line(const tfm__corpus *corpus, tfm__readers *readers, int side, int64_t line);
 
 /* ---- Pairs and buffers (corpus.c) ---- */
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include "text/line_file.h"
+#include "text/documents.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
 #include "train/portion.h"
@@ -201,7 +201,9 @@ static tfm_status check_options(const tfm_data_options *options) {
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
                          (long long)options->tokens, options->max_length, options->block, (long long)options->buffer);
-    return TFM_OK;
+    if (TFM__UNKNOWN(&options->documents))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__UNKNOWN_OPTION);
+    return tfm__document_check("data_open", &options->documents);
 }
 
 /* Notes what is read, and how: so many files of each side that is not NULL. */
@@ -213,7 +215,11 @@ static tfm_status describe(tfm__corpus *c, const tfm_tokenizer *tokenizer, const
     c->count = count;
     c->names = tfm__alloc(c->sides * count, sizeof(*c->names));
     c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
-    if (!c->names || !c->stamps)
+    if (!c->texts)
+        c->options.documents = (tfm_document_options){0};
+    const char *separator = c->options.documents.separator;
+    c->options.documents.separator = c->separator = separator ? tfm__strdup(separator) : NULL;
+    if (!c->names || !c->stamps || (separator && !c->separator))
         return TFM_ERROR_MEMORY;
     for (size_t *i = &c->name_count; *i < c->sides * count; ++*i)
         if (!(c->names[*i] = tfm__strdup(sides[*i / count][*i % count])))
@@ -286,6 +292,7 @@ void tfm_data_free(tfm_data **pointer) {
     for (size_t i = 0; i < d->corpus.name_count; i++)
         free(d->corpus.names[i]);
     free(d->corpus.names);
+    free(d->corpus.separator);
     free(d->corpus.stamps);
     free(d);
 }

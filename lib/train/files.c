@@ -5,6 +5,7 @@
  * the next one begins, but while the other side has a rest, the place is before that. */
 #include <sys/stat.h>
 #include <unistd.h>
+#include "text/documents.h"
 #include "train/corpus.h"
 
 /* ---- Changes ---- */
@@ -148,15 +149,16 @@ tfm_data_position tfm__readers_tell(const tfm__corpus *c, const tfm__readers *re
 }
 
 /* A place says only how many lines come before it in all files, so those of a later file are counted. */
-int64_t tfm__readers_line(tfm__readers *readers, int side, int64_t line) {
+int64_t tfm__readers_line(const tfm__corpus *c, tfm__readers *readers, int side, int64_t line) {
     tfm__lines *lines = &readers->files[side];
     const off_t end = ftello(lines->file);
     bool more = true;
     if (readers->file == 0)
         return line;
     rewind(lines->file);
-    for (line = 0; more && ftello(lines->file) < end; line += more)
-        if (tfm__lines_next(lines, &more) != TFM_OK)
-            more = false;
+    for (line = 0; more && ftello(lines->file) < end; line += more) {
+        const tfm_status status = tfm__document_next(lines, &c->options.documents, &more);
+        more = more && (status == TFM_OK || status == TFM_ERROR_INPUT);
+    }
     return line;
 }

@@ -319,6 +319,8 @@ CASES = {
         "masked-f32": dict(
             cls="AlbertForMaskedLM", dtype="F32", style=old.bert_2019, config=bert(
                 16, 4, 2, 22, 49, 24, "relu", embedding_size=10, type_vocab_size=1, pad_token_id=0)),
+        "groups-f32": dict(cls="AlbertForMaskedLM", dtype="F32", config=bert(
+            16, 5, 2, 22, 45, 24, "gelu", embedding_size=12, pad_token_id=0, num_hidden_groups=2, inner_group_num=2)),
     },
     "mpnet": {
         "base-f16": dict(cls="MPNetModel", dtype="F16", extra=old.position_ids,

@@ -8,7 +8,7 @@ begin base $plan --updates 12
 for way in "" "--freeze model.encoder.*,model.shared.weight"; do
     run train -o tuned --from base $plan --updates 8 $way
     check "--from${way:+ with --freeze}: it trains" both 0 says err '^update 8/8 '
-    check "--from${way:+ with --freeze}: by smaller steps" [ "$(value tuned rate) $(value tuned dropout)" = "0.0001 0.1" ]
+    check "--from${way:+ with --freeze}: by smaller steps" [ "$(value tuned rate) $(value tuned dropout)" = "5e-5 0.1" ]
     run train -o tuned2 --from base $plan --updates 5 $way
     resume tuned2 --updates 8
     check "--from${way:+ with --freeze}: the same parameters where the run was cut" both 0 cmp \

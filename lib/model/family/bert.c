@@ -133,16 +133,27 @@ static tfm_status read_electra(tfm__arch *arch, tfm__rules *rules, const tfm__co
 static tfm_status read_albert(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
     int groups = 1, inner = 1;
     tfm_status status = tfm__read_ints(
-        from, (const tfm__int_key[]){{"num_hidden_groups", &groups, 1}, {"inner_group_num", &inner, 1}}, 2);
-    return status != TFM_OK ? status
-                            : read_variant(arch, rules, from,
-                                           &(variant){.vocabulary = 30000,
-                                                      .width = 4096,
-                                                      .heads = 64,
-                                                      .feed_forward = 16384,
-                                                      .activation = TFM_GELU_TANH,
-                                                      .narrow = true,
-                                                      .widened = true});
+        from, (const tfm__int_key[]){{"num_hidden_groups", &groups, TFM__MAX_LAYERS}, {"inner_group_num", &inner, 8}},
+        2);
+    if (status == TFM_OK)
+        status = read_variant(arch, rules, from,
+                              &(variant){.vocabulary = 30000,
+                                         .width = 4096,
+                                         .heads = 64,
+                                         .feed_forward = 16384,
+                                         .activation = TFM_GELU_TANH,
+                                         .narrow = true,
+                                         .widened = true});
+    tfm__stack_arch *s = &arch->encoder;
+    if (status == TFM_OK && (groups > s->layers || s->layers * inner > TFM__MAX_LAYERS))
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: `num_hidden_groups` is %d and `inner_group_num` %d, and there are %d layers: groups are "
+                         "at most as many, and %d layers can be run",
+                         from->config_path, groups, inner, s->layers, TFM__MAX_LAYERS);
+    s->groups = groups;
+    s->group_layers = inner;
+    s->layers *= inner;
+    return status;
 }
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
@@ -168,8 +179,8 @@ static const tfm__naming ELECTRA[TFM__ROLES] = {
     [TFM__EMBEDDING_DENSE] = PAIR("electra.embeddings_project"),
 };
 
-/* All layers are the same tensors. */
-#define ALBERT_LAYER(name) PAIR("albert.encoder.albert_layer_groups.0.albert_layers.0." name)
+/* All layers of a group are the same tensors. */
+#define ALBERT_LAYER(name) PAIR("albert.encoder.albert_layer_groups.#.albert_layers.#." name)
 static const tfm__naming ALBERT[TFM__ROLES] = {
     [TFM__POSITIONS] = TABLE("albert.embeddings.position_embeddings"),
     [TFM__TOKEN_TYPES] = TABLE("albert.embeddings.token_type_embeddings"),

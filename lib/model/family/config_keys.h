@@ -43,6 +43,12 @@ typedef struct tfm__bool_key {
 tfm_status tfm__read_bools(const tfm__config_files *from, const tfm__bool_key *keys, size_t count);
 /* A float as the number with the fewest digits that is that float: 1e-5, not 9.99999975e-06. For writing. */
 double tfm__short_number(float value);
+/* Dropout in training (dropout.c): what config.json says of arch->dropout, what holds at one of these places, and what
+ * it said, for a configuration that is written. */
+enum { TFM__DROPOUT, TFM__ATTENTION_DROPOUT, TFM__ACTIVATION_DROPOUT, TFM__DROPOUTS };
+void tfm__dropout_read(tfm__arch *arch, const tfm__family *family, const tfm__config_files *from);
+double tfm__dropout_of(const tfm__arch *arch, const tfm__family *family, int place);
+void tfm__dropout_write(json_t *config, const tfm__arch *arch, const tfm__family *family);
 /* Refuses config.json where one of these keys, NULL last, is neither absent nor false. */
 tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys);
 /* Refuses what would make a decoder of this family see other positions than it does, wherever transformers looks for

@@ -175,6 +175,8 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
         status = refuse_layers(&from);
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);
+    if (status == TFM_OK)
+        tfm__dropout_read(arch, *family, &from);
     arch->within = wrapper;
     files->generation = from.generation;
     json_decref(from.config);

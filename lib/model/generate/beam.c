@@ -257,7 +257,7 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
     }
 }
 
-static tfm__kernel *kernel(const tfm__beam *beam, const char *name, const char *more) {
+tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     const char *form = beam->turns ? " -DFIXED" : beam->ragged ? " -DRAGGED" : "";
     return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
@@ -307,7 +307,7 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
         extend_args(all + count, beam, next, to, beam->live);
     else
         ragged_args(all + count, beam, next);
-    tfm__launch(ctx, kernel(beam, "beam_step", merges ? " -DMERGES" : ""), tfm__row_grid(ctx, beam->live),
+    tfm__launch(ctx, tfm__beam_kernel(beam, "beam_step", merges ? " -DMERGES" : ""), tfm__row_grid(ctx, beam->live),
                 count + (size_t)(to ? EXTEND_ARGS : RAGGED_ARGS), all);
 }
 
@@ -320,7 +320,7 @@ static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
                 TFM__ARGS(TFM__T_AS("done", beam->done), TFM__T_AS("keep", to->keep), TFM__I_AS("n", beam->live),
                           TFM__I_AS("m", to->m)));
     extend_args(args, beam, next, to, to->m);
-    tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
+    tfm__launch(ctx, tfm__beam_kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
 }
 
 void tfm__beam_take_turn(tfm__beam *beam) {
@@ -411,7 +411,7 @@ static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
                        TFM__I_AS("columns", to.table.dims[1]),
                        TFM__I_AS("old_columns", beam->table.dims[1])};
     extend_args(args, beam, &next, &to, to.m);
-    tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to.m), TFM__COUNT(args), args);
+    tfm__launch(ctx, tfm__beam_kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to.m), TFM__COUNT(args), args);
     return go_on(beam, &to);
 }
 

@@ -146,6 +146,9 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep);
 /* Has the host know what tfm__beam_advance would, in turns; the device's part of it runs otherwise. */
 void tfm__beam_take_turn(tfm__beam *beam);
 
+/* A kernel of beam.cl for this beam; `more` are further build options, each after a space. */
+tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more);
+
 /* Room in the log of nodes for so many steps of these rows. */
 tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps);
 

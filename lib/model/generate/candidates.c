@@ -146,6 +146,37 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
     return true;
 }
 
+/* Whether the rules may have forbidden all words in this step: by far they do not in a vocabulary of usual size, and
+ * then nothing is launched for it. */
+static bool may_exhaust(const tfm__beam *beam) {
+    int64_t first;
+    int64_t most = words_now(beam, &first) + beam->end_count;
+    if (beam->rules->no_repeat > 0)
+        most += beam->table.dims[1];
+    if (beam->choice.no_repeat_source > 0)
+        most += beam->source_ids.dims[1];
+    return 2 * most >= beam->vocabulary; /* the model's own bias may forbid some more */
+}
+
+/* Finishes rows for which the rules have left no token; `values` are those of tfm__beam_candidates. */
+static void exhaust(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed) {
+    tfm_context *ctx = beam->ctx;
+    if (!may_exhaust(beam))
+        return;
+    const int64_t each = beam->rows > 0 ? (int64_t)tfm_tensor_count(values) / beam->rows : 0;
+    tfm__launch(
+        ctx, tfm__beam_kernel(beam, "beam_exhaust", ""), tfm__beam_items(ctx, beam->live),
+        TFM__ARGS(TFM__T(values), TFM__T(removed), TFM__T_AS("scores", beam->scores), TFM__T_AS("limits", beam->limits),
+                  TFM__T_AS("prefix_counts", beam->prefix_counts), TFM__T_AS("penalty", beam->penalty),
+                  TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_token", beam->finished_token),
+                  TFM__T_AS("finished_node", beam->finished_node), TFM__T_AS("finished_step", beam->finished_step),
+                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("node_token", beam->node_token),
+                  TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("starts", beam->starts),
+                  TFM__T_AS("began", beam->began), TFM__T_AS("sentences", beam->sentences),
+                  TFM__T_AS("done", beam->done), TFM__I_AS("m", beam->live), TFM__I_AS("first_node", beam->node),
+                  TFM__I_AS("step", beam->step), TFM__I_AS("last_token", beam->rules->forced_eos_id), TFM__I(each)));
+}
+
 /* ---- The candidates ------------------------------------------------------------------------------------ */
 
 /* *out = logits, but for the tokens of each row's past, which the penalty makes less likely ("CTRL", Keskar et al.
@@ -225,7 +256,7 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
         altered = (tfm_tensor){0};
         tfm__beam_decay(beam, &altered, before, *log_sum);
     }
-    forbid(beam, &removed, altered);
+    const bool forbade = forbid(beam, &removed, altered);
     if (beam->choice.draws)
         draw(beam, tokens, altered);
     else
@@ -233,14 +264,20 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
     const bool normal = left.buffer && beam->rules->renormalizes;
     if (normal)
         *log_sum = left;
-    if (beam->width > 1)
+    const bool drawn = !values->buffer;
+    if (beam->width > 1) {
+        if (forbade)
+            exhaust(beam, *values, removed);
         return;
-    if (!values->buffer)
+    }
+    if (drawn)
         tfm_tensor_new(ctx, values, TFM_F32, 2, (int64_t[]){rows, 1});
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_values", ""), tfm__beam_items(ctx, rows),
                 TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("tokens", *tokens),
                           TFM__T_AS("logits", normal ? altered : logits), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary)));
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(drawn)));
+    if (forbade)
+        exhaust(beam, *values, removed);
 }
 
 /* The ids of tokens that are places among those that logits are of. */
@@ -282,6 +319,8 @@ static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor
         forbid(beam, &removed, *logits);
     if (rules && tfm_context_status(ctx) == TFM_OK)
         tfm__screen_best_of(ctx, values, tokens, *logits, &beam->screened);
+    if (removed.buffer && tfm_context_status(ctx) == TFM_OK)
+        exhaust(beam, *values, removed);
     *log_sum = *values;
 }
 
@@ -305,10 +344,16 @@ static int64_t best_by_logits(const tfm__beam *beam, tfm_tensor *values, tfm_ten
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_keep", ""), tfm__row_grid(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->kept->allowed),
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
-    const bool restores = forbid(beam, &removed, logits) && beam->keeps;
-    if (!restores && !beam->kept && tfm_context_status(ctx) == TFM_OK)
-        return best_of(beam, values, tokens, log_sum, logits, k);
+    const bool forbade = forbid(beam, &removed, logits), restores = forbade && beam->keeps;
+    if (!restores && !beam->kept && tfm_context_status(ctx) == TFM_OK) {
+        const int64_t parts = best_of(beam, values, tokens, log_sum, logits, k);
+        if (forbade)
+            exhaust(beam, *values, removed);
+        return parts;
+    }
     tfm_topk(ctx, values, tokens, log_sum, logits, k);
+    if (forbade)
+        exhaust(beam, *values, removed);
     if (restores)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));

@@ -167,6 +167,11 @@ static tfm_status tell(run *r) {
         const int32_t text = eyes->order[i];
         if (eyes->over[text])
             continue;
+        if (tokens[i] < 0) { /* the rules left none: the text is over with those that it has */
+            eyes->over[text] = true;
+            eyes->open--;
+            continue;
+        }
         eyes->seen[text]++;
         const bool ended = eyes->seen[text] >= r->limits[text] || tfm__rules_end(&r->model->rules, tokens[i]);
         if (!eyes->watch->see(eyes->watch->user, r->first + (size_t)text, tokens[i])) {
@@ -256,8 +261,10 @@ static void finish_texts(run *r, tfm_hypotheses *out, tfm_generation_end *ended)
         const bool stopped = r->eyes.watch && r->eyes.stops[i / each];
         if (stopped)
             cut(h, r->eyes.seen[i / each], &r->model->rules, r->penalty);
+        /* One that is shorter than its limit and has no end is one that the rules left no further token for. */
+        const bool ends = h->count < (size_t)h->tokens || (h->ids && h->tokens < r->limits[i / each]);
         if (ended)
-            ended[i] = stopped ? TFM_STOPPED : h->count < (size_t)h->tokens ? TFM_ENDED : TFM_CUT;
+            ended[i] = stopped ? TFM_STOPPED : ends ? TFM_ENDED : TFM_CUT;
         if (r->how->stats)
             r->how->stats->new_tokens += (uint64_t)h->tokens;
     }

@@ -28,13 +28,15 @@ static void results_free(results *r) {
 static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, const tfm__rules *rules) {
     const size_t length = (size_t)r->step[slot];
     out->tokens = (int)length;
-    out->count = tfm__rules_end(rules, r->token[slot]) ? length - 1 : length;
+    out->count = length > 0 && tfm__rules_end(rules, r->token[slot]) ? length - 1 : length;
     free(out->ids); /* of a search that has been begun anew */
     free(out->log_probs);
-    out->ids = tfm__alloc(length, sizeof(*out->ids));
-    out->log_probs = tfm__alloc(length, sizeof(*out->log_probs));
+    out->ids = tfm__alloc(length + 1, sizeof(*out->ids));
+    out->log_probs = tfm__alloc(length + 1, sizeof(*out->log_probs));
     if (!out->ids || !out->log_probs)
         return TFM_ERROR_MEMORY; /* said by tfm__alloc */
+    if (length == 0)             /* the rules left not even a first token */
+        return TFM_OK;
     int32_t node = r->node[slot];
     out->ids[length - 1] = r->token[slot];
     out->log_probs[length - 1] = r->total[slot] - r->node_score[node];
@@ -65,7 +67,7 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
             int64_t slot = sentence * beam->width + b;
             double score = r->total[slot] / penalty[r->step[slot]];
             /* Those cut by the limit come after all that finished. */
-            bool eligible = !used[b] && r->step[slot] > 0 && (b < finished || rank >= finished);
+            bool eligible = !used[b] && (b < finished || (r->step[slot] > 0 && rank >= finished));
             if (eligible && (best < 0 || score > best_score)) {
                 best = b;
                 best_score = score;

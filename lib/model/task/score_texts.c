@@ -44,9 +44,10 @@ static tfm_status add_windows(job *j, size_t line, size_t tokens) {
     return status;
 }
 
-/* What a text begins with, its tokens, and if wanted what ends it. Without a beginning the first token is not scored,
- * since nothing is before it. */
-static tfm_status encode(job *j, size_t *count, size_t line, const char *text, size_t bytes, bool ends) {
+/* The ids that generation would read: those of the tokenizer, and for an empty text the model's BOS; with `add_bos` it
+ * is before every text, and with `ends` EOS is after it. The first id is not scored, since nothing is before it. */
+static tfm_status encode(job *j, size_t *count, size_t line, const char *text, size_t bytes,
+                         const tfm_text_options *o) {
     const tfm__rules *rules = &j->model->rules;
     int32_t *ids = NULL;
     size_t n = 0, used = 0;
@@ -54,12 +55,12 @@ static tfm_status encode(job *j, size_t *count, size_t line, const char *text, s
     if (status != TFM_OK)
         return status;
     int32_t *all = j->ids[line] = tfm__alloc(n + 2, sizeof(*all));
-    if (all && rules->start_id >= 0 && (n == 0 || ids[0] != rules->start_id))
+    if (all && rules->start_id >= 0 && (n == 0 || (o->add_bos && ids[0] != rules->start_id)))
         all[used++] = rules->start_id;
     if (all)
         memcpy(all + used, ids, n * sizeof(*ids));
     used += n;
-    if (all && ends && rules->eos_id >= 0 && (n == 0 || all[used - 1] != rules->eos_id))
+    if (all && o->ends && rules->eos_id >= 0 && (n == 0 || all[used - 1] != rules->eos_id))
         all[used++] = rules->eos_id;
     tfm_ids_free(&ids);
     *count = used;
@@ -73,7 +74,7 @@ static tfm_status encode_all(job *j, const char *const *texts, size_t count, con
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         size_t tokens = 0;
         tfm__line line = {.index = i, .line = i};
-        status = encode(j, &tokens, i, texts[i], o->line_bytes ? o->line_bytes[i] : strlen(texts[i]), o->ends);
+        status = encode(j, &tokens, i, texts[i], o->line_bytes ? o->line_bytes[i] : strlen(texts[i]), o);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(&line, "", o, status, kept);
         else if (status == TFM_OK && tokens > 1)
