@@ -388,6 +388,12 @@ fi
 # ---- Devices
 run devices
 check "devices: a star at the one that is taken" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 1 ]
+check "devices: platforms without devices have no rows" [ "$(grep -c ' none (' out)" = 0 ]
+run devices --verbose
+grep -c ' none (' out >empty
+run devices --json
+check "devices --verbose: platforms without devices have rows" [ "$(python3 -c 'import json
+print(sum(row["device_index"] < 0 for row in json.load(open("out"))))')" = "$(cat empty)" ]
 run devices --json
 check "devices --json" [ "$(python3 -c 'import json, sys
 rows = json.load(open("out"))
