@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 from typing import Any
 
@@ -54,5 +55,10 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
         tfm.Embedder(DEMO, poolin="mean")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'top_k'"):
         tfm.Generator.generate(None, "w10", topk=3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="did you mean 'causal'"):
+        tfm.ops.attention([1.0], [1.0], [1.0], casual=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'workers'"):
+        tfm.Context(worker=2)  # type: ignore[call-arg]
+    assert pickle.loads(pickle.dumps(tfm.ops.attention)) is tfm.ops.attention
     with pytest.raises(TypeError, match="did you mean 'lowercase'"):
         tfm.evaluate(["a"], ["b"], lower_case=True)  # type: ignore[call-arg]

@@ -190,7 +190,7 @@ def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F]
         def checked(*given: Any, **options: Any) -> Any:
             for name in options:
                 if name not in known:
-                    raise _unknown(function.__name__, name, known)
+                    raise _unknown(function.__qualname__, name, known)
             return function(*given, **options)
 
         checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
