@@ -75,17 +75,17 @@ class Model:
     @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  tokenizer: bool = True) -> None:
+        self._check_kind(path)
         self._own = not isinstance(device, Context)
         self.context: Context = device if isinstance(device, Context) else Context(device)
         try:
-            self._check_kind(path)
             self._open(path, precision, tokenizer)
         except BaseException:
             self._close_context()
             raise
 
     def _check_kind(self, path: Path) -> None:
-        """Refuses a model that another class is for, before its weights are loaded."""
+        """Refuses a model that another class is for, before a device is opened or weights are loaded."""
         if self._kind is None:
             return
         info = read_info(path)
