@@ -140,11 +140,15 @@ void cli_progress_fields(const cli_field *fields, size_t count) {
 
 void cli_building(void *user, int count, double seconds) {
     enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
-    static bool told;
+    static double next = PATIENCE; /* the line after it comes where as much time has been spent again */
     (void)user;
-    if (!isatty(STDERR_FILENO) && seconds >= PATIENCE && !told && !silent) {
-        fputs("tfm: building kernels for this device; this happens once and may take a minute\n", stderr);
-        told = true;
+    if (!isatty(STDERR_FILENO) && seconds >= next && !silent) {
+        if (next == PATIENCE)
+            fputs("tfm: building kernels for this device; each is built once, all together may take a minute\n",
+                  stderr);
+        else
+            fprintf(stderr, "tfm: still building kernels for this device: %d so far, %.0f s\n", count, seconds);
+        next = 2 * seconds;
     }
     cli_progress(seconds < 1 ? "building kernels for this device, once: %d"
                              : "building kernels for this device, once: %d, %.0f s",

@@ -146,8 +146,9 @@ static int write_json(const job *j, cli_output *out) {
     errno = 0;
     int dumped = json_dumpf(all, out->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
     fputc('\n', out->file);
+    const bool written = cli_output_good(out); /* closing says what went wrong */
     json_decref(all);
-    return dumped == 0 || !cli_output_good(out) ? CLI_OK : cli_fail("out of memory for the numbers");
+    return dumped == 0 || !written ? CLI_OK : cli_fail("out of memory for the numbers");
 }
 
 /* ---- The picture --------------------------------------------------------------------------------------- */

@@ -35,11 +35,33 @@ static int print_json(const tfm_device_info *devices, size_t count) {
     return CLI_OK;
 }
 
-static int print_table(const tfm_device_info *devices, size_t count) {
+/* Names the platforms that show no device. */
+static void print_empty(const tfm_device_info *devices, size_t count) {
+    const char *before = "\n";
+    size_t empty = 0;
+    for (size_t i = 0; i < count; i++)
+        if (devices[i].device_index < 0) {
+            printf("%s%s", before, devices[i].platform);
+            before = ", ";
+            empty++;
+        }
+    if (empty > 0)
+        printf(empty == 1 ? " shows no device: see tfm devices --verbose\n"
+                          : " show no devices: see tfm devices --verbose\n");
+}
+
+/* Platforms without devices have rows where they are asked for, or where nothing else is there. */
+static int print_table(const tfm_device_info *devices, size_t count, bool verbose) {
+    size_t shown = 0;
+    for (size_t i = 0; i < count; i++)
+        shown += devices[i].device_index >= 0;
+    const bool all = verbose || shown == 0;
     printf("  %5s  %-8s  %-5s  %5s  %9s  %s\n", "index", "platform", "type", "units", "memory", "device (platform)");
     for (size_t i = 0; i < count; i++) {
         enum { BELOW = 9 };
         const tfm_device_info *d = &devices[i];
+        if (d->device_index < 0 && !all)
+            continue;
         char place[32], name[sizeof(d->name) + sizeof(d->platform) + 4], sentence[sizeof(d->error) + 32];
         snprintf(place, sizeof(place), "%d:%d", d->platform_index, d->device_index);
         snprintf(name, sizeof(name), "%s (%s)", d->device_index < 0 ? "none" : d->name, d->platform);
@@ -52,6 +74,8 @@ static int print_table(const tfm_device_info *devices, size_t count) {
         if (d->error[0])
             cli_put_words_within(stdout, 79, printf("%*s", BELOW, ""), BELOW, sentence);
     }
+    if (!all)
+        print_empty(devices, count);
     return CLI_OK;
 }
 
@@ -63,16 +87,17 @@ static bool any_chosen(const tfm_device_info *devices, size_t count) {
 }
 
 int cmd_devices(int argc, char **argv) {
-    bool json = false;
+    bool json = false, verbose = false;
     const cli_option options[] = {
-        {0, "json", CLI_FLAG, &json, NULL, "write an array of JSON objects instead of a table", NULL}};
+        {0, "json", CLI_FLAG, &json, NULL, "write an array of JSON objects instead of a table", NULL},
+        {0, "verbose", CLI_FLAG, &verbose, NULL, "say of each platform without devices why it has none", NULL}};
     const cli_syntax syntax = {
         .name = "devices",
-        .usage = "devices [--json]",
+        .usage = "devices [--json] [--verbose]",
         .about = "Lists the devices of all OpenCL platforms. A star marks what tfm takes\n"
                  "now: what TFM_DEVICE names if it is set, else the best by rank:\n"
-                 "discrete GPU, integrated GPU, accelerator, CPU, emulator. A platform that\n"
-                 "shows no device has a row that says why.\n",
+                 "discrete GPU, integrated GPU, accelerator, CPU, emulator. A platform without\n"
+                 "devices has a row with the reason in --json and with --verbose.\n",
         .examples = "  tfm devices\n  TFM_DEVICE=nvidia tfm devices\n  tfm devices --json | jq '.[] | "
                     "select(.chosen).name'\n",
         .options = options,
@@ -85,7 +110,7 @@ int cmd_devices(int argc, char **argv) {
     size_t count = 0;
     if (tfm_devices_list(&devices, &count) != TFM_OK)
         return cli_fail_library();
-    code = json ? print_json(devices, count) : print_table(devices, count);
+    code = json ? print_json(devices, count) : print_table(devices, count, verbose);
     const char *wanted = getenv("TFM_DEVICE");
     if (wanted && wanted[0] && !any_chosen(devices, count))
         fprintf(stderr, "tfm: TFM_DEVICE is \"%.100s\", by which none of these devices can be taken\n", wanted);

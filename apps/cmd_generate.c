@@ -63,8 +63,9 @@ static bool write_json(job *j, const tfm_generation *g) {
     j->starved = !object ||
                  (json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 && !ferror(j->out.file));
     fputc('\n', j->out.file);
+    const bool written = cli_output_good(&j->out);
     json_decref(object);
-    return !j->starved && cli_output_good(&j->out);
+    return !j->starved && written;
 }
 
 static void put_ids(FILE *file, const tfm_generation *g) {
@@ -100,7 +101,8 @@ static bool on_generation(void *user, const tfm_generation *g) {
 
 /* What is streamed is seen at once. */
 static bool flush_piece(job *j) {
-    return fflush(j->out.file) == 0 && cli_output_good(&j->out);
+    fflush(j->out.file);
+    return cli_output_good(&j->out);
 }
 
 static bool on_piece(void *user, size_t prompt, int best, const char *piece) {

@@ -2,7 +2,7 @@
 #include "cli.h"
 
 typedef struct tally {
-    size_t passed, failed;
+    size_t passed, failed, unavailable;
     cli_output out;
     int writing;
 } tally;
@@ -24,10 +24,23 @@ static bool on_record(void *user, const tfm_selftest_record *record) {
     case TFM_SELFTEST_UNAVAILABLE:
         column += printf("not available  ");
         cli_put_words(stdout, column, column, record->message);
+        t->unavailable++;
         break;
     }
     t->writing = cli_output_flush(&t->out); /* the next check may take its time */
     return t->writing == CLI_OK;
+}
+
+/* The last line. What is not available is no failure. */
+static void print_verdict(const tally *t) {
+    const size_t checks = t->passed + t->failed;
+    if (t->failed > 0)
+        printf("verdict: FAILED: %zu of %zu checks failed", t->failed, checks);
+    else
+        printf("verdict: passed: all %zu checks passed", checks);
+    if (t->unavailable > 0)
+        printf("; %zu %s not available on this device", t->unavailable, t->unavailable == 1 ? "is" : "are");
+    putchar('\n');
 }
 
 int cmd_selftest(int argc, char **argv) {
@@ -39,7 +52,8 @@ int cmd_selftest(int argc, char **argv) {
         .about = "Runs every op, and each provider of matrix multiplication, on small odd\n"
                  "shapes, and compares the results with double precision on the host; and steps\n"
                  "of decoding that are recorded with such as are not. Each line says pass, fail,\n"
-                 "or not available with the reason. The exit code is 1 if a check fails.\n",
+                 "or not available with the reason, and the last one is the verdict. The exit\n"
+                 "code is 1 if a check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -57,6 +71,8 @@ int cmd_selftest(int argc, char **argv) {
     tfm_status status = tfm_selftest(ctx, on_record, &t);
     if (status == TFM_OK)
         status = tfm_selftest_steps(ctx, on_record, &t);
+    if (status == TFM_OK)
+        print_verdict(&t);
     if (t.writing != CLI_OK)
         code = t.writing;
     else if (status != TFM_OK)

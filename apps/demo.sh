@@ -12,8 +12,13 @@ build=build/demo
 if [ ! -f $build/build.ninja ]; then
     said=$(meson setup $build -Dtests=false --buildtype=release) || { echo "$said" >&2; exit 1; } # it says all there
 fi
-echo "Building"
-ninja -C $build --quiet
+# Each tenth is shown as it is done; what ninja says otherwise matters where it fails.
+{ NINJA_STATUS="[%f/%t] " ninja -C $build 2>&1 || echo failed; } | awk '
+    BEGIN { printf "Building" }
+    /^\[[0-9]+\/[0-9]+\] / { split(substr($1, 2), step, "/"); tenth = int(10 * step[1] / step[2])
+                          if (tenth > done) { printf " %d%%", 10 * tenth; fflush(); done = tenth } }
+    { said = said $0 "\n"; last = $0 }
+    END { print ""; if (last == "failed") { printf "%s", said; exit 1 } }'
 
 # The first run builds the kernels for this device; later ones find them in the cache.
 tfm=$build/apps/tfm

@@ -1,4 +1,5 @@
 /* Vectors as lines of JSON, as text, or as NumPy's .npy. */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include "embed.h"
@@ -38,7 +39,7 @@ static bool put_floats(FILE *file, const float *x, size_t count) {
 int embed_write_begin(embed_job *j) {
     if (j->format != EMBED_NPY)
         return CLI_OK;
-    return put_header(j) ? CLI_OK : cli_fail("cannot write %s", j->out.name);
+    return put_header(j) ? CLI_OK : cli_fail("cannot write %s: %s", j->out.name, strerror(errno));
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------------------------- */

@@ -94,6 +94,26 @@ static void put_number(FILE *file, double number, int width, int digits, const c
         fprintf(file, " %*.*f %s |", width - 1 - (int)strlen(unit), digits, number, unit);
 }
 
+/* The rows that have a reason in the place of a time. */
+static void put_untimed(FILE *file, const json_t *rows, const char *state, const char *heading) {
+    size_t i;
+    json_t *row;
+    bool first = true;
+    json_array_foreach((json_t *)rows, i, row) {
+        char name[160];
+        if (!*text_of(row, state))
+            continue;
+        if (first)
+            fprintf(file, "%s\n\n", heading);
+        snprintf(name, sizeof(name), "%s %s%s%s", text_of(row, "bench"), text_of(row, "shape"),
+                 *text_of(row, "provider") ? " by " : "", text_of(row, "provider"));
+        put_item(file, name, text_of(row, state));
+        first = false;
+    }
+    if (!first)
+        fputc('\n', file);
+}
+
 static void put_bench(FILE *file, const json_t *rows) {
     size_t i;
     json_t *row;
@@ -115,15 +135,8 @@ static void put_bench(FILE *file, const json_t *rows) {
         fputc('\n', file);
     }
     fputc('\n', file);
-    json_array_foreach((json_t *)rows, i, row) {
-        char name[160];
-        const char *why = json_object_get(row, "failed") ? text_of(row, "failed") : text_of(row, "declined");
-        snprintf(name, sizeof(name), "%s %s%s%s %s", text_of(row, "bench"), text_of(row, "shape"),
-                 *text_of(row, "provider") ? " by " : "", text_of(row, "provider"),
-                 json_object_get(row, "failed") ? "FAILED" : "was declined");
-        if (*why)
-            put_item(file, name, why);
-    }
+    put_untimed(file, rows, "failed", "FAILED:");
+    put_untimed(file, rows, "declined", "Not available on this device, which is no failure:");
 }
 
 /* Whether the figures are worth less than they seem. */
@@ -150,18 +163,40 @@ static void put_trust(FILE *file, const json_t *report) {
     }
 }
 
-static void put_self_test(FILE *file, const json_t *checks) {
-    size_t i, passed = 0;
+static size_t count_state(const json_t *checks, const char *state) {
+    size_t i, count = 0;
     json_t *row;
-    json_array_foreach((json_t *)checks, i, row) passed += strcmp(text_of(row, "state"), "pass") == 0;
-    fprintf(file, "%zu of %zu checks passed.", passed, json_array_size(checks));
-    fprintf(file, passed < json_array_size(checks) ? " The others:\n\n" : "\n");
+    json_array_foreach((json_t *)checks, i, row) count += strcmp(text_of(row, "state"), state) == 0;
+    return count;
+}
+
+static void put_checks(FILE *file, const json_t *checks, const char *state) {
+    size_t i;
+    json_t *row;
     json_array_foreach((json_t *)checks, i, row) {
         char name[160];
-        if (strcmp(text_of(row, "state"), "pass") == 0)
+        if (strcmp(text_of(row, "state"), state) != 0)
             continue;
-        snprintf(name, sizeof(name), "%s %s: %s", text_of(row, "op"), text_of(row, "form"), text_of(row, "state"));
+        snprintf(name, sizeof(name), "%s %s", text_of(row, "op"), text_of(row, "form"));
         put_item(file, name, text_of(row, "message"));
+    }
+}
+
+static void put_self_test(FILE *file, const json_t *checks) {
+    const size_t passed = count_state(checks, "pass"), failed = count_state(checks, "FAIL"),
+                 unavailable = count_state(checks, "not available");
+    if (failed > 0) {
+        fprintf(file, "**%zu of %zu checks FAILED:**\n\n", failed, passed + failed);
+        put_checks(file, checks, "FAIL");
+    } else if (passed > 0) {
+        fprintf(file, "All %zu checks passed.\n", passed);
+    } else {
+        fputs("No check was run.\n", file);
+    }
+    if (unavailable > 0) {
+        fprintf(file, "\n%zu %s not available on this device, which is no failure:\n\n", unavailable,
+                unavailable == 1 ? "is" : "are");
+        put_checks(file, checks, "not available");
     }
 }
 

@@ -107,6 +107,9 @@ static void fill_streams(void) {
 
 int main(int argc, char **argv) {
     fill_streams();
+    /* A short output is written at the end, where errno is read; longer ones are flushed and checked as they go. */
+    static char buffer[1 << 16];
+    setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(buffer));
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write: files are closed, caches kept */
     int code = dispatch(argc, argv);
     cli_progress(NULL);

@@ -133,8 +133,9 @@ int train_log_put(train_log *log, json_t *object) {
     if (!text)
         return cli_fail("%s: out of memory", log->path);
     const bool written = fprintf(log->file, "%s\n", text) > 0 && fflush(log->file) == 0;
+    const int error = errno;
     free(text);
-    return written ? CLI_OK : cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    return written ? CLI_OK : cli_fail("cannot write %s: %s", log->path, strerror(error));
 }
 
 int train_log_sync(train_log *log, long *bytes) {

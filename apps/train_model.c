@@ -9,7 +9,8 @@
 
 bool train_exists(const char *dir, const char *name) {
     char *path = train_path(dir, name);
-    const bool there = path && access(path, F_OK) == 0;
+    /* What cannot be looked at is opened later, which says why. */
+    const bool there = path && (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR));
     free(path);
     return there;
 }

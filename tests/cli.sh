@@ -419,6 +419,12 @@ fi
 # ---- Devices
 run devices
 check "devices: a star at the one that is taken" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 1 ]
+check "devices: platforms without devices have no rows" [ "$(grep -c ' none (' out)" = 0 ]
+run devices --verbose
+grep -c ' none (' out >empty
+run devices --json
+check "devices --verbose: platforms without devices have rows" [ "$(python3 -c 'import json
+print(sum(row["device_index"] < 0 for row in json.load(open("out"))))')" = "$(cat empty)" ]
 run devices --json
 check "devices --json" [ "$(python3 -c 'import json, sys
 rows = json.load(open("out"))
@@ -525,6 +531,35 @@ check "info: half precision, and at most 12 MB with all that goes with it" [ "$(
     "$demo"/*.safetensors | wc -c)" -le 12000000 ]
 run info nowhere
 check "info: no such model" one_sentence 1 'nowhere'
+# unprivileged ARGUMENT...: a run without root's permission to read everything
+unprivileged() {
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonexistent TFM_CACHE_DIR=off "$tfm" "$@" >out 2>err
+    else
+        "$tfm" "$@" >out 2>err
+    fi
+    code=$?
+}
+chmod 755 .
+if unprivileged --version && [ "$code" = 0 ]; then
+    mkdir -p denied/below
+    for place in below/model folder config weights; do
+        cp -r "$demo" denied/$place
+    done
+    chmod 700 denied/below denied/folder
+    chmod 600 denied/config/config.json denied/weights/model.safetensors
+    [ "$(id -u)" = 0 ] || chmod 000 denied/below denied/folder denied/config/config.json denied/weights/model.safetensors
+    mkdir -m 777 open
+    for place in below/model folder config weights; do
+        unprivileged info denied/$place
+        check "info: permission denied is the reason given for $place" one_sentence 1 'Permission denied'
+        unprivileged train --from denied/$place --src "$demo/test.de" --tgt "$demo/greedy.en" -o open/run
+        check "train --from: permission denied is the reason given for $place" both 1 says err 'Permission denied'
+    done
+    chmod -R u+rwx denied
+else
+    skip "info: permission denied" "the program cannot be run without root's permissions here"
+fi
 # ---- Smaller numbers
 run quantize "$demo"
 check "quantize: nowhere to write is a usage error" one_sentence 2 '-o is needed'

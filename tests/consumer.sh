@@ -1,5 +1,6 @@
 # The example that translates, built against an installed tfm as other projects build: by pkg-config and by CMake. Both
-# must translate as the demo model does, and CMake must refuse versions that the library does not stand for.
+# must translate as the demo model does, and CMake must refuse versions that the library does not stand for. README's
+# example must translate, and fail where it has no model.
 #     sh tests/consumer.sh PREFIX FOLDER
 # Exit code 77 where there is no CMake.
 set -eu
@@ -26,6 +27,16 @@ translates() {
 cc -std=c11 "$root/apps/examples/translate.c" $(pkg-config --cflags --libs tfm) \
     -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$folder/by-pkg-config"
 translates "$folder/by-pkg-config"
+# README's example: its exit status tells success from failure.
+sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$folder/readme.c"
+# shellcheck disable=SC2046 # words
+cc -std=c11 "$folder/readme.c" $(pkg-config --cflags --libs tfm) \
+    -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$folder/readme"
+[ "$("$folder/readme")" = "Good morning." ] || { echo "README's example does not translate"; exit 1; }
+if (cd / && "$folder/readme") 2>"$folder/err" || ! grep -q 'apps/demo' "$folder/err"; then
+    echo "README's example without a model: it must fail and name the folder"
+    exit 1
+fi
 
 command -v cmake >/dev/null || { echo "skipped: there is no CMake here"; exit 77; }
 rm -rf "$folder/cmake"

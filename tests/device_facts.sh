@@ -222,6 +222,8 @@ assert {row["shape"] for row in rows if row["bench"] == "a token"} == {"small, b
 assert 0 <= report["spread"]["median"] <= report["spread"]["most"]
 assert float(report["host"]["load before"]) >= 0 and float(report["host"]["load after"]) >= 0
 assert all(0 < row["percent"] < 1000 for row in rows if "percent" in row)'
+check "report: what is not available is listed as no failure" both 0 [ "$(grep -c '^All [0-9]* checks passed\.$' seen.md)" = 1 -a \
+    "$(grep -c 'FAILED' seen.md)" = 0 -a -n "$(grep -E '^([0-9]* (is|are) n|N)ot available on this device, which is no failure:$' seen.md)" ]
 check "report: how far it can be trusted" \
     both 0 [ "$(grep -c '^Turns of a row differ by [0-9]* % of its time in the median, and by [0-9]* % at most\.$' seen.md)$(grep -c '^- load before: [0-9]*\.[0-9][0-9]$' seen.md)" = 11 ]
 check "report: at 80 columns" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]

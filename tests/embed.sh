@@ -125,6 +125,12 @@ check "info --json: it does not run" both 1 python3 -c 'import json; assert json
 # ---- What does not go together
 embed -i lines --format npy
 check "npy needs a file" one_sentence 2 '-o FILE'
+if [ -w /dev/full ]; then
+    embed -i lines --format npy -o /dev/full
+    check "npy: a full disk is reported" one_sentence 1 'cannot write /dev/full: No space left'
+    embed -i lines -o /dev/full
+    check "json: a full disk is reported" one_sentence 1 'cannot write /dev/full: No space left'
+fi
 embed -i lines --classify --fill-mask
 check "one task" one_sentence 2 'give one of them'
 embed -i lines --pairs

@@ -30,6 +30,20 @@ generate --temperature 0 --top-k 5 "10 11 12"
 check "a temperature of 0 is greedy" same out one
 generate -o file "10 11 12"
 check "-o: a file" same file one
+{
+    "$tfm" generate -m model --ids --max-new 12 "10 11 12" 2>err
+    echo $? >code
+} | :
+code=$(cat code)
+check "a closed pipe ends a streamed text quietly, by SIGPIPE" [ "$code" = 141 -a ! -s err ]
+if [ -w /dev/full ]; then
+    for flags in "" --json "-o /dev/full"; do
+        # shellcheck disable=SC2086 # words
+        "$tfm" generate -m model --ids --max-new 12 $flags "10 11 12" >/dev/full 2>err
+        code=$?
+        check "a full disk is reported by generate $flags" one_sentence 1 'No space left'
+    done
+fi
 generate --stats "10 11 12"
 check "--stats: counts and times" both 0 says err '^stats {"prompts":1,"prompt_tokens":3,"new_tokens":12,.*"decode_seconds":0\.'
 generate --max-new 100 "$(seq -s ' ' 3 32)"

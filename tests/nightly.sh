@@ -41,9 +41,11 @@
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the tests of the Python package on more lines, and the package as pip installs it: its wheel in a clean
 #              virtual environment (apps/python/tests/wheel.sh), where there is PyPI
-#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; a soak of 20,000 requests
-#              to two models (tests/serve/soak.py; SOAK_REQUESTS names another number); and published clients, schemathesis
-#              and a browser (tests/serve/published.sh), where there is PyPI
+#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; and published clients,
+#              schemathesis and a browser (tests/serve/published.sh), where there is PyPI
+#   soak       an hour of translation, embeddings and generation by 24 clients at a time, each answer compared with the
+#              program's, and the server's memory after ten minutes with that at the end (tests/serve/soak.py; SOAK_SECONDS
+#              names another time)
 #   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
 #              (tests/packages.sh), where Debian's archive can be reached
 #   fuzzers    ten minutes of damaged files for each reader, not two seconds (tests/fuzz/run.sh)
@@ -186,9 +188,13 @@ server() {
                    ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
     )
     export TFM_DEVICE=pocl
-    one python3 tests/serve/soak.py build/check/apps/tfm . --requests "${SOAK_REQUESTS:-20000}"
     sh apps/packages.sh chromium || echo "there is no browser"
     perhaps sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published
+}
+
+soak() {
+    TFM_DEVICE=pocl one python3 tests/serve/soak.py build/check/apps/tfm . build/check/tests/make_decoder \
+        --seconds "${SOAK_SECONDS:-3600}"
 }
 
 # Whether Python has transformers; without it the part $1 is skipped.
@@ -218,7 +224,7 @@ families() {
 }
 
 [ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races minilm students tokenizers \
-    families curves python serve packages fuzzers
+    families curves python serve soak packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -229,7 +235,7 @@ for name; do
         one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault
         one env TFM_FAULT_SAMPLE=300 build/check/tests/test_fleet_fault
         ;;
-    faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
+    faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | curves | python | soak) within "$name" ;;
     serve) within server ;;
     races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;

@@ -1,7 +1,9 @@
 /* What `tfm report` shows of texts: no folders and no names, and nothing that Markdown takes for marks. */
-#include "harness.h"
+#include "scratch.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "report.h"
 
 static const report_owner OWNER = {.folders = {"/srv/own data/ada", "/root"},
@@ -103,11 +105,55 @@ static void failure_is_told(void **state) {
     free(text);
 }
 
+static void test_unavailable_checks_are_not_listed_as_failures(void **state) {
+    (void)state;
+    const char *pass = "{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:s}], s:[{s:s, s:s, s:s, s:s}]}";
+    char *text = markdown_of(json_pack(pass, "self_test", "op", "add", "form", "", "state", "pass", "op", "gemm",
+                                       "form", "rows", "state", "not available", "message", "not here", "bench",
+                                       "bench", "product", "shape", "1x2", "provider", "rows", "declined", "not here"));
+    assert_non_null(strstr(text, "All 1 checks passed.\n\n1 is not available on this device, which is no failure:\n\n- "
+                                 "gemm rows: not here\n"));
+    assert_non_null(
+        strstr(text, "Not available on this device, which is no failure:\n\n- product 1x2 by rows: not here"));
+    assert_null(strstr(text, "FAILED"));
+    free(text);
+    text = markdown_of(json_pack("{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:s}]}", "self_test", "op", "add", "form", "",
+                                 "state", "pass", "op", "gemm", "form", "rows", "state", "FAIL", "message", "wrong"));
+    assert_non_null(strstr(text, "**1 of 2 checks FAILED:**\n\n- gemm rows: wrong\n"));
+    free(text);
+}
+
+/* What standard error, which is a file, gets when builds come to so many seconds. */
+static void test_kernels_built_later_are_announced_too(void **state) {
+    (void)state;
+    static const double SECONDS[] = {1, 6, 7, 11, 14, 30};
+    const int old = dup(STDERR_FILENO), file = open(scratch_path("said"), O_RDWR | O_CREAT, 0600);
+    assert_true(old >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    for (int i = 0; i < (int)TFM__COUNT(SECONDS); i++)
+        cli_building(NULL, i + 1, SECONDS[i]);
+    fflush(stderr);
+    dup2(old, STDERR_FILENO);
+    char text[1024];
+    const ssize_t bytes = pread(file, text, sizeof(text) - 1, 0);
+    assert_true(bytes > 0);
+    text[bytes] = 0;
+    assert_string_equal(text,
+                        "tfm: building kernels for this device; each is built once, all together may take a minute\n"
+                        "tfm: still building kernels for this device: 5 so far, 14 s\n"
+                        "tfm: still building kernels for this device: 6 so far, 30 s\n");
+    close(old);
+    close(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_are_left_out), cmocka_unit_test(other_slashes_stay),
-        cmocka_unit_test(names_are_replaced),   cmocka_unit_test(marks_are_escaped),
+        cmocka_unit_test(folders_are_left_out),
+        cmocka_unit_test(other_slashes_stay),
+        cmocka_unit_test(names_are_replaced),
+        cmocka_unit_test(marks_are_escaped),
         cmocka_unit_test(failure_is_told),
+        cmocka_unit_test(test_unavailable_checks_are_not_listed_as_failures),
+        cmocka_unit_test(test_kernels_built_later_are_announced_too),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -80,7 +80,7 @@ lines = ["the cat sits in the garden", "a dog", "the river", "bread and water"]
 with tfm.Embedder(encoder, normalize=True) as embedder:
     vectors = embedder.encode(lines)  # a NumPy array
     query = embedder.encode("the cat sits in the garden")
-    near = np.argsort(-(vectors @ query))
+    near = np.argsort(-embedder.similarity(query, vectors)[0])
     print("nearest:", lines[near[0]])
     assert near[0] == 0
 

@@ -254,7 +254,7 @@ tfm_status tfm__file_write(const char *path, const void *data, size_t size) {
 
 bool tfm__file_exists(const char *path) {
     struct stat info;
-    return stat(path, &info) == 0;
+    return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 static bool is_folder(const char *path) {

@@ -48,7 +48,8 @@ tfm_status tfm__writer_add(tfm__writer *writer, const void *data, size_t size);
 /* With TFM_OK the file is put in its place, with any other status it is removed, and that status returned. */
 tfm_status tfm__writer_close(tfm__writer *writer, tfm_status status);
 
-/* Whether something of that name is there, readable or not. */
+/* Whether something of that name is there, readable or not. Also true where that cannot be found out, as below a folder
+ * without permission: whoever then opens the file gets the reason. */
 bool tfm__file_exists(const char *path);
 
 /* Makes a folder and those above it, with these rights less the process's umask: 0777 for what the caller asked for,

@@ -86,3 +86,16 @@ def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -
         assert len(got) == 3
         with pytest.raises(tfm.ArgumentError):
             model.classify(["a"])
+
+
+def test_similarity_is_the_cosine_of_texts_or_vectors(embedder: tfm.Embedder) -> None:
+    texts = ["the cat sits in the garden", "a dog", "the river"]
+    vectors = embedder.encode(texts)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert np.allclose(embedder.similarity(texts), unit @ unit.T, atol=1e-6)
+    assert np.allclose(embedder.similarity(vectors, texts[:1]), (unit @ unit.T)[:, :1], atol=1e-6)
+    assert embedder.similarity(texts[0], vectors).shape == (1, 3)
+    assert np.allclose(embedder.similarity(2 * vectors[0], texts[0]), 1, atol=1e-6)
+    assert not embedder.similarity(np.zeros((1, embedder.width), np.float32), texts).any()
+    with pytest.raises(tfm.ArgumentError, match="texts or rows of numbers"):
+        embedder.similarity(np.array([[1, 2]]))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import tfm
-from conftest import Program
+from conftest import DEMO, GOLDEN, Program
 
 WORDS, WIDTH, LAYERS, POSITIONS = 50, 24, 2, 40
 
@@ -137,3 +137,62 @@ def test_bad_prompts(model: tfm.Generator) -> None:
     assert told == [1] and got[0] and got[1] == ""
     with pytest.raises(tfm.ArgumentError):
         model.generate("w10", beam=3, sample=True)
+
+
+def test_a_stream_tells_why_its_text_ended(model: tfm.Generator) -> None:
+    want = model.generate(PROMPTS[0], max_new=12)
+    pieces = model.generate(PROMPTS[0], max_new=12, stream=True)
+    assert next(pieces) and pieces.end is None and pieces.result is None
+    rest = list(pieces)
+    assert rest and pieces.end == want.end == "length"
+    assert pieces.result == want and pieces.result.ids.tolist() == want.ids.tolist()
+    stopped = model.generate(PROMPTS[0], max_new=12, stream=True, stops=[want.split()[3]])
+    assert "".join(stopped) == stopped.result and stopped.end == "stop"
+    some = model.generate(PROMPTS[0], max_new=30, stream=True)
+    assert next(some)
+    some.close()
+    assert list(some) == [] and some.end in (None, "stop")
+
+
+def test_scores_are_the_programs(model: tfm.Generator, folder: pathlib.Path, program: Program,
+                                 tmp_path: pathlib.Path) -> None:
+    (tmp_path / "texts").write_text("".join(prompt + "\n" for prompt in PROMPTS))
+    rows = [line.split("\t") for line in program("score", "-m", folder, "--text", tmp_path / "texts").decode().splitlines()]
+    for (log_prob, tokens, average), score in zip(rows, model.score(PROMPTS), strict=True):
+        assert score.tokens == int(tokens)
+        assert np.allclose([score.log_prob, score.average], [float(log_prob), float(average)], atol=1e-4, equal_nan=True)
+    assert model.score([]) == [] and model.score(PROMPTS, ends=True)[0].tokens == model.score(PROMPTS)[0].tokens + 1
+    told: list[int] = []
+    bad = model.score([b"w10 \xff", "w11 w12"], reject=lambda line, why: told.append(line))
+    assert told == [0] and np.isnan(bad[0].log_prob) and bad[1] == model.score(["w11 w12"])[0]
+    with pytest.raises(TypeError, match="put it into a list"):
+        model.score("w10")
+
+
+def test_logits_give_the_log_probs_of_a_text(model: tfm.Generator) -> None:
+    ids = np.array([10, 11, 12, 13])
+    logits = model.logits(ids)
+    assert logits.shape == (4, WORDS) and logits.dtype == np.float32
+    assert np.array_equal(logits, model.logits("w10 w11 w12 w13"))
+    text = model.generate(ids, max_new=3)
+    after = model.logits(np.concatenate([ids, text.ids]))[3:6]
+    log_probs = after - np.log(np.exp(after).sum(axis=1, keepdims=True))
+    assert np.allclose(log_probs[range(3), text.ids], text.log_probs, atol=1e-5)
+    assert model.generate(ids, max_new=1).ids[0] == logits[-1].argmax()
+    for wrong in (np.array([], np.int32), np.array([WORDS]), np.array([-1])):
+        with pytest.raises(tfm.ArgumentError, match=f"ids from 0 to {WORDS - 1}"):
+            model.logits(wrong)
+
+
+def test_a_class_for_other_models_is_refused_before_loading(folder: pathlib.Path, context: tfm.Context,
+                                                            tmp_path: pathlib.Path) -> None:
+    with pytest.raises(tfm.ArgumentError, match=r"language model.*\(gpt2\); open it with tfm.Generator"):
+        tfm.Translator(folder, device=context)
+    with pytest.raises(tfm.ArgumentError, match=r"encoder-decoder \(marian\); open it with tfm.Translator"):
+        tfm.Generator(DEMO, device=context)
+    with pytest.raises(tfm.ArgumentError, match="tfm.Embedder or tfm.Encoder"):
+        tfm.Translator(GOLDEN / "masked", device=context)
+    with pytest.raises(tfm.ArgumentError, match="tfm.Generator"):
+        tfm.Encoder(folder, device=context)
+    with pytest.raises(tfm.FileError):
+        tfm.Translator(tmp_path / "nothing", device=context)

@@ -7,7 +7,7 @@ import math
 import pathlib
 import threading
 import xml.etree.ElementTree
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -123,6 +123,18 @@ def test_attention_draws_itself(demo: tfm.Translator) -> None:
     assert xml.etree.ElementTree.fromstring(maps[0]._repr_svg_()) is not None
 
 
+def test_attention_picture_labels_rows_with_the_token_written(demo: tfm.Translator) -> None:
+    kinds: list[Literal["cross"] | None] = ["cross", None]
+    for kind in kinds:
+        *_, cross = demo.attend("Danke.", "Thanks.", kind=kind)
+        assert cross.written == cross.rows[1:] + ["</s>"] and cross.rows[0] == "<pad>"
+        labels = [text.text for text in xml.etree.ElementTree.fromstring(cross._repr_svg_()).iter() if text.text]
+        assert [label for label in labels if label.startswith("_Th")] and "<pad>" not in labels
+        assert labels[1:1 + len(cross.rows)] == [token.replace("▁", "_") for token in cross.written]
+    encoder = demo.attend("Danke.", "Thanks.", kind="encoder")[0]
+    assert encoder.written == encoder.rows
+
+
 def test_a_text_alone_and_bytes(demo: tfm.Translator) -> None:
     assert demo.translate("Ich liebe dich.") == "I love you."
     assert demo.translate(["Ich liebe dich.".encode()]) == ["I love you."]
@@ -207,13 +219,13 @@ def test_prefixes_and_search(demo: tfm.Translator) -> None:
     with pytest.raises(tfm.ArgumentError):
         demo.translate("Danke.", split=True, n_best=2, beam=4)
     with pytest.raises(tfm.ArgumentError, match="one of paper, hf"):
-        demo.translate("Danke.", length_penalty="none")
+        demo.translate("Danke.", length_penalty="none")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="put it into a list"):
         demo.translate("Danke.", prefixes="He")
     for name in ("beam", "n_best", "max_length", "batch_tokens"):  # 0 is not the library's own choice here
         with pytest.raises(tfm.ArgumentError, match=f"{name} is 0"):
-            demo.translate("Danke.", **{name: 0})
-    assert demo.translate("Danke.", beam=np.int64(2))
+            demo.translate("Danke.", **{name: 0})  # type: ignore[call-overload]
+    assert demo.translate("Danke.", beam=np.int64(2))  # type: ignore[call-overload]
 
 
 def test_callbacks_may_fail_and_stop(demo: tfm.Translator) -> None:
@@ -265,7 +277,12 @@ def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
         with pytest.raises(tfm.ArgumentError, match="ids"):
             tokenizer.decode(wrong)
     with pytest.raises(tfm.ArgumentError, match="one of source, target"):
-        tokenizer.encode("Danke.", side="left")  # type: ignore[arg-type]
+        tokenizer.encode("Danke.", side="left")  # type: ignore[call-overload]
+    several = tokenizer.encode(["Danke.", "", "Guten Morgen."])
+    assert [ids.tolist() for ids in several] == [tokenizer.encode(text).tolist() for text in ("Danke.", "", "Guten Morgen.")]
+    assert tokenizer.encode([]) == [] and tokenizer.encode(iter(["Danke."]))[0].tolist() == tokenizer.encode("Danke.").tolist()
+    with pytest.raises(ValueError, match="as many as there are texts"):
+        tokenizer.encode(["Danke.", "Bitte."], pair=["a"])
     with pytest.raises(tfm.ArgumentError, match="one of source_eos"):
         tokenizer.special("end")
     with pytest.raises(tfm.ArgumentError, match="one of 13a"):

@@ -15,17 +15,17 @@ from .device import Context, Device, default_context, devices
 from .embedder import Embedder, Encoder, Guess
 from .errors import (AgainError, ArgumentError, BuildError, CancelledError, DeviceError, Error, FileError, FormatError,
                      InputError, NumericError, OutOfMemoryError, UnsupportedError)
-from .generator import Generation, Generator
+from .generator import Generation, GenerationStream, Generator
 from .model import Model, ModelInfo, read_info
-from .text import Quality, Tokenizer, evaluate, sentences
+from .text import Quality, Score, Tokenizer, evaluate, sentences
 from .training import train
-from .translator import Score, Translation, Translator
+from .translator import Translation, Translator
 
 #: The version of the library.
 __version__: str = _to_str(_lib.tfm_version())
 
 __all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "Context", "Device",
-           "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "Generator", "Guess",
+           "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator", "Guess",
            "InputError", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
            "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",
            "ops", "read_info", "sentences", "train"]

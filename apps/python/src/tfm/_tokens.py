@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ._library import NULL, Callbacks, choice, count_of, ffi, lib, several
+from ._options import CTranslate2Options, keywords
 from .errors import ArgumentError, OutOfMemoryError, UnsupportedError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .text import Tokenizer
 
 _BATCH_TOKENS = 4096
@@ -32,18 +35,18 @@ class TokensMixin:
 
         def _run(self, callbacks: Callbacks, function: Callable[[Any], int]) -> None: ...
 
+    @keywords(CTranslate2Options)
     def translate_batch(self, source: Iterable[Sequence[str]],
                         target_prefix: Sequence[Sequence[str] | None] | None = None, *, max_batch_size: int = 0,
                         batch_type: str = "examples", beam_size: int = 2, num_hypotheses: int = 1,
                         length_penalty: float = 1, max_decoding_length: int = 256, max_input_length: int = 1024,
                         return_end_token: bool = False, return_scores: bool = False,
-                        **others: Any) -> list[TranslationResult]:
+                        **others: Unpack[CTranslate2Options]) -> list[TranslationResult]:
         """Translates lists of pieces, such as ["▁Guten", "▁Morgen", "."], as ctranslate2.Translator.translate_batch
         does; an end of sentence is added where there is none. Scores are sums of log p, divided by the number of tokens
-        to the power `length_penalty`. Options of CTranslate2 that are not named here are refused, unless they ask for
-        nothing."""
+        to the power `length_penalty`. CTranslate2's other options are refused, unless they ask for nothing."""
         for name, value in others.items():
-            if name not in _NOTHING or value not in _NOTHING[name]:
+            if value not in _NOTHING[name]:
                 raise UnsupportedError(f"translate_batch does not do {name}={value!r}: leave {name} away")
         tokenizer = self.tokenizer
         if tokenizer is None:

@@ -23,7 +23,8 @@ _CELL, _LETTER, _GAP = 14, 7, 24
 @dataclass(frozen=True)
 class AttentionMap:
     """One layer's weights. `weights[h, r, c]` is how much head h of row r's token looks at column c's; a row adds up
-    to 1. Where the decoder looks, a row belongs to the step after it has read the row's token."""
+    to 1. Where the decoder looks, a row belongs to the step after it has read the row's token, which writes the token of
+    that name in `written`: its attention to the source is drawn with these names."""
 
     kind: str  #: "encoder", "self" (the decoder's over the target) or "cross" (the decoder's over the source)
     layer: int  #: counted from 1
@@ -31,6 +32,7 @@ class AttentionMap:
     rows: list[str]  #: the tokens that look
     columns: list[str]  #: the tokens that are looked at
     weights: npt.NDArray[np.float32]  #: (heads, rows, columns)
+    written: list[str]  #: the token that is written at each row: for the decoder the one after the row's; else the row's
 
     @property
     def name(self) -> str:
@@ -70,17 +72,22 @@ def attend(model: Translator, source: Text, target: Text | None, kind: str | Non
     if kind is not None and kind not in _KINDS:
         raise ArgumentError(f"the kind is {kind!r}: give encoder, self or cross")
     found: list[AttentionMap] = []
+    end: list[str] = []
     calls = Callbacks()
 
     def on_map(m: Any) -> None:
         name = _KINDS[m.kind]
+        if name == "encoder":  # the source's end has the name of the target's, which is written last
+            end[:] = [to_str(m.columns.tokens[m.columns.count - 1])]
         if (kind or name) != name or (layer or m.layer + 1) != m.layer + 1 or (head or 1) > m.heads:
             return
         weights = floats_array(m.weights, m.heads, m.rows.count, m.columns.count)
         if head:
             weights = weights[head - 1:head].copy()
-        found.append(AttentionMap(name, m.layer + 1, [head] if head else list(range(1, m.heads + 1)), _tokens(m.rows),
-                                  _tokens(m.columns), weights))
+        rows, columns = _tokens(m.rows), _tokens(m.columns)
+        written = rows if name == "encoder" else rows[1:] + end
+        found.append(AttentionMap(name, m.layer + 1, [head] if head else list(range(1, m.heads + 1)), rows, columns,
+                                  weights, written))
 
     on = calls.make("tfm_map_fn", on_map)
     search = ffi.new("tfm_search_options *")
@@ -103,7 +110,8 @@ def _tokens(axis: Any) -> list[str]:
 def _panel(map_: AttentionMap, left: float, top: float) -> tuple[list[str], float, float]:
     """One map: its title, the names of rows and columns, and a square for each weight."""
     weights = map_.weights.mean(axis=0)
-    rows, columns = ([token.replace("▁", "_") for token in axis] for axis in (map_.rows, map_.columns))
+    rows, columns = ([token.replace("▁", "_") for token in axis] for axis in
+                     (map_.written if map_.kind == "cross" else map_.rows, map_.columns))
     across = left + _LETTER * max(map(len, rows), default=0) + 6
     down = top + 20 + _LETTER * max(map(len, columns), default=0)
     mean = "" if len(map_.heads) == 1 else f", mean of {len(map_.heads)} heads"

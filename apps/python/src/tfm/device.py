@@ -16,6 +16,7 @@ import numpy as np
 
 from ._library import (NULL, c_text, check, check_process, count_of, end_calls, ends, error_of, ffi, fields,
                        hold_others, is_forked, lib, to_str, use_devices)
+from ._options import keywords
 from .errors import ArgumentError, Error
 
 _TYPES = ("cpu", "gpu", "accelerator", "other")
@@ -114,6 +115,7 @@ class Context:
     Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
     be closed before or after what was made on it."""
 
+    @keywords()
     def __init__(self, device: str | int | Device | None = None, *, memory_limit: int = 0, profile: bool = False,
                  variant: str | None = None, workers: int | None = None) -> None:
         self._turns = _Turns()

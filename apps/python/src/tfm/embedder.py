@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, set_precision, several,
                        texts, to_str)
+from ._options import keywords
 from ._stream import Bar, Progress
 from .errors import ArgumentError
 from .model import DeviceLike, Model, Path, Reject
 
+Vectors = npt.NDArray[np.floating[Any]]
 Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 _POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
@@ -56,6 +58,7 @@ class Embedder(Model):
     `pooling` and `normalize` say how tokens become a vector, and whether that is made 1 long; None is what the
     directory says."""
 
+    @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  pooling: Pooling | None = None, normalize: bool | None = None) -> None:
         self._pooling, self._normalize = pooling, normalize
@@ -93,6 +96,7 @@ class Embedder(Model):
             names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
             return {to_str(name): to_str(lib.tfm_embedder_prompt(self._embedder[0], name)) for name in names}
 
+    @keywords()
     def encode(self, lines: Text | Iterable[Text], *, prompt: str | None = None, prompt_name: str | None = None,
                batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
                out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
@@ -121,8 +125,26 @@ class Embedder(Model):
         return vectors[0] if single else vectors
 
 
+    def similarity(self, a: Text | Iterable[Text] | Vectors, b: Text | Iterable[Text] | Vectors | None = None,
+                   ) -> npt.NDArray[np.float32]:
+        """The cosine similarity of each of `a` with each of `b` (default: with each of `a`): an array (a, b). Both are
+        vectors of `encode`, or texts, which are encoded first; one text or vector counts as a row."""
+        left = self._unit_rows(a)
+        return left @ (left if b is None else self._unit_rows(b)).T
+
+    def _unit_rows(self, given: Text | Iterable[Text] | Vectors) -> npt.NDArray[np.float32]:
+        found = np.atleast_2d(given if isinstance(given, np.ndarray) else self.encode(given))
+        if found.ndim != 2 or found.dtype.kind != "f":
+            raise ArgumentError(f"similarity takes texts or rows of numbers, not {found.dtype} of the shape {found.shape}")
+        vectors = np.asarray(found, np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
 class Encoder(Model):
     """An encoder with a head: one that tells classes of texts apart, or that guesses masked words."""
+
+    _kind = "encoder"
 
     @property
     def classes(self) -> list[str]:
@@ -130,6 +152,7 @@ class Encoder(Model):
         with self._use() as model:
             return [to_str(lib.tfm_model_class_name(model, i)) for i in range(lib.tfm_model_class_count(model))]
 
+    @keywords()
     def classify(self, lines: Iterable[Text], *, pairs: Iterable[Text] | None = None, batch_tokens: int | None = None,
                  reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
         """How likely each line is of each class: (lines, classes). `pairs` are second texts, which the model reads with
@@ -146,6 +169,7 @@ class Encoder(Model):
             call.bar.close()
         return scores
 
+    @keywords()
     def guess_words(self, lines: Iterable[Text], *, top: int = 5, batch_tokens: int | None = None,
                     reject: Reject | None = None, progress: Progress = False) -> list[list[list[Guess]]]:
         """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""

@@ -1,16 +1,22 @@
-"""Going on with a text."""
+"""Text generation."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, Text, c_text, count_of, ffi, lib, several, to_bytes, to_str
-from ._stream import stream as stream_of
+from ._library import NULL, Callbacks, Lines, Text, c_text, count_of, ffi, lib, several, to_bytes, to_str
+from ._options import GenerateOptions, keywords
+from ._stream import Bar, Progress, stream as stream_of
+from .errors import ArgumentError
 from .model import Model, Reject
-from .text import floats_array, ids_array, ids_given
+from .ops._tensor import Tensor, tensor
+from .text import Score, floats_array, ids_array, ids_given
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _ENDS = ("end", "stop", "length")
 #: A text, or an array of ids.
@@ -56,70 +62,47 @@ def _fill(struct: Any, prompt: Prompt) -> Any:
     return kept
 
 
+class GenerationStream(Iterator[str]):
+    """The pieces of a text as they are generated. Closing it, or dropping it, ends the call."""
+
+    #: The whole text with its scores and ids, once the last piece was given; None before that.
+    result: Generation | None
+
+    def __init__(self, model: Generator, prompt: Prompt, options: GenerateOptions) -> None:
+        self.result = None
+        self._pieces: Iterator[str] = stream_of(lambda emit: model._generate([prompt], self._keep, emit, **options))
+
+    def _keep(self, generation: Generation) -> None:
+        self.result = generation
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    @property
+    def end(self) -> str | None:
+        """Why the text ended, once it did: "end", "stop" or "length"."""
+        return None if self.result is None else self.result.end
+
+    def close(self) -> None:
+        """Ends the call, if it still works."""
+        self._pieces.close()  # type: ignore[attr-defined]
+
+
 class Generator(Model):
-    """A model that goes on with a text: the directory of GPT-2, Llama or their kin.
+    """A model that generates text: the directory of a decoder-only model such as GPT-2 or Llama.
 
         for piece in tfm.Generator("gpt2").generate("Once upon a time", stream=True):
             print(piece, end="", flush=True)
     """
 
-    @overload
-    def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
+    _kind = "decoder"
 
-    @overload
-    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, n_best: None = None,
-                 **options: Any) -> Generation: ...
-
-    @overload
-    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, n_best: int,
-                 **options: Any) -> list[Generation]: ...
-
-    @overload
-    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: None = None,
-                 **options: Any) -> list[Generation]: ...
-
-    @overload
-    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: int,
-                 **options: Any) -> list[list[Generation]]: ...
-
-    def generate(self, prompt: Prompt | Iterable[Prompt], *, stream: bool = False, n_best: int | None = None,
-                 **options: Any) -> Any:
-        """Goes on with a prompt, a text or an array of ids, or with each of several. With `stream`, which takes one prompt, the pieces of its text
-        come as they are made. `n_best` gives a list of texts for each prompt. The other options:
-
-        max_new, min_new      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
-        stops                 texts before which a text ends
-        beam, alpha           a beam search, and the exponent by which its scores count tokens
-        sample                draws tokens, as each of the next four does too
-        temperature           what logits are divided by; 0 is greedy
-        top_k, top_p, min_p   of which tokens one is drawn
-        repetition_penalty    makes tokens of prompt and text less likely, from 1 on
-        seed                  which stream of random numbers (default 0)
-        unscored              asks for no scores: they are 0 then, where nothing is drawn and `beam` is not above 1, and
-                              on CPUs it may be faster
-        batch_tokens          the most tokens of a batch (default 16384)
-        reject                is called with the number of a bad prompt and why; else it is an InputError
-        """
-        if stream:
-            if not isinstance(prompt, _ONE):
-                raise ValueError("stream takes one prompt: give a text, or several prompts without stream")
-            one = prompt
-            return stream_of(lambda emit: self._generate([one], lambda g: True, on_piece=emit, **options))
-        single = isinstance(prompt, _ONE)
-        prompts: list[Prompt] = [prompt] if isinstance(prompt, _ONE) else list(prompt)
-        if any(isinstance(each, (int, np.integer)) for each in prompts):
-            raise TypeError("a prompt of ids is an array: give numpy.array(ids)")
-        found: list[list[Generation]] = [[] for _ in prompts]
-        self._generate(prompts, lambda g: found[g.prompt].append(g), n_best=n_best, **options)
-        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
-        return best[0] if single else best
-
-    def _generate(self, prompts: Sequence[Prompt], emit: Any, *, on_piece: Any = None, n_best: int | None = None,
+    def _generate(self, prompts: Sequence[Prompt], emit: Any, on_piece: Any = None, *, n_best: int | None = None,
                   max_new: int | None = None, min_new: int | None = None, beam: int | None = None,
                   alpha: float | None = None, sample: bool = False, temperature: float | None = None,
                   top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
                   repetition_penalty: float | None = None, seed: int = 0, unscored: bool = False,
-                  stops: Iterable[str] = (), batch_tokens: int | None = None, reject: Reject | None = None) -> None:
+                  stops: Sequence[str] = (), batch_tokens: int | None = None, reject: Reject | None = None) -> None:
         if not prompts:
             return
         calls = Callbacks()
@@ -153,3 +136,102 @@ class Generator(Model):
         on = calls.make("tfm_generation_fn", on_generation)
         self._run(calls, lambda model: int(lib.tfm_generate(model, given, len(prompts), options, on, NULL)))
         del kept, stop_texts
+
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[True],
+                 **options: Unpack[GenerateOptions]) -> GenerationStream: ...
+
+    @overload
+    def generate(self, prompt: Prompt, *,  # type: ignore[overload-overlap]
+                 stream: Literal[False] = False, n_best: None = None,
+                 **options: Unpack[GenerateOptions]) -> Generation: ...
+
+    @overload
+    def generate(self, prompt: Prompt, *,  # type: ignore[overload-overlap]
+                 stream: Literal[False] = False, n_best: int,
+                 **options: Unpack[GenerateOptions]) -> list[Generation]: ...
+
+    @overload
+    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: None = None,
+                 **options: Unpack[GenerateOptions]) -> list[Generation]: ...
+
+    @overload
+    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: int,
+                 **options: Unpack[GenerateOptions]) -> list[list[Generation]]: ...
+
+    @keywords(_generate)
+    def generate(self, prompt: Prompt | Iterable[Prompt], *, stream: bool = False, n_best: int | None = None,
+                 **options: Unpack[GenerateOptions]) -> Any:
+        """Generates text for a prompt, which is a text or an array of ids, or for each of several. With `stream`, which
+        takes one prompt, the pieces of its text come as they are generated, and then `stream.end` says why it ended.
+        `n_best` gives a list of texts for each prompt. The other options:
+
+        max_new, min_new      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
+        stops                 texts before which a text ends
+        beam, alpha           a beam search, and the exponent by which its scores count tokens
+        sample                draws tokens, as each of the next four does too
+        temperature           what logits are divided by; 0 is greedy
+        top_k, top_p, min_p   of which tokens one is drawn
+        repetition_penalty    makes tokens of prompt and text less likely, from 1 on
+        seed                  which stream of random numbers (default 0)
+        unscored              asks for no scores: they are 0 then, where nothing is drawn and `beam` is not above 1, and
+                              on CPUs it may be faster
+        batch_tokens          the most tokens of a batch (default 16384)
+        reject                is called with the number of a bad prompt and why; else it is an InputError
+        """
+        if stream:
+            if not isinstance(prompt, _ONE):
+                raise ValueError("stream takes one prompt: give a text, or several prompts without stream")
+            return GenerationStream(self, prompt, options)
+        single = isinstance(prompt, _ONE)
+        prompts: list[Prompt] = [prompt] if isinstance(prompt, _ONE) else list(prompt)
+        if any(isinstance(each, (int, np.integer)) for each in prompts):
+            raise TypeError("a prompt of ids is an array: give numpy.array(ids)")
+        found: list[list[Generation]] = [[] for _ in prompts]
+        self._generate(prompts, lambda g: found[g.prompt].append(g), n_best=n_best, **options)
+        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
+        return best[0] if single else best
+
+    @keywords()
+    def score(self, texts: Iterable[Text], *, ends: bool = False, batch_tokens: int | None = None,
+              reject: Reject | None = None, progress: Progress = False) -> list[Score]:
+        """How likely the model finds each of several texts: the sum of log p of its tokens, each given those before it,
+        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `ends` the end token counts too.
+        Where `reject` is given, a bad text has NaN and 0 tokens."""
+        lines = Lines(several(texts))
+        if not lines.count:
+            return []
+        calls, bar, found = Callbacks(), Bar(progress, "scoring"), list[Score]()
+        options = ffi.new("tfm_text_options *")
+        options.line_bytes, options.ends, options.batch_tokens = lines.bytes, ends, count_of(batch_tokens, "batch_tokens")
+        options.progress = calls.make("tfm_progress_fn", bar)
+        if reject is not None:
+            options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
+
+        def on_score(_line: int, log_prob: float, tokens: int) -> None:
+            found.append(Score(log_prob, tokens))
+
+        on = calls.make("tfm_score_fn", on_score)
+        try:
+            self._run(calls, lambda model: int(lib.tfm_score_texts(model, lines.text, lines.count, options, on, NULL)))
+        finally:
+            bar.close()
+        return found
+
+    def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
+        """The logits of a text or an array of ids: (tokens, vocabulary), where row i is about the token that follows
+        token i."""
+        if isinstance(prompt, np.ndarray):
+            ids = ids_given(prompt)
+        elif (tokenizer := self.tokenizer) is None:
+            raise ArgumentError("logits needs the model's tokenizer for a text: give an array of ids")
+        else:
+            ids = tokenizer.encode(prompt)
+        vocabulary = self.info.target_vocabulary
+        if not ids.size or int(ids.min()) < 0 or int(ids.max()) >= vocabulary:
+            raise ArgumentError(f"logits takes a prompt of at least one token, with ids from 0 to {vocabulary - 1}")
+        given, out, nothing = tensor(ids[None], "I32", context=self.context), ffi.new("tfm_tensor *"), \
+            ffi.new("tfm_tensor *")
+        self._run(Callbacks(), lambda model: int(
+            lib.tfm_model_decode(model, out, given._struct[0], nothing[0], nothing[0])))
+        return np.asarray(Tensor(self.context, out).numpy()[0], np.float32)

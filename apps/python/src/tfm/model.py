@@ -6,9 +6,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields as dataclass_fields
-from typing import Any, TypeVar, Union
+from typing import Any, ClassVar, TypeVar, Union
 
 from ._library import NULL, Callbacks, c_path, ffi, fields, lib, set_precision
+from ._options import keywords
 from .device import Context, Device
 from .errors import ArgumentError
 from .text import Tokenizer
@@ -47,6 +48,10 @@ class ModelInfo:
     part_of: str  #: the class of models of pictures and text of which the text alone is run, "" for none
 
 
+#: For each kind of model the class that opens it, and what it is.
+_CLASSES = {"encoder-decoder": ("tfm.Translator", "an encoder-decoder"),
+            "decoder": ("tfm.Generator", "a language model, a decoder without an encoder"),
+            "encoder": ("tfm.Embedder or tfm.Encoder", "an encoder without a decoder")}
 _FIELDS = tuple(field.name for field in dataclass_fields(ModelInfo))
 
 
@@ -65,8 +70,12 @@ class Model:
 
     Use it in a `with` block, or close it, or leave it to the garbage collector."""
 
+    _kind: ClassVar[str | None] = None  # the ModelInfo.kind that it takes; None: any
+
+    @keywords()
     def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
                  tokenizer: bool = True) -> None:
+        self._check_kind(path)
         self._own = not isinstance(device, Context)
         self.context: Context = device if isinstance(device, Context) else Context(device)
         try:
@@ -74,6 +83,16 @@ class Model:
         except BaseException:
             self._close_context()
             raise
+
+    def _check_kind(self, path: Path) -> None:
+        """Refuses a model that another class is for, before a device is opened or weights are loaded."""
+        if self._kind is None:
+            return
+        info = read_info(path)
+        if info.kind != self._kind:
+            fits, what = _CLASSES[info.kind]
+            raise ArgumentError(f"{os.fspath(path)} is no model for tfm.{type(self).__name__}: it is {what} "
+                                f"({info.family}); open it with {fits}")
 
     def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
         handle, options = ffi.new("tfm_model **"), ffi.new("tfm_model_options *")

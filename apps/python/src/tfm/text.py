@@ -6,12 +6,13 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Text, c_path, c_text, check, choice, ffi, lib, several, to_bytes, to_str
+from ._library import NULL, Text, c_path, c_text, check, choice, ffi, lib, several, texts, to_bytes, to_str
+from ._options import keywords
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -79,10 +80,33 @@ class Tokenizer:
             with self._model._use():
                 yield self._pointer
 
-    def encode(self, text: Text, *, side: Side = "source", special: bool = True, language: str | None = None,
-               pair: Text | None = None) -> npt.NDArray[np.int32]:
-        """The ids of a text, with the special tokens that the model wants around it unless `special` is False. `pair`
-        is a second text that follows."""
+    @overload
+    def encode(self, text: Text, *, side: Side = "source",  # type: ignore[overload-overlap]
+               special: bool = True, language: str | None = None,
+               pair: Text | None = None) -> npt.NDArray[np.int32]: ...
+
+    @overload
+    def encode(self, text: Iterable[Text], *, side: Side = "source", special: bool = True, language: str | None = None,
+               pair: Iterable[Text] | None = None) -> list[npt.NDArray[np.int32]]: ...
+
+    @keywords()
+    def encode(self, text: Text | Iterable[Text], *, side: Side = "source", special: bool = True,
+               language: str | None = None, pair: Text | Iterable[Text] | None = None) -> Any:
+        """The ids of a text, or a list of the ids of several texts, with the special tokens that the model wants around
+        each unless `special` is False. `pair` is a second text that follows, one for each."""
+        found, single = texts(text)
+        if pair is None:
+            pairs: list[Text | None] = [None] * len(found)
+        else:
+            second, one = texts(pair)
+            if one != single or len(second) != len(found):
+                raise ValueError("pair is a second text for one text, or a list of as many as there are texts")
+            pairs = list(second)
+        ids = [self._encode(each, other, side, special, language) for each, other in zip(found, pairs)]
+        return ids[0] if single else ids
+
+    def _encode(self, text: Text, pair: Text | None, side: Side, special: bool,
+                language: str | None) -> npt.NDArray[np.int32]:
         options, out, count = ffi.new("tfm_encode_options *"), ffi.new("int32_t **"), ffi.new("size_t *")
         line = to_bytes(text)
         kept = (c_text(language), c_text(pair))
@@ -147,6 +171,18 @@ def sentences(text: Text, language: str | None = None) -> list[str]:
         lib.tfm_sentences_free(out)
 
 
+class Score(NamedTuple):
+    """How likely a model finds a text, or the translation of one."""
+
+    log_prob: float  #: the sum of log p of its tokens; NaN for a text or pair that was rejected
+    tokens: int  #: how many these are
+
+    @property
+    def average(self) -> float:
+        """log p of a token."""
+        return self.log_prob / self.tokens if self.tokens else float("nan")
+
+
 @dataclass(frozen=True)
 class Quality:
     """How close translations come to references, as sacreBLEU gives it."""
@@ -156,6 +192,7 @@ class Quality:
     signature: str  #: how BLEU was computed
 
 
+@keywords()
 def evaluate(translations: Iterable[Text], references: Iterable[Text], *, lowercase: bool = False,
              tokenize: Literal["13a", "none", "char"] = "13a") -> Quality:
     """BLEU and chrF2 of translations, with one reference each."""

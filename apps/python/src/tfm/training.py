@@ -8,12 +8,16 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _program
+from ._options import TrainOptions, keywords
 from ._stream import Progress, bar_of_tqdm
 from .errors import ArgumentError, Error
 from .model import Path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Is called with each report of a run. False ends it in good order.
 Callback = Callable[[dict[str, Any]], Any]
@@ -21,10 +25,11 @@ _SEVERAL = ("src", "tgt", "tsv", "text")  # options that may be given several ti
 _LOOK = 0.1  # seconds between looks at a run's log
 
 
+@keywords(TrainOptions)
 def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
           tgt: Path | Sequence[Path] | None = None, tsv: Path | Sequence[Path] | None = None,
           start: Path | None = None, resume: Path | None = None, callbacks: Iterable[Callback] = (),
-          progress: Progress = False, **options: Any) -> dict[str, Any]:
+          progress: Progress = False, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Trains a model on pairs of lines and returns the last report of the run.
 
         tfm.train("law", start="opus-mt-de-en", src="law.de", tgt="law.en", updates=2000, freeze="model.encoder.*")

@@ -3,23 +3,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ._library import (NULL, Callbacks, Lines, Text, c_text, check, choice, count_of, ffi, lib, several, texts, to_bytes,
                        to_str)
+from ._options import Penalty, TranslateOptions, keywords
 from ._stream import Bar, Progress, stream
 from ._tokens import TokensMixin
 from .attention import Attention, attend
 from .errors import InputError
 from .model import Model, Reject
-from .text import floats_array, ids_array
+from .text import Score, floats_array, ids_array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _AHEAD = 1024  # lines that `stream` takes at a time, so that lines of like length meet
 _PENALTIES = ("paper", "hf")
-Penalty = Literal["paper", "hf"]
 
 
 class Translation(str):
@@ -45,18 +48,6 @@ class Translation(str):
         return made
 
 
-class Score(NamedTuple):
-    """How likely a model finds a translation."""
-
-    log_prob: float  #: the sum of log p over its tokens, the end counted; NaN for a pair that was rejected
-    tokens: int  #: how many these are
-
-    @property
-    def average(self) -> float:
-        """log p of a token."""
-        return self.log_prob / self.tokens if self.tokens else float("nan")
-
-
 def _translation(t: Any, tokens: bool, alignments: bool) -> Translation:
     made = Translation(to_str(t.text))
     made.line, made.rank, made.sentences = t.line, t.best, t.sentences
@@ -80,70 +71,7 @@ class Translator(TokensMixin, Model):
             print(model.translate("Guten Morgen. Wo ist Tom?"))
     """
 
-    @overload
-    def translate(self, lines: Text, *, n_best: None = None, **options: Any) -> Translation: ...
-
-    @overload
-    def translate(self, lines: Text, *, n_best: int, **options: Any) -> list[Translation]: ...
-
-    @overload
-    def translate(self, lines: Iterable[Text], *, n_best: None = None, **options: Any) -> list[Translation]: ...
-
-    @overload
-    def translate(self, lines: Iterable[Text], *, n_best: int, **options: Any) -> list[list[Translation]]: ...
-
-    def translate(self, lines: Text | Iterable[Text], *, n_best: int | None = None, **options: Any) -> Any:
-        """Translates a text, or each of several.
-
-        A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
-
-        beam                the beam; 1 is greedy search (default: the model's own, else 4)
-        alpha               the exponent of the length penalty (default 0.6)
-        length_penalty      "paper": sum log p / ((5 + n) / 6)^alpha; "hf": sum log p / n^alpha
-        max_length          the most tokens to write (default: those of the source + 50)
-        return_scores       gives the tokens too, with their log probabilities
-        unscored            asks for no scores, unless return_scores does: those of a greedy search are 0 then, and on CPUs
-                            it may be faster
-        return_alignments   gives how much each token of the translation looked at each one of the source
-        alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: their mean)
-        split               translates the sentences of a text one by one (default: yes, but for n_best above 1)
-        language            the language of the source, by whose rules sentences end (default: the model's)
-        source_language, target_language   of a model that has several
-        source_prefix       what stands before each source text, as T5 wants it
-        prefixes            for each text the beginning of its translation, or None
-        keep                True keeps placeholders ({name}, %s, ...), tags, addresses and emoji as they are; a list has
-                            patterns (PCRE2) of what else is kept; False keeps nothing
-        truncate            cuts texts that are longer than the model takes; else they are rejected
-        batch_tokens        the most source tokens of a batch (default 4096)
-        reject              is called with the number of a bad line and why; else a bad line is an InputError
-        progress            True for a bar of tqdm's, or a function of what is done and the total
-        """
-        given, single = texts(lines)
-        found: list[list[Translation]] = [[] for _ in given]
-        self._translate(given, lambda t: found[t.line].append(t), n_best=n_best, **options)
-        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
-        return best[0] if single else best
-
-    def stream(self, lines: Iterable[Text], **options: Any) -> Iterator[Translation]:
-        """Translates lines of any number, such as those of an open file, and yields each translation as soon as it and
-        all before it are done. Line ends are dropped. The options are those of `translate`."""
-        rest = iter(lines)
-        first = 0
-        while chunk := [_without_end(line) for line in islice(rest, _AHEAD)]:
-
-            def run(emit: Any, chunk: list[Text] = chunk, before: int = first) -> None:
-                told = dict(options)
-                reject = options.get("reject")
-                if reject is not None:  # with the number of the line among all
-                    told["reject"] = lambda line, why: reject(line + before, why)
-                if options.get("prefixes") is not None:
-                    told["prefixes"] = options["prefixes"][before:before + len(chunk)]
-                self._translate(chunk, emit, **told)
-
-            for translation in stream(run):
-                translation.line += first
-                yield translation
-            first += len(chunk)
+    _kind = "encoder-decoder"
 
     def _translate(self, lines: Sequence[Text], emit: Any, *, n_best: int | None = None, beam: int | None = None,
                    alpha: float | None = None, length_penalty: Penalty = "paper", max_length: int | None = None,
@@ -197,6 +125,80 @@ class Translator(TokensMixin, Model):
             bar.close()
             del kept, beginnings, placeholders
 
+    @overload
+    def translate(self, lines: Text, *, n_best: None = None,  # type: ignore[overload-overlap]
+                  **options: Unpack[TranslateOptions]) -> Translation: ...
+
+    @overload
+    def translate(self, lines: Text, *, n_best: int,  # type: ignore[overload-overlap]
+                  **options: Unpack[TranslateOptions]) -> list[Translation]: ...
+
+    @overload
+    def translate(self, lines: Iterable[Text], *, n_best: None = None,
+                  **options: Unpack[TranslateOptions]) -> list[Translation]: ...
+
+    @overload
+    def translate(self, lines: Iterable[Text], *, n_best: int,
+                  **options: Unpack[TranslateOptions]) -> list[list[Translation]]: ...
+
+    @keywords(_translate)
+    def translate(self, lines: Text | Iterable[Text], *, n_best: int | None = None,
+                  **options: Unpack[TranslateOptions]) -> Any:
+        """Translates a text, or each of several.
+
+        A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
+
+        beam                the beam; 1 is greedy search (default: the model's own, else 4)
+        alpha               the exponent of the length penalty (default 0.6)
+        length_penalty      "paper": sum log p / ((5 + n) / 6)^alpha; "hf": sum log p / n^alpha
+        max_length          the most tokens to write (default: those of the source + 50)
+        return_scores       gives the tokens too, with their log probabilities
+        unscored            asks for no scores, unless return_scores does: those of a greedy search are 0 then, and on CPUs
+                            it may be faster
+        return_alignments   gives how much each token of the translation looked at each one of the source
+        alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: their mean)
+        split               translates the sentences of a text one by one (default: yes, but for n_best above 1)
+        language            the language of the source, by whose rules sentences end (default: the model's)
+        source_language, target_language   of a model that has several
+        source_prefix       what stands before each source text, as T5 wants it
+        prefixes            for each text the beginning of its translation, or None
+        keep                True keeps placeholders ({name}, %s, ...), tags, addresses and emoji as they are; a list has
+                            patterns (PCRE2) of what else is kept; False keeps nothing
+        truncate            cuts texts that are longer than the model takes; else they are rejected
+        batch_tokens        the most source tokens of a batch (default 4096)
+        reject              is called with the number of a bad line and why; else a bad line is an InputError
+        progress            True for a bar of tqdm's, or a function of what is done and the total
+        """
+        given, single = texts(lines)
+        found: list[list[Translation]] = [[] for _ in given]
+        self._translate(given, lambda t: found[t.line].append(t), n_best=n_best, **options)
+        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
+        return best[0] if single else best
+
+    @keywords(_translate)
+    def stream(self, lines: Iterable[Text], *, n_best: int | None = None,
+               **options: Unpack[TranslateOptions]) -> Iterator[Translation]:
+        """Translates lines of any number, such as those of an open file, and yields each translation as soon as it and
+        all before it are done. Line ends are dropped. The options are those of `translate`."""
+        rest = iter(lines)
+        first = 0
+        while chunk := [_without_end(line) for line in islice(rest, _AHEAD)]:
+
+            def run(emit: Any, chunk: list[Text] = chunk, before: int = first) -> None:
+                told: TranslateOptions = {**options}
+                reject, prefixes = options.get("reject"), options.get("prefixes")
+                if reject is not None:  # with the number of the line among all
+                    told["reject"] = lambda line, why: reject(line + before, why)
+                if prefixes is not None:
+                    told["prefixes"] = prefixes[before:before + len(chunk)]
+                self._translate(chunk, emit, n_best=n_best, **told)
+
+            for translation in stream(run):
+                translation.line += first
+                yield translation
+            first += len(chunk)
+
+    @keywords()
     def score(self, sources: Iterable[Text], targets: Iterable[Text], *, source_language: str | None = None,
               target_language: str | None = None, source_prefix: str | None = None, truncate: bool = False,
               batch_tokens: int | None = None, reject: Reject | None = None,
@@ -242,6 +244,7 @@ class Translator(TokensMixin, Model):
             del kept
         return found
 
+    @keywords()
     def attend(self, source: Text, target: Text | None = None, *, kind: Literal["encoder", "self", "cross"] | None = None,
                layer: int | None = None, head: int | None = None, beam: int | None = None) -> Attention:
         """What attention looks at while a text is translated: the model's own translation, or `target`. In a notebook

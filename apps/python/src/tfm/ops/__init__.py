@@ -6,6 +6,10 @@
 
 An op takes tensors, arrays and numbers, and gives a tensor, which stays on the device until `numpy()` asks for it. Ops
 are enqueued: only what reads waits. `Tape` computes gradients."""
+import inspect as _inspect
+import sys as _sys
+
+from .._options import keywords as _keywords
 from ._functions import (abs, activate, add, cast, clip, concat, cumsum, div, equal, erf, exp, gather,
     gather_elements, glu, hard_sigmoid, hardswish, l2_norm, less, less_equal, log, log_softmax, logical_and,
     logical_or, logical_xor, max, maximum, mean, min, minimum, mul, neg, onehot, permute, pool, pow, reciprocal,
@@ -24,3 +28,10 @@ __all__ = ["Tape", "Tensor", "abs", "activate", "adam", "add", "align", "attenti
     "neg", "onehot", "permute", "pool", "pow", "reciprocal", "rmsnorm", "rotary", "rotary_tables", "sample",
     "score_additive", "score_general", "sigmoid", "sinusoid", "slice", "softmax", "sqrt", "ssru", "sub", "sum",
     "tanh", "tensor", "topk", "value_and_gradients", "where", "zeros"]
+
+# Each op lists its keyword arguments where one is unknown; its module has the same function, by which pickle finds it.
+for _name in __all__:
+    if _inspect.isfunction(globals()[_name]):
+        _op = _keywords()(globals()[_name])
+        globals()[_name] = _op
+        setattr(_sys.modules[_op.__module__], _name, _op)

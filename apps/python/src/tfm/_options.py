@@ -1,0 +1,202 @@
+"""The keyword arguments that calls pass on: declared for editors and type checkers, and checked when called."""
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
+
+from ._library import Text
+from ._stream import Progress
+
+if TYPE_CHECKING:
+    from .model import Path, Reject
+
+Penalty = Literal["paper", "hf"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TranslateOptions(TypedDict, total=False):
+    """What `Translator.translate` and `Translator.stream` take, apart from `n_best`."""
+
+    beam: Union[int, None]
+    alpha: Union[float, None]
+    length_penalty: Penalty
+    max_length: Union[int, None]
+    return_scores: bool
+    unscored: bool
+    return_alignments: bool
+    alignment_layer: int
+    alignment_head: int
+    split: Union[bool, None]
+    language: Union[str, None]
+    source_language: Union[str, None]
+    target_language: Union[str, None]
+    source_prefix: Union[str, None]
+    prefixes: Union[Sequence[Union[Text, None]], None]
+    truncate: bool
+    batch_tokens: Union[int, None]
+    keep: Union[bool, Sequence[str]]
+    reject: Union[Reject, None]
+    progress: Progress
+
+
+class GenerateOptions(TypedDict, total=False):
+    """What `Generator.generate` takes, apart from `n_best` and `stream`."""
+
+    max_new: Union[int, None]
+    min_new: Union[int, None]
+    beam: Union[int, None]
+    alpha: Union[float, None]
+    sample: bool
+    temperature: Union[float, None]
+    top_k: Union[int, None]
+    top_p: Union[float, None]
+    min_p: Union[float, None]
+    repetition_penalty: Union[float, None]
+    seed: int
+    unscored: bool
+    stops: Sequence[str]
+    batch_tokens: Union[int, None]
+    reject: Union[Reject, None]
+
+
+class TrainOptions(TypedDict, total=False):
+    """The options of `tfm train`, with "_" for "-", that `train` does not name itself. None and False leave one away."""
+
+    device: Union[str, None]
+    workers: Union[int, None]
+    shard: bool
+    recompute: bool
+    valid_src: Union[Path, None]
+    valid_tgt: Union[Path, None]
+    valid_tsv: Union[Path, None]
+    text: Union[Path, Sequence[Path], None]
+    separator: Union[str, None]
+    jsonl: bool
+    valid_text: Union[Path, None]
+    hold_out: Union[int, None]
+    strict: bool
+    block: Union[int, None]
+    max_length: Union[int, None]
+    buffer: Union[int, None]
+    source_lang: Union[str, None]
+    target_lang: Union[str, None]
+    freeze: Union[str, None]
+    vocab: Union[Path, None]
+    vocab_size: Union[int, None]
+    vocab_lines: Union[int, None]
+    separate_vocab: bool
+    unigram: bool
+    subword_alpha: Union[float, None]
+    coverage: Union[float, None]
+    normalization: Union[str, None]
+    family: Union[Literal["gpt", "llama"], None]
+    preset: Union[Literal["tiny", "small", "base", "big"], None]
+    width: Union[int, None]
+    heads: Union[int, None]
+    kv_heads: Union[int, None]
+    ffn: Union[int, None]
+    encoder_layers: Union[int, None]
+    decoder_layers: Union[int, None]
+    positions: Union[int, None]
+    activation: Union[Literal["relu", "gelu", "gelu-tanh", "silu"], None]
+    init: Union[Literal["xavier", "gaussian", "kaiming"], None]
+    pre_norm: bool
+    updates: Union[int, None]
+    epochs: Union[int, None]
+    batch_tokens: Union[int, None]
+    accumulate: Union[int, None]
+    precision: Union[str, None]
+    wire: Union[Literal["f32", "f16", "bf16"], None]
+    deal: Union[str, None]
+    schedule: Union[Literal["inverse-sqrt", "linear", "cosine", "constant"], None]
+    warmup: Union[int, None]
+    rate: Union[float, None]
+    beta1: Union[float, None]
+    beta2: Union[float, None]
+    epsilon: Union[float, None]
+    weight_decay: Union[float, None]
+    clip: Union[float, None]
+    label_smoothing: Union[float, None]
+    dropout: Union[float, None]
+    attention_dropout: Union[float, None]
+    activation_dropout: Union[float, None]
+    seed: Union[int, None]
+    report_every: Union[int, None]
+    valid_every: Union[int, None]
+    patience: Union[int, None]
+    average: Union[int, None]
+    keep_average: bool
+    valid_beam: Union[int, None]
+    valid_tokenize: Union[Literal["13a", "none", "char"], None]
+    valid_lowercase: bool
+    best_by: Union[Literal["bleu", "ppl"], None]
+    store: Union[Literal["f32", "f16", "bf16"], None]
+
+
+class CTranslate2Options(TypedDict, total=False):
+    """Options of CTranslate2's `translate_batch` that are taken with the values that change nothing."""
+
+    asynchronous: bool
+    patience: float
+    coverage_penalty: float
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    disable_unk: bool
+    suppress_sequences: None
+    end_token: None
+    prefix_bias_beta: float
+    min_decoding_length: int
+    use_vmap: bool
+    return_attention: bool
+    return_logits_vocab: bool
+    return_alternatives: bool
+    min_alternative_expansion_prob: float
+    sampling_topk: int
+    sampling_topp: float
+    sampling_temperature: float
+    replace_unknowns: bool
+    callback: None
+
+
+def _unknown(function: str, name: str, known: Sequence[str]) -> TypeError:
+    near = difflib.get_close_matches(name, known, 1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {guess}It takes {', '.join(known)}")
+
+
+def _parameters(source: Callable[..., Any] | type) -> list[inspect.Parameter]:
+    """The keyword-only parameters of a function, or the keys of a TypedDict."""
+    if isinstance(source, type):
+        keys: Mapping[str, Any] = source.__annotations__
+        return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+                for name, kind in keys.items()]
+    return [each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY]
+
+
+def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F], F]:
+    """For a public function: a keyword argument that it does not take raises a TypeError that lists those it takes. Its
+    `**options` go to the function `passed_on`, or are the keys of this TypedDict; its signature names them, as notebooks
+    show it."""
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        named = {each.name for each in parameters}
+        parameters += [each for each in _parameters(passed_on) if each.name not in named] if passed_on else []
+        known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        known = [name for name in known if name != "self"]
+
+        @wraps(function)
+        def checked(*given: Any, **options: Any) -> Any:
+            for name in options:
+                if name not in known:
+                    raise _unknown(function.__qualname__, name, known)
+            return function(*given, **options)
+
+        checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return decorate

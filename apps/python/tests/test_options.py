@@ -1,0 +1,64 @@
+"""Keyword arguments: what is declared for editors is what is taken, and what is not is refused with a list."""
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from typing import Any
+
+import pytest
+import tfm
+from conftest import DEMO, Program
+from tfm import _options, _tokens
+
+
+def _keywords(function: Any) -> set[str]:
+    return {each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("declared, taken", [
+    (_options.TranslateOptions, tfm.Translator._translate), (_options.GenerateOptions, tfm.Generator._generate)])
+def test_declared_options_are_those_taken(declared: type, taken: Any) -> None:
+    assert set(declared.__annotations__) == _keywords(taken) - {"n_best"}
+
+
+def test_neutral_options_of_ctranslate2_are_declared() -> None:
+    assert set(_options.CTranslate2Options.__annotations__) == set(_tokens._NOTHING)
+
+
+def test_options_of_train_are_the_programs(program: Program) -> None:
+    known = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", program("help", "train").decode(), re.M)) - {"help"}
+    named = {"out", "src", "tgt", "tsv", "from", "resume"}
+    assert {name.replace("_", "-") for name in _options.TrainOptions.__annotations__} == known - named
+
+
+@pytest.mark.parametrize("function, name", [
+    (tfm.Translator.translate, "return_alignments"), (tfm.Translator.stream, "beam"), (tfm.Generator.generate, "top_k"),
+    (tfm.Translator.translate_batch, "patience"), (tfm.train, "valid_every")])
+def test_signatures_name_every_option(function: Any, name: str) -> None:
+    assert name in _keywords(function)
+    assert not any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())
+
+
+def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
+    with pytest.raises(TypeError, match=r"translate\(\) got .* 'beem': did you mean 'beam'\? It takes .*alpha.*truncate"):
+        demo.translate("Danke.", beem=2)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="did you mean 'max_length'"):
+        demo.stream(["Danke."], max_lenght=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'zzz': It takes .*batch_tokens"):
+        demo.score(["a"], ["b"], zzz=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'beam_size'"):
+        demo.translate_batch([["a"]], beam_sizes=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'precision'"):
+        tfm.Translator(DEMO, precison="fp32")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'pooling'"):
+        tfm.Embedder(DEMO, poolin="mean")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'top_k'"):
+        tfm.Generator.generate(None, "w10", topk=3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="did you mean 'causal'"):
+        tfm.ops.attention([1.0], [1.0], [1.0], casual=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'workers'"):
+        tfm.Context(worker=2)  # type: ignore[call-arg]
+    assert pickle.loads(pickle.dumps(tfm.ops.attention)) is tfm.ops.attention
+    with pytest.raises(TypeError, match="did you mean 'lowercase'"):
+        tfm.evaluate(["a"], ["b"], lower_case=True)  # type: ignore[call-arg]
