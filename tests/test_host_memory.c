@@ -1,6 +1,7 @@
 /* Host memory gives out: each place of the library that allocates fails, at the first and at the last time that a call
  * comes by, alone or with all allocations after it. The call must end with TFM_ERROR_MEMORY and a sentence, or do what
- * it does otherwise; leave its output NULL, and no block; and work again afterwards. */
+ * it does otherwise; leave its output NULL, and no block; and work again afterwards. What jansson allocates does not
+ * fail: it ends the program itself then, by an assertion. */
 #include <math.h>
 #include "demo.h"
 #include "harness.h"

@@ -120,7 +120,6 @@ static void set_metaspace(tfm__conversion *c, bool words) {
     tfm__convert_set(c, "pre_tokenizer", step);
 }
 
-/* No class has a piece without a name. */
 static void add_piece(tfm__conversion *c, json_t *vocab, const char *text, double score) {
     if (text)
         tfm__convert_append(c, vocab, json_pack("[s, f]", text, score));
@@ -384,8 +383,8 @@ tfm_status tfm__convert_pieces(tfm__conversion *c) {
     tfm__file file = {0};
     model m = {.pieces = json_array()};
     size_t i = 0;
-    while (i < TFM__COUNT(KINDS) && !tfm__convert_is(c, KINDS[i].name))
-        i++;
+    for (; i < TFM__COUNT(KINDS) && !tfm__convert_is(c, KINDS[i].name); i++)
+        ;
     tfm_status status =
         i < TFM__COUNT(KINDS)
             ? tfm__file_map(&file, c->path)
