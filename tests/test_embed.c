@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "dev/cl.h"
 #include "scratch.h"
+#include "tensors_file.h"
 #include "tfm/tfm.h"
 
 #define GOLDEN "tests/golden/"
@@ -451,6 +452,100 @@ static void test_newer_keys(void **state) {
     assert_string_equal(info.pooling, "cls");
 }
 
+/* ---- Modules after the pooling, against double precision ---- */
+
+enum { POOLED = 16, DENSE = 10 };
+
+/* The embedder of these modules after its Transformer, on one line. */
+static void embed_with(float *vector, const char *modules) {
+    char all[512];
+    tfm_embedder *e = NULL;
+    snprintf(all, sizeof(all), "[" MODULE("0_Transformer", "Transformer") "%s]", modules);
+    scratch_text("modules.json", all);
+    harness_ok(tfm_embedder_open(&e, harness_context(), scratch_root, NULL));
+    harness_ok(tfm_embed(e, vector, (const char *[]){"the cat sits"}, 1, NULL));
+    tfm_embedder_free(&e);
+}
+
+/* Writes a module's file of two tensors, with numbers of its own, which it leaves in `first` and `second`. */
+static void write_module(const char *folder, float *first, const char *const *names, int64_t rows, int64_t columns,
+                         float *second, int64_t others) {
+    tensors_file file = {.header = json_object()};
+    harness_random random = {7};
+    assert_true(mkdir(scratch_path(folder), 0700) == 0 || errno == EEXIST);
+    harness_fill(&random, first, (size_t)((rows ? rows : 1) * columns), 1);
+    harness_fill(&random, second, (size_t)others, 1);
+    tensors_add(&file, names[0], first, rows, columns, false);
+    tensors_add(&file, names[1], second, 0, others, false);
+    tensors_finish(&file, scratch_path(folder), "{}");
+}
+
+static void test_layer_norm_module_normalizes_the_pooled_vector(void **state) {
+    (void)state;
+    float pooled[POOLED], got[POOLED], gamma[POOLED], beta[POOLED];
+    double mean = 0, variance = 0;
+    copy_embedder();
+    scratch_text("1_Pooling/config.json", "{\"pooling_mode\": \"mean\"}");
+    write_module("3_LayerNorm", gamma, (const char *const[]){"norm.weight", "norm.bias"}, 0, POOLED, beta, POOLED);
+    embed_with(pooled, "," MODULE("1_Pooling", "Pooling"));
+    embed_with(got, "," MODULE("1_Pooling", "Pooling") "," MODULE("3_LayerNorm", "LayerNorm"));
+    for (int i = 0; i < POOLED; i++)
+        mean += (double)pooled[i] / POOLED;
+    for (int i = 0; i < POOLED; i++)
+        variance += ((double)pooled[i] - mean) * ((double)pooled[i] - mean) / POOLED;
+    for (int i = 0; i < POOLED; i++) {
+        const double want = ((double)pooled[i] - mean) / sqrt(variance + 1e-5) * (double)gamma[i] + (double)beta[i];
+        assert_true(fabs((double)got[i] - want) < 1e-4 * (1 + fabs(want)));
+    }
+    /* Dropout is for training: the vector stays as it is. */
+    float same[POOLED];
+    embed_with(same, "," MODULE("1_Pooling", "Pooling") "," MODULE("4_Dropout", "Dropout"));
+    assert_memory_equal(same, pooled, sizeof(pooled));
+}
+
+/* torch.nn's activations as their documentation has them. */
+static double activated(const char *name, double x) {
+    const double six = fmin(fmax(x + 3, 0), 6);
+    return strcmp(name, "Tanh") == 0        ? tanh(x)
+           : strcmp(name, "ReLU") == 0      ? fmax(x, 0)
+           : strcmp(name, "GELU") == 0      ? 0.5 * x * (1 + erf(x / sqrt(2)))
+           : strcmp(name, "SiLU") == 0      ? x / (1 + exp(-x))
+           : strcmp(name, "Sigmoid") == 0   ? 1 / (1 + exp(-x))
+           : strcmp(name, "Mish") == 0      ? x * tanh(log1p(exp(x)))
+           : strcmp(name, "LeakyReLU") == 0 ? fmax(x, 0.01 * x)
+           : strcmp(name, "ReLU6") == 0     ? fmin(fmax(x, 0), 6)
+           : strcmp(name, "Hardswish") == 0 ? x * six / 6
+                                            : x; /* Identity */
+}
+
+static void test_dense_module_has_each_activation_of_torch(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"Tanh",    "Identity", "ReLU",      "GELU",  "SiLU",
+                                        "Sigmoid", "Mish",     "LeakyReLU", "ReLU6", "Hardswish"};
+    float pooled[POOLED], got[DENSE], weight[DENSE * POOLED], bias[DENSE];
+    copy_embedder();
+    scratch_text("1_Pooling/config.json", "{\"pooling_mode\": \"mean\"}");
+    write_module("2_Dense", weight, (const char *const[]){"linear.weight", "linear.bias"}, DENSE, POOLED, bias, DENSE);
+    embed_with(pooled, "," MODULE("1_Pooling", "Pooling"));
+    for (size_t n = 0; n < sizeof(NAMES) / sizeof(*NAMES); n++) {
+        char config[256];
+        snprintf(config, sizeof(config),
+                 "{\"in_features\": %d, \"out_features\": %d, \"bias\": true, \"activation_function\": "
+                 "\"torch.nn.modules.activation.%s\"}",
+                 POOLED, DENSE, NAMES[n]);
+        scratch_text("2_Dense/config.json", config);
+        embed_with(got, "," MODULE("1_Pooling", "Pooling") "," MODULE("2_Dense", "Dense"));
+        for (int i = 0; i < DENSE; i++) {
+            double sum = (double)bias[i];
+            for (int k = 0; k < POOLED; k++)
+                sum += (double)weight[i * POOLED + k] * (double)pooled[k];
+            const double want = activated(NAMES[n], sum);
+            if (!(fabs((double)got[i] - want) < 1e-4 * (1 + fabs(want))))
+                fail_msg("%s of %g is %g for %g", NAMES[n], sum, (double)got[i], want);
+        }
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -540,10 +635,20 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),     cmocka_unit_test(test_options),    cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_sentence_t5), cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_words),       cmocka_unit_test(test_info),       cmocka_unit_test(test_smaller_groups),
-        cmocka_unit_test(test_white_space), cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_sentence_t5),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_smaller_groups),
+        cmocka_unit_test(test_layer_norm_module_normalizes_the_pooled_vector),
+        cmocka_unit_test(test_dense_module_has_each_activation_of_torch),
+        cmocka_unit_test(test_white_space),
+        cmocka_unit_test(test_newer_keys),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

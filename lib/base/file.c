@@ -159,15 +159,18 @@ static int write_all(int fd, const char *data, size_t size) {
     return 0;
 }
 
-/* Opens the one unfinished copy of `path`, empty, and locked against others who write it: its descriptor, and
+/* Opens the one unfinished copy of `path`, empty, and locked against others who write it: its descriptor in *out, and
  * its name in *name. What a killed run left there is written over. */
-static int open_beside(char **name, const char *path) {
+static tfm_status open_beside(int *out, char **name, const char *path) {
+    tfm_status status = TFM_OK;
     *name = tfm__format("%s.unfinished", path);
-    while (*name) {
+    if (!*name)
+        return TFM_ERROR_MEMORY;
+    while (status == TFM_OK) {
         struct stat mine, there;
         const int fd = open(*name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd < 0 || fstat(fd, &mine) != 0) {
-            io_fail("create", *name);
+            status = io_fail("create", *name);
             if (fd >= 0)
                 close(fd);
             break;
@@ -177,17 +180,16 @@ static int open_beside(char **name, const char *path) {
             ;
         /* Who held the lock may have renamed the file. */
         if (stat(*name, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) {
+            *out = fd;
             if (ftruncate(fd, 0) == 0)
-                return fd;
-            io_fail("empty", *name);
-            close(fd);
-            break;
+                return TFM_OK;
+            status = io_fail("empty", *name);
         }
         close(fd);
     }
     free(*name);
     *name = NULL;
-    return -1;
+    return status;
 }
 
 /* Makes a rename last through a power cut. Some file systems refuse to sync a folder: then it lasts as well
@@ -218,8 +220,7 @@ tfm_status tfm__writer_open(tfm__writer *out, const char *path) {
     *out = (tfm__writer){.path = path};
     if (!replaceable(path))
         return TFM_ERROR_IO;
-    out->fd = open_beside(&out->name, path);
-    return out->fd < 0 ? TFM_ERROR_IO : TFM_OK;
+    return open_beside(&out->fd, &out->name, path);
 }
 
 tfm_status tfm__writer_add(tfm__writer *w, const void *data, size_t size) {
@@ -255,6 +256,15 @@ tfm_status tfm__file_write(const char *path, const void *data, size_t size) {
 bool tfm__file_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool tfm__file_exists_in(const char *dir, const char *name) {
+    struct stat info;
+    const int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool there = fd >= 0 && fstatat(fd, name, &info, 0) == 0;
+    if (fd >= 0)
+        close(fd);
+    return there;
 }
 
 static bool is_folder(const char *path) {

@@ -51,6 +51,8 @@ tfm_status tfm__writer_close(tfm__writer *writer, tfm_status status);
 /* Whether something of that name is there, readable or not. Also true where that cannot be found out, as below a folder
  * without permission: whoever then opens the file gets the reason. */
 bool tfm__file_exists(const char *path);
+/* The same of a name in a folder. It allocates nothing, so it cannot fail. */
+bool tfm__file_exists_in(const char *dir, const char *name);
 
 /* Makes a folder and those above it, with these rights less the process's umask: 0777 for what the caller asked for,
  * 0700 for what is the user's alone. One that is there already is fine, and keeps its rights. */

@@ -184,7 +184,8 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
         memory.cross_lengths = p->step->cross_lengths;
         memory.cross_sources = p->step->sources;
-        memory.log = p->step->cache->logs[layer];
+        if (p->step->cache->logs) /* else the context has failed, and nothing is computed */
+            memory.log = p->step->cache->logs[layer];
         memory.rows = p->step->table;
         tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, p->step->node, rows);
         tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->node, rows);

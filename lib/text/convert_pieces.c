@@ -21,7 +21,7 @@ static bool lists_specials(const tfm__conversion *c) {
 }
 
 /* A piece is text = 1, score = 2 and type = 3. */
-static tfm_status read_piece(const tfm__conversion *c, model *m, tfm__message message) {
+static tfm_status read_piece(tfm__conversion *c, model *m, tfm__message message) {
     tfm__field f;
     json_t *text = NULL;
     uint64_t type = 0;
@@ -46,12 +46,12 @@ static tfm_status read_piece(const tfm__conversion *c, model *m, tfm__message me
     }
     if ((type == CONTROL || type == USER_DEFINED) && json_string_length(text) && !lists_specials(c))
         tfm__convert_add(c, json_string_value(text), type == CONTROL, false);
-    json_array_append_new(m->pieces, json_pack("[o, f]", text, (double)score));
+    tfm__convert_append(c, m->pieces, json_pack("[o, f]", text, (double)score));
     return TFM_OK;
 }
 
 /* pieces = 1, and in normalizer_spec = 3 the table of normalisations = 2. */
-static tfm_status read_model(const tfm__conversion *c, model *m, const tfm__file *file) {
+static tfm_status read_model(tfm__conversion *c, model *m, const tfm__file *file) {
     const unsigned char *data = file->size ? file->data : (const unsigned char *)""; /* an empty one has no memory */
     tfm__message message = {data, data + file->size};
     tfm__field f, inner;
@@ -95,22 +95,23 @@ static json_t *one_blank_for(const char *expression) {
 }
 
 /* The table of normalisations, or without one, blanks for `otherwise`; and with `runs` one blank for several. */
-static void set_normalizer(const tfm__conversion *c, const model *m, const char *otherwise, bool runs) {
+static void set_normalizer(tfm__conversion *c, const model *m, const char *otherwise, bool runs) {
     char *rules = m->rule_bytes ? base64(m->rules, m->rule_bytes) : NULL;
     json_t *steps = json_array();
     if (rules)
-        json_array_append_new(steps, json_pack("{s:s, s:s, s:b}", "type", "Precompiled", "precompiled_charsmap", rules,
-                                               "longest_match", 1));
-    else if (otherwise)
-        json_array_append_new(steps, one_blank_for(otherwise));
+        tfm__convert_append(c, steps, json_pack("{s:s, s:s, s:b}", "type", "Precompiled", "precompiled_charsmap", rules,
+                                                "longest_match", 1));
+    else if (otherwise && !m->rule_bytes)
+        tfm__convert_append(c, steps, one_blank_for(otherwise));
+    c->failed |= m->rule_bytes && !rules;
     if (runs)
-        json_array_append_new(steps, one_blank_for(" {2,}"));
+        tfm__convert_append(c, steps, one_blank_for(" {2,}"));
     tfm__convert_set(c, "normalizer", json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps));
     free(rules);
 }
 
 /* A blank's sign before each word, which `words` are cut at first. */
-static void set_metaspace(const tfm__conversion *c, bool words) {
+static void set_metaspace(tfm__conversion *c, bool words) {
     const bool prefix = tfm__convert_flag(c, "add_prefix_space", true);
     json_t *step = json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", BLANK, "prepend_scheme",
                              prefix || !words ? "always" : "never", "split", 1);
@@ -120,31 +121,32 @@ static void set_metaspace(const tfm__conversion *c, bool words) {
     tfm__convert_set(c, "pre_tokenizer", step);
 }
 
-static void add_piece(json_t *vocab, const char *text, double score) {
-    json_array_append_new(vocab, json_pack("[s, f]", text, score));
+static void add_piece(tfm__conversion *c, json_t *vocab, const char *text, double score) {
+    if (text)
+        tfm__convert_append(c, vocab, json_pack("[s, f]", text, score));
 }
 
-static void add_pieces(json_t *vocab, const model *m, size_t from) {
+static void add_pieces(tfm__conversion *c, json_t *vocab, const model *m, size_t from) {
     for (size_t i = from; i < json_array_size(m->pieces); i++)
-        json_array_append(vocab, json_array_get(m->pieces, i));
+        tfm__convert_append(c, vocab, json_incref(json_array_get(m->pieces, i)));
 }
 
 /* fairseq's first four, and the model's from the fourth on. */
-static json_t *fairseq(const tfm__conversion *c, const model *m) {
+static json_t *fairseq(tfm__conversion *c, const model *m) {
     static const int FIRST[] = {TFM__BOS, TFM__PAD, TFM__EOS, TFM__UNK};
     json_t *vocab = json_array();
     for (size_t i = 0; i < TFM__COUNT(FIRST); i++)
-        add_piece(vocab, tfm__convert_name(c, FIRST[i]), 0);
-    add_pieces(vocab, m, 3);
+        add_piece(c, vocab, tfm__convert_name(c, FIRST[i]), 0);
+    add_pieces(c, vocab, m, 3);
     return vocab;
 }
 
-static void set_unigram(const tfm__conversion *c, json_t *vocab, int unk) {
+static void set_unigram(tfm__conversion *c, json_t *vocab, int unk) {
     tfm__convert_set(c, "model", json_pack("{s:s, s:o, s:i}", "type", "Unigram", "vocab", vocab, "unk_id", unk));
 }
 
 /* <s> $A </s>, and between two texts twice the last. */
-static void around(const tfm__conversion *c) {
+static void around(tfm__conversion *c) {
     const char *bos = tfm__convert_name(c, TFM__BOS), *eos = tfm__convert_name(c, TFM__EOS);
     const char *const single[] = {bos, tfm__convert_a, eos, NULL};
     const char *const pair[] = {bos, tfm__convert_a, eos, eos, tfm__convert_b, eos, NULL};
@@ -165,7 +167,7 @@ static tfm_status read_count(int *out, const tfm__conversion *c, const char *key
     return status;
 }
 
-static tfm_status make_t5(const tfm__conversion *c, const model *m) {
+static tfm_status make_t5(tfm__conversion *c, const model *m) {
     const char *eos = tfm__convert_name(c, TFM__EOS);
     const char *const single[] = {tfm__convert_a, eos, NULL};
     const char *const pair[] = {tfm__convert_a, eos, tfm__convert_b, eos, NULL};
@@ -177,7 +179,7 @@ static tfm_status make_t5(const tfm__conversion *c, const model *m) {
     for (int i = extra - 1; i >= 0; i--) {
         char name[32];
         snprintf(name, sizeof(name), "<extra_id_%d>", i);
-        add_piece(vocab, name, 0);
+        add_piece(c, vocab, name, 0);
         tfm__convert_add(c, name, true, false);
     }
     set_unigram(c, vocab, 2);
@@ -188,7 +190,7 @@ static tfm_status make_t5(const tfm__conversion *c, const model *m) {
 }
 
 /* The padding, the end, the two masks, tokens for each of `offset` places, and the model's from <unk> on. */
-static tfm_status make_pegasus(const tfm__conversion *c, const model *m) {
+static tfm_status make_pegasus(tfm__conversion *c, const model *m) {
     const json_t *sentence = json_object_get(c->config, "mask_token_sent");
     const char *mask = json_is_string(sentence) ? json_string_value(sentence) : "<mask_1>";
     const char *eos = tfm__convert_name(c, TFM__EOS);
@@ -199,21 +201,21 @@ static tfm_status make_pegasus(const tfm__conversion *c, const model *m) {
     if (status != TFM_OK)
         return status;
     json_t *vocab = json_array();
-    add_piece(vocab, tfm__convert_name(c, TFM__PAD), 0);
-    add_piece(vocab, eos, 0);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__PAD), 0);
+    add_piece(c, vocab, eos, 0);
     if (!json_is_null(sentence) || !sentence) {
-        add_piece(vocab, mask, 0);
-        add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+        add_piece(c, vocab, mask, 0);
+        add_piece(c, vocab, tfm__convert_name(c, TFM__MASK), 0);
         tfm__convert_add(c, mask, true, false);
     }
     for (int i = 2; i < offset; i++) {
         char name[32];
         snprintf(name, sizeof(name), "<unk_%d>", i);
-        add_piece(vocab, name, -100);
+        add_piece(c, vocab, name, -100);
         tfm__convert_add(c, name, true, false);
     }
     const int unk = (int)json_array_size(vocab);
-    add_pieces(vocab, m, 2);
+    add_pieces(c, vocab, m, 2);
     set_unigram(c, vocab, unk);
     set_normalizer(c, m, "\\n", true);
     set_metaspace(c, false);
@@ -221,9 +223,9 @@ static tfm_status make_pegasus(const tfm__conversion *c, const model *m) {
     return TFM_OK;
 }
 
-static tfm_status make_xlm(const tfm__conversion *c, const model *m) {
+static tfm_status make_xlm(tfm__conversion *c, const model *m) {
     json_t *vocab = fairseq(c, m);
-    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__MASK), 0);
     set_unigram(c, vocab, 3);
     set_normalizer(c, m, NULL, false);
     set_metaspace(c, true);
@@ -232,15 +234,15 @@ static tfm_status make_xlm(const tfm__conversion *c, const model *m) {
 }
 
 /* Three of fairseq's names stand for nothing here: the model's own come later. */
-static tfm_status make_camembert(const tfm__conversion *c, const model *m) {
+static tfm_status make_camembert(tfm__conversion *c, const model *m) {
     json_t *vocab = json_array();
-    add_piece(vocab, "<s>NOTUSED", 0);
-    add_piece(vocab, tfm__convert_name(c, TFM__PAD), 0);
-    add_piece(vocab, "</s>NOTUSED", 0);
-    add_piece(vocab, tfm__convert_name(c, TFM__UNK), 0);
-    add_piece(vocab, "<unk>NOTUSED", -100);
-    add_pieces(vocab, m, 1);
-    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    add_piece(c, vocab, "<s>NOTUSED", 0);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__PAD), 0);
+    add_piece(c, vocab, "</s>NOTUSED", 0);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__UNK), 0);
+    add_piece(c, vocab, "<unk>NOTUSED", -100);
+    add_pieces(c, vocab, m, 1);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__MASK), 0);
     set_unigram(c, vocab, 3);
     set_normalizer(c, m, NULL, false);
     set_metaspace(c, true);
@@ -248,11 +250,11 @@ static tfm_status make_camembert(const tfm__conversion *c, const model *m) {
     return TFM_OK;
 }
 
-static tfm_status make_mbart(const tfm__conversion *c, const model *m) {
+static tfm_status make_mbart(tfm__conversion *c, const model *m) {
     const bool fifty = tfm__convert_is(c, "MBart50");
     json_t *vocab = fairseq(c, m);
     tfm__convert_languages(c, vocab, fifty ? tfm__codes_mbart50 : tfm__codes_mbart, "");
-    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    add_piece(c, vocab, tfm__convert_name(c, TFM__MASK), 0);
     set_unigram(c, vocab, 3);
     if (fifty)
         set_normalizer(c, m, NULL, true);
@@ -267,7 +269,7 @@ enum { MOST_PIECE = 1024 };
 
 /* Every way to cut a piece into two others is a merge; those of earlier pieces come first, and of one piece those with
  * the shorter left side. */
-static json_t *merges_of(const json_t *vocab, const model *m) {
+static json_t *merges_of(tfm__conversion *c, const json_t *vocab, const model *m) {
     json_t *merges = json_array();
     for (size_t i = 0; i < json_array_size(m->pieces); i++) {
         const char *text = json_string_value(json_array_get(json_array_get(m->pieces, i), 0));
@@ -279,22 +281,22 @@ static json_t *merges_of(const json_t *vocab, const model *m) {
             memcpy(left, text, cut);
             left[cut] = '\0';
             if (json_object_get(vocab, text + cut) && json_object_get(vocab, left))
-                json_array_append_new(merges, json_pack("[s, s]", left, text + cut));
+                tfm__convert_append(c, merges, json_pack("[s, s]", left, text + cut));
         }
     }
     return merges;
 }
 
 /* Pieces by their places; one that is there twice has the later. */
-static json_t *ids_of(const json_t *pieces) {
+static json_t *ids_of(tfm__conversion *c, const json_t *pieces) {
     json_t *vocab = json_object();
     for (size_t i = 0; i < json_array_size(pieces); i++)
-        json_object_set_new(vocab, json_string_value(json_array_get(json_array_get(pieces, i), 0)),
-                            json_integer((json_int_t)i));
+        tfm__convert_put(c, vocab, json_string_value(json_array_get(json_array_get(pieces, i), 0)),
+                         json_integer((json_int_t)i));
     return vocab;
 }
 
-static tfm_status set_pairs(const tfm__conversion *c, json_t *vocab, json_t *merges, bool bytes, bool unk) {
+static tfm_status set_pairs(tfm__conversion *c, json_t *vocab, json_t *merges, bool bytes, bool unk) {
     if (json_array_size(merges) == 0) {
         json_decref(vocab);
         json_decref(merges);
@@ -302,24 +304,24 @@ static tfm_status set_pairs(const tfm__conversion *c, json_t *vocab, json_t *mer
     }
     json_t *pairs = json_pack("{s:s, s:o, s:o, s:b, s:b}", "type", "BPE", "vocab", vocab, "merges", merges, "fuse_unk",
                               1, "byte_fallback", (int)bytes);
-    if (unk)
-        json_object_set_new(pairs, "unk_token", json_string(tfm__convert_name(c, TFM__UNK)));
+    if (unk && tfm__convert_name(c, TFM__UNK))
+        tfm__convert_put(c, pairs, "unk_token", json_string(tfm__convert_name(c, TFM__UNK)));
     tfm__convert_set(c, "model", pairs);
     return TFM_OK;
 }
 
 /* Blanks for their signs, bytes, and with `strip` no blank at the beginning. */
-static void set_bytes_decoder(const tfm__conversion *c, bool strip) {
+static void set_bytes_decoder(tfm__conversion *c, bool strip) {
     json_t *steps = tfm__convert_text("[{'type': 'Replace', 'pattern': {'String': '" BLANK "'}, 'content': ' '}, "
                                       "{'type': 'ByteFallback'}, {'type': 'Fuse'}]");
     if (strip)
-        json_array_append_new(steps, tfm__convert_text("{'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}"));
+        tfm__convert_append(c, steps, tfm__convert_text("{'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}"));
     tfm__convert_set(c, "decoder", json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps));
 }
 
-static tfm_status make_llama(const tfm__conversion *c, const model *m) {
+static tfm_status make_llama(tfm__conversion *c, const model *m) {
     const bool prefix = tfm__convert_flag(c, "add_prefix_space", true), legacy = tfm__convert_flag(c, "legacy", false);
-    json_t *vocab = ids_of(m->pieces);
+    json_t *vocab = ids_of(c, m->pieces);
     tfm__convert_set(c, "pre_tokenizer",
                      json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", BLANK, "prepend_scheme",
                                !prefix  ? "never"
@@ -327,37 +329,37 @@ static tfm_status make_llama(const tfm__conversion *c, const model *m) {
                                         : "first",
                                "split", 0));
     set_bytes_decoder(c, prefix);
-    const tfm_status status = set_pairs(c, vocab, merges_of(vocab, m), true, false);
+    const tfm_status status = set_pairs(c, vocab, merges_of(c, vocab, m), true, false);
     if (status == TFM_OK)
         tfm__convert_ends(c);
     return status;
 }
 
-static tfm_status make_gemma(const tfm__conversion *c, const model *m) {
-    json_t *vocab = ids_of(m->pieces);
+static tfm_status make_gemma(tfm__conversion *c, const model *m) {
+    json_t *vocab = ids_of(c, m->pieces);
     tfm__convert_set(c, "normalizer",
                      tfm__convert_text("{'type': 'Replace', 'pattern': {'String': ' '}, 'content': '" BLANK "'}"));
     tfm__convert_set(c, "pre_tokenizer",
                      tfm__convert_text("{'type': 'Split', 'pattern': {'String': ' '}, 'behavior': "
                                        "'MergedWithPrevious', 'invert': false}"));
     set_bytes_decoder(c, false);
-    const tfm_status status = set_pairs(c, vocab, merges_of(vocab, m), true, true);
+    const tfm_status status = set_pairs(c, vocab, merges_of(c, vocab, m), true, true);
     if (status == TFM_OK)
         tfm__convert_ends(c);
     return status;
 }
 
-static tfm_status make_nllb(const tfm__conversion *c, const model *m) {
+static tfm_status make_nllb(tfm__conversion *c, const model *m) {
     static const int FIRST[] = {TFM__BOS, TFM__PAD, TFM__EOS, TFM__UNK};
-    json_t *before = ids_of(m->pieces), *vocab = json_object();
+    json_t *before = ids_of(c, m->pieces), *vocab = json_object();
     for (size_t i = 0; i < TFM__COUNT(FIRST); i++)
-        json_object_set_new(vocab, tfm__convert_name(c, FIRST[i]), json_integer((json_int_t)i));
+        tfm__convert_put(c, vocab, tfm__convert_name(c, FIRST[i]), json_integer((json_int_t)i));
     for (size_t i = 0; i < json_array_size(m->pieces); i++) {
         const char *piece = json_string_value(json_array_get(json_array_get(m->pieces, i), 0));
         if (!json_object_get(vocab, piece))
-            json_object_set_new(vocab, piece, json_integer((json_int_t)json_object_size(vocab)));
+            tfm__convert_put(c, vocab, piece, json_integer((json_int_t)json_object_size(vocab)));
     }
-    json_t *merges = merges_of(before, m);
+    json_t *merges = merges_of(c, before, m);
     json_decref(before);
     set_normalizer(c, m, NULL, m->rule_bytes > 0);
     set_metaspace(c, false);
@@ -366,24 +368,24 @@ static tfm_status make_nllb(const tfm__conversion *c, const model *m) {
         !json_object_get(c->map, "additional_special_tokens"))
         tfm__convert_languages(c, NULL, tfm__codes_nllb, "");
     if (!json_object_get(c->config, "added_tokens_decoder"))
-        json_array_append_new(json_object_get(c->root, "added_tokens"),
-                              json_pack("{s:s, s:b, s:b, s:b}", "content", tfm__convert_name(c, TFM__MASK), "special",
-                                        1, "normalized", 1, "lstrip", 1));
+        tfm__convert_append(c, json_object_get(c->root, "added_tokens"),
+                            json_pack("{s:s, s:b, s:b, s:b}", "content", tfm__convert_name(c, TFM__MASK), "special", 1,
+                                      "normalized", 1, "lstrip", 1));
     return set_pairs(c, vocab, merges, false, true);
 }
 
 tfm_status tfm__convert_pieces(tfm__conversion *c) {
     static const struct {
         const char *name;
-        tfm_status (*make)(const tfm__conversion *, const model *);
+        tfm_status (*make)(tfm__conversion *, const model *);
     } KINDS[] = {{"T5", make_t5},       {"XLMRoberta", make_xlm}, {"Camembert", make_camembert},
                  {"MBart", make_mbart}, {"MBart50", make_mbart},  {"Pegasus", make_pegasus},
                  {"Llama", make_llama}, {"Gemma", make_gemma},    {"Nllb", make_nllb}};
     tfm__file file = {0};
     model m = {.pieces = json_array()};
     size_t i = 0;
-    while (i < TFM__COUNT(KINDS) && !tfm__convert_is(c, KINDS[i].name))
-        i++;
+    for (; i < TFM__COUNT(KINDS) && !tfm__convert_is(c, KINDS[i].name); i++)
+        ;
     tfm_status status =
         i < TFM__COUNT(KINDS)
             ? tfm__file_map(&file, c->path)

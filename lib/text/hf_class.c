@@ -104,18 +104,23 @@ const tfm__hf_class *tfm__hf_class_named(const char *name) {
 
 /* NLLB's models are of M2M-100's kind, and have no vocab.json. */
 static bool is_nllb(const char *type, const char *dir) {
-    char *path = strcmp(type, "m2m_100") == 0 ? tfm__path_join(dir, "vocab.json") : NULL;
-    const bool nllb = path && !tfm__file_exists(path);
-    free(path);
-    return nllb;
+    return strcmp(type, "m2m_100") == 0 && !tfm__file_exists_in(dir, "vocab.json");
 }
 
-const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir) {
+tfm_status tfm__hf_class_of(const tfm__hf_class **out, const json_t *config, const char *dir) {
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
     const tfm__hf_class *found = name ? tfm__hf_class_named(name) : NULL;
     char *path = found ? NULL : tfm__path_join(dir, "config.json");
     json_t *model = NULL;
-    if (!path || !tfm__file_exists(path) || tfm__json_load(&model, path) != TFM_OK)
+    tfm_status status = path || found ? TFM_OK : TFM_ERROR_MEMORY;
+    if (path && tfm__file_exists(path))
+        status = tfm__json_load(&model, path);
+    *out = NULL;
+    if (status == TFM_ERROR_MEMORY) {
+        free(path);
+        return status;
+    }
+    if (status != TFM_OK)
         model = NULL; /* who opens the model says what is wrong with it */
     if (!name && (name = json_string_value(json_object_get(model, "tokenizer_class"))))
         found = tfm__hf_class_named(name);
@@ -125,5 +130,6 @@ const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir) {
             found = tfm__hf_class_named(is_nllb(type, dir) ? "Nllb" : MODELS[i][1]);
     json_decref(model);
     free(path);
-    return found;
+    *out = found;
+    return TFM_OK;
 }

@@ -19,9 +19,9 @@ typedef struct tfm__hf_class {
 /* The keys of the special tokens in tokenizer_config.json, such as "bos_token". */
 extern const char *const tfm__special_keys[TFM__SPECIALS];
 
-/* The class that tokenizer_config.json names, else the one of config.json's model_type in `dir`; NULL if neither names
- * one that is known. `config` may be NULL. */
-const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir);
+/* The class that tokenizer_config.json names, else the one of config.json's model_type in `dir`; *out is NULL if
+ * neither names one that is known. `config` may be NULL. */
+tfm_status tfm__hf_class_of(const tfm__hf_class **out, const json_t *config, const char *dir);
 const tfm__hf_class *tfm__hf_class_named(const char *name);
 
 #endif

@@ -229,7 +229,10 @@ tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir)
     static const char *const bytes[] = {"GPT2", "Roberta", "Bart", NULL};
     /* A class that makes nothing itself takes tokenizer.json as it is, whatever the model is. */
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    const tfm__hf_class *kind = !name || tfm__hf_class_named(name) ? tfm__hf_class_of(config, dir) : NULL;
+    const tfm__hf_class *kind = NULL;
+    const tfm_status status = !name || tfm__hf_class_named(name) ? tfm__hf_class_of(&kind, config, dir) : TFM_OK;
+    if (status != TFM_OK)
+        return status;
     const json_t *norm = json_object_get(json_object_get(root, "normalizer"), "type");
     json_t *cut = json_object_get(root, "pre_tokenizer");
     const json_t *type = json_object_get(cut, "type"), *space = json_object_get(config, "add_prefix_space");
@@ -244,11 +247,11 @@ tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir)
 }
 
 tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, const json_t *config, const char *dir) {
-    const tfm__hf_class *kind = tfm__hf_class_of(config, dir);
+    const tfm__hf_class *kind;
     char *path = tfm__path_join(dir, "tokenizer_config.json"),
          *map_path = tfm__path_join(dir, "special_tokens_map.json");
     json_t *map = NULL;
-    tfm_status status = path && map_path ? TFM_OK : TFM_ERROR_MEMORY;
+    tfm_status status = path && map_path ? tfm__hf_class_of(&kind, config, dir) : TFM_ERROR_MEMORY;
     /* The older file counts where the newer key is missing. */
     if (status == TFM_OK && !json_object_get(config, "added_tokens_decoder") && tfm__file_exists(map_path))
         status = tfm__json_load(&map, map_path);

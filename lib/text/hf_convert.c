@@ -9,18 +9,12 @@
 /* Files by which one sees that there is something to convert. */
 static const char *const PIECES[] = {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model"};
 
-static bool there(const char *dir, const char *name) {
-    char *path = tfm__path_join(dir, name);
-    const bool found = path && tfm__file_exists(path);
-    free(path);
-    return found;
-}
-
 bool tfm__hf_convertible(const char *dir) {
     for (size_t i = 0; i < TFM__COUNT(PIECES); i++)
-        if (there(dir, PIECES[i]))
+        if (tfm__file_exists_in(dir, PIECES[i]))
             return true;
-    return there(dir, "vocab.txt") || (there(dir, "vocab.json") && there(dir, "merges.txt"));
+    return tfm__file_exists_in(dir, "vocab.txt") ||
+           (tfm__file_exists_in(dir, "vocab.json") && tfm__file_exists_in(dir, "merges.txt"));
 }
 
 /* ---- What a class is made of -------------------------------------------------------------------------- */
@@ -42,8 +36,19 @@ bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool otherwise
     return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
-void tfm__convert_set(const tfm__conversion *c, const char *section, json_t *value) {
-    json_object_set_new(c->root, section, value);
+void tfm__convert_set(tfm__conversion *c, const char *section, json_t *value) {
+    tfm__convert_put(c, c->root, section, value);
+}
+
+void tfm__convert_append(tfm__conversion *c, json_t *list, json_t *value) {
+    c->failed |= json_array_append_new(list, value) != 0;
+}
+
+void tfm__convert_put(tfm__conversion *c, json_t *object, const char *key, json_t *value) {
+    if (key)
+        c->failed |= json_object_set_new(object, key, value) != 0;
+    else
+        json_decref(value);
 }
 
 json_t *tfm__convert_text(const char *text) {
@@ -56,20 +61,21 @@ json_t *tfm__convert_text(const char *text) {
     return value;
 }
 
-void tfm__convert_add(const tfm__conversion *c, const char *text, bool special, bool lstrip) {
-    json_array_append_new(json_object_get(c->root, "added_tokens"),
-                          json_pack("{s:s, s:b, s:b, s:b}", "content", text, "special", (int)special, "normalized", 0,
-                                    "lstrip", (int)lstrip));
+void tfm__convert_add(tfm__conversion *c, const char *text, bool special, bool lstrip) {
+    json_t *token = json_pack("{s:s, s:b, s:b, s:b}", "content", text, "special", (int)special, "normalized", 0,
+                              "lstrip", (int)lstrip);
+    tfm__convert_append(c, json_object_get(c->root, "added_tokens"), token);
 }
 
-void tfm__convert_languages(const tfm__conversion *c, json_t *vocab, const char *codes, const char *sign) {
+void tfm__convert_languages(tfm__conversion *c, json_t *vocab, const char *codes, const char *sign) {
     for (size_t length; *codes; codes += length + 1) {
         length = strcspn(codes, " ");
         char *name = tfm__format("%s%.*s%s", sign, (int)length, codes, sign);
         if (name)
             tfm__convert_add(c, name, true, false);
         if (name && vocab)
-            json_array_append_new(vocab, json_pack("[s, f]", name, 0.0));
+            tfm__convert_append(c, vocab, json_pack("[s, f]", name, 0.0));
+        c->failed |= !name;
         free(name);
     }
 }
@@ -87,7 +93,7 @@ static json_int_t id_of(const tfm__conversion *c, const char *piece) {
 }
 
 /* The id of a token that the vocabulary does not have: what tokenizer_config.json says, else the next one. */
-static json_int_t added_id(const tfm__conversion *c, const char *text) {
+static json_int_t added_id(tfm__conversion *c, const char *text) {
     json_t *added = json_object_get(c->root, "added_tokens");
     const json_t *vocab = json_object_get(json_object_get(c->root, "model"), "vocab");
     json_int_t next = (json_int_t)(json_array_size(vocab) + json_object_size(vocab));
@@ -113,7 +119,7 @@ static json_int_t added_id(const tfm__conversion *c, const char *text) {
 
 const char tfm__convert_a[] = "A", tfm__convert_b[] = "B";
 
-void tfm__convert_around(const tfm__conversion *c, const char *const *single, const char *const *pair) {
+void tfm__convert_around(tfm__conversion *c, const char *const *single, const char *const *pair) {
     json_t *post =
         json_pack("{s:s, s:[], s:[], s:{}}", "type", "TemplateProcessing", "single", "pair", "special_tokens");
     for (int both = 0; both < 2; both++)
@@ -122,15 +128,15 @@ void tfm__convert_around(const tfm__conversion *c, const char *const *single, co
             json_int_t id = text ? -1 : id_of(c, *name);
             if (!text && id < 0)
                 id = added_id(c, *name);
-            json_array_append_new(json_object_get(post, both ? "pair" : "single"),
-                                  json_pack("{s:{s:s}}", text ? "Sequence" : "SpecialToken", "id", *name));
+            tfm__convert_append(c, json_object_get(post, both ? "pair" : "single"),
+                                json_pack("{s:{s:s}}", text ? "Sequence" : "SpecialToken", "id", *name));
             if (!text)
-                json_object_set_new(json_object_get(post, "special_tokens"), *name, json_pack("{s:[I]}", "ids", id));
+                tfm__convert_put(c, json_object_get(post, "special_tokens"), *name, json_pack("{s:[I]}", "ids", id));
         }
     tfm__convert_set(c, "post_processor", post);
 }
 
-void tfm__convert_ends(const tfm__conversion *c) {
+void tfm__convert_ends(tfm__conversion *c) {
     const char *bos = tfm__convert_flag(c, "add_bos_token", false) ? tfm__convert_name(c, TFM__BOS) : NULL;
     const char *eos = tfm__convert_flag(c, "add_eos_token", false) ? tfm__convert_name(c, TFM__EOS) : NULL;
     const char *names[8] = {0};
@@ -148,7 +154,7 @@ void tfm__convert_ends(const tfm__conversion *c) {
 }
 
 /* One text between the first token and the last, and two with the last between them, once or twice. */
-static void around_both(const tfm__conversion *c, bool twice) {
+static void around_both(tfm__conversion *c, bool twice) {
     const char *cls = tfm__convert_name(c, TFM__CLS), *sep = tfm__convert_name(c, TFM__SEP);
     const char *const single[] = {cls, tfm__convert_a, sep, NULL};
     const char *const once[] = {cls, tfm__convert_a, sep, tfm__convert_b, sep, NULL};
@@ -190,7 +196,7 @@ static tfm_status read_merges(json_t *merges, const char *path) {
     return status;
 }
 
-static void set_byte_pairs(const tfm__conversion *c, json_t *vocab, json_t *merges) {
+static void set_byte_pairs(tfm__conversion *c, json_t *vocab, json_t *merges) {
     const bool qwen = tfm__convert_is(c, "Qwen2");
     tfm__convert_set(c, "model", json_pack("{s:s, s:o, s:o}", "type", "BPE", "vocab", vocab, "merges", merges));
     tfm__convert_set(c, "decoder", tfm__convert_text("{'type': 'ByteLevel'}"));
@@ -298,15 +304,17 @@ static tfm_status convert_m2m(tfm__conversion *c) {
 /* The file with the pieces, and the class, where no file says so. */
 static tfm_status choose(tfm__conversion *c) {
     static const char *const GUESSES[] = {"T5", "XLMRoberta", "Llama"};
-    const char *name = there(c->dir, "vocab.txt") ? "vocab.txt" : "vocab.json";
+    const char *name = tfm__file_exists_in(c->dir, "vocab.txt") ? "vocab.txt" : "vocab.json";
     const char *guess = name[6] == 'j' ? "GPT2" : "Bert";
     for (size_t i = 0; i < TFM__COUNT(PIECES); i++)
-        if (there(c->dir, PIECES[i])) {
-            guess = i == 1 && there(c->dir, "vocab.json") ? "M2M100" : GUESSES[i];
+        if (tfm__file_exists_in(c->dir, PIECES[i])) {
+            guess = i == 1 && tfm__file_exists_in(c->dir, "vocab.json") ? "M2M100" : GUESSES[i];
             name = PIECES[i];
             break;
         }
-    c->kind = tfm__hf_class_of(c->config, c->dir);
+    const tfm_status status = tfm__hf_class_of(&c->kind, c->config, c->dir);
+    if (status != TFM_OK)
+        return status;
     if (!c->kind)
         c->kind = tfm__hf_class_named(guess);
     c->path = tfm__path_join(c->dir, name);
@@ -314,7 +322,7 @@ static tfm_status choose(tfm__conversion *c) {
 }
 
 /* Tokens of the class; which of them take the blanks before them as well. */
-static void add_specials(const tfm__conversion *c) {
+static void add_specials(tfm__conversion *c) {
     static const char *const STRIPPED[] = {"MPNet", "MBart", "MBart50", "Nllb", "Camembert"};
     bool strips = false;
     for (size_t i = 0; i < TFM__COUNT(STRIPPED); i++)
@@ -366,6 +374,8 @@ tfm_status tfm__hf_convert(json_t **out, tfm__piece_model *model, char **name, c
         status = convert(&c);
     if (status == TFM_OK)
         add_specials(&c);
+    if (status == TFM_OK && c.failed)
+        status = tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a tokenizer");
     json_decref(c.map);
     *name = c.path;
     *out = c.root;

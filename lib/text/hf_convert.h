@@ -13,6 +13,7 @@ typedef struct tfm__conversion {
     const tfm__hf_class *kind; /* never NULL */
     json_t *root;              /* what it becomes */
     tfm__piece_model *model;   /* where that has no form in `root` */
+    bool failed;               /* memory gave out for a part of it */
 } tfm__conversion;
 
 /* Whether the class has this name. */
@@ -21,24 +22,27 @@ bool tfm__convert_is(const tfm__conversion *c, const char *name);
 const char *tfm__convert_name(const tfm__conversion *c, int special);
 /* A choice of tokenizer_config.json. */
 bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool otherwise);
-/* Puts a section in its place, and takes it. */
-void tfm__convert_set(const tfm__conversion *c, const char *section, json_t *value);
+/* Puts a section in its place, and takes it. A value that is NULL is want of memory, as in the next two. */
+void tfm__convert_set(tfm__conversion *c, const char *section, json_t *value);
+/* Puts a value at the end of a list, or into an object, and takes it. */
+void tfm__convert_append(tfm__conversion *c, json_t *list, json_t *value);
+void tfm__convert_put(tfm__conversion *c, json_t *object, const char *key, json_t *value); /* nothing without a key */
 /* JSON that is written with ' for ". */
 json_t *tfm__convert_text(const char *text);
 /* Adds a token. */
-void tfm__convert_add(const tfm__conversion *c, const char *text, bool special, bool lstrip);
+void tfm__convert_add(tfm__conversion *c, const char *text, bool special, bool lstrip);
 
 /* Adds a special token for each of the codes, which have a blank after each, with `sign` on both sides. If `vocab` is
  * a list of pieces it gets them too. */
-void tfm__convert_languages(const tfm__conversion *c, json_t *vocab, const char *codes, const char *sign);
+void tfm__convert_languages(tfm__conversion *c, json_t *vocab, const char *codes, const char *sign);
 extern const char tfm__codes_mbart[], tfm__codes_mbart50[], tfm__codes_m2m[], tfm__codes_wmt21[], tfm__codes_nllb[];
 
 /* In tfm__convert_around: the two texts. */
 extern const char tfm__convert_a[], tfm__convert_b[];
 /* What goes around one text, and around two: names of tokens, and NULL at the end. */
-void tfm__convert_around(const tfm__conversion *c, const char *const *single, const char *const *pair);
+void tfm__convert_around(tfm__conversion *c, const char *const *single, const char *const *pair);
 /* That where only tokenizer_config.json asks for something. */
-void tfm__convert_ends(const tfm__conversion *c);
+void tfm__convert_ends(tfm__conversion *c);
 
 /* Converts a SentencePiece model. */
 tfm_status tfm__convert_pieces(tfm__conversion *c);

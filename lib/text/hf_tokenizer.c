@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include "base/file.h"
 #include "text/hf_tokenizer.h"
 #include "text/tokenizer_kind.h"
@@ -86,9 +87,11 @@ static bool is_listed(const char *list, const char *word) {
 
 static int32_t language_id(const void *self, const char *code) {
     const tfm__hf_tokenizer *t = self;
-    char *name = tfm__format("%s%s%s", t->before ? t->before : "", code, t->behind ? t->behind : "");
-    const int32_t id = name ? tfm__lexicon_find(t->model.lexicon, name, strlen(name)) : -1;
-    free(name);
+    char name[256]; /* longer codes there are none */
+    const int length =
+        snprintf(name, sizeof(name), "%s%s%s", t->before ? t->before : "", code, t->behind ? t->behind : "");
+    const bool fits = length > 0 && length < (int)sizeof(name);
+    const int32_t id = fits ? tfm__lexicon_find(t->model.lexicon, name, (size_t)length) : -1;
     return tfm__added_piece_of(&t->added, id) || (id >= 0 && is_listed(t->codes, code)) ? id : -1;
 }
 
@@ -275,10 +278,7 @@ static tfm_status check_around(const tfm__hf_tokenizer *t, const char *path) {
 }
 
 bool tfm__hf_tokenizer_there(const char *dir) {
-    char *path = tfm__path_join(dir, "tokenizer.json");
-    const bool there = path && tfm__file_exists(path);
-    free(path);
-    return there || tfm__hf_convertible(dir);
+    return tfm__file_exists_in(dir, "tokenizer.json") || tfm__hf_convertible(dir);
 }
 
 /* tokenizer.json, or what the older files come to. */

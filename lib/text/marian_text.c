@@ -1,4 +1,5 @@
 /* The tokenizer of Marian / OPUS-MT directories: SentencePiece cuts, vocab.json gives the ids. */
+#include <stdio.h>
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
@@ -312,10 +313,9 @@ static int32_t find(const void *self, tfm_side side, const char *piece) {
 }
 
 static int32_t language_id(const void *self, const char *code) {
-    char *piece = tfm__format(">>%s<<", code);
-    const int32_t id = piece ? tfm__vocab_id(((const marian *)self)->sides[TFM_SOURCE].vocab, piece) : -1;
-    free(piece);
-    return id;
+    char piece[256]; /* longer codes there are none */
+    const int length = snprintf(piece, sizeof(piece), ">>%s<<", code);
+    return length < (int)sizeof(piece) ? tfm__vocab_id(((const marian *)self)->sides[TFM_SOURCE].vocab, piece) : -1;
 }
 
 static size_t held(const void *self, const int32_t *ids, size_t count) {

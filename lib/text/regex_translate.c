@@ -136,6 +136,7 @@ static tfm_status escape(translation *t, bool in_class) {
     case 'E':
     case 'O':
     case 'C':
+    case 'X': /* of other versions of Unicode */
     case 'y':
     case 'Y':
         return refuse(t, (char[]){'\\', t->at[1], '\0'});
@@ -217,7 +218,9 @@ static tfm_status group(translation *t) {
 /* `{2,3}` after an atom, and a `+` after that, or after `{2}` a `?`, which means: or not. */
 static void interval(translation *t) {
     const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
-    const bool counted = close && close > t->at + 1 && strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1);
+    const bool counted = close && close > t->at + 1 &&
+                         strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1) &&
+                         strcspn(t->at + 1, "0123456789") < (size_t)(close - t->at - 1); /* `{,}` is text */
     if (!counted) {
         t->atom = t->out->count;
         put(t, "\\{");

@@ -42,6 +42,7 @@ struct tfm__splitter {
     UBreakIterator *breaks;
     const char *common, *own; /* abbreviations; the second may be NULL */
     bool ordinals, english;
+    tfm_status status; /* of the line at hand */
 };
 
 static const char *abbreviations_of(const char *language) {
@@ -157,7 +158,7 @@ static bool is_initials(const tfm__splitter *s, const char *text, size_t first, 
 
 /* Whether the stop that the text ends in is of an abbreviation, an initial or an ordinal; `another_follows` tells
  * whether an initial comes next. */
-static bool stop_of_word(const tfm__splitter *s, const char *text, size_t bytes, bool another_follows) {
+static bool stop_of_word(tfm__splitter *s, const char *text, size_t bytes, bool another_follows) {
     if (bytes < 2 || text[bytes - 1] != '.')
         return false;
     size_t first = --bytes, digits = 0;
@@ -181,8 +182,11 @@ static bool stop_of_word(const tfm__splitter *s, const char *text, size_t bytes,
         return true;
     char *lower = NULL;
     size_t lower_bytes = 0;
-    if (tfm__unicode_lower(&lower, &lower_bytes, word, length) != TFM_OK)
+    const tfm_status status = tfm__unicode_lower(&lower, &lower_bytes, word, length);
+    if (status != TFM_OK) {
+        s->status = status;
         return false;
+    }
     const bool known = has_word(s->common, lower, lower_bytes) || has_word(s->own, lower, lower_bytes);
     free(lower);
     return known;
@@ -214,8 +218,7 @@ static size_t skip_blanks(const char *text, size_t from, size_t to) {
 }
 
 /* One piece more, from `from` to `to` without its blanks: a sentence of its own, or more of the one before. */
-static void take_piece(const tfm__splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from,
-                       size_t to) {
+static void take_piece(tfm__splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from, size_t to) {
     from = skip_blanks(line, from, to);
     const size_t bytes = tfm__unicode_trim(line + from, to - from);
     tfm_sentence *last = *count > 0 ? &list[*count - 1] : NULL;
@@ -246,6 +249,7 @@ tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, 
     for (int32_t at = ubrk_first(splitter->breaks); U_SUCCESS(error) && at != UBRK_DONE; pieces++)
         at = ubrk_next(splitter->breaks);
     *sentences = U_SUCCESS(error) ? tfm__alloc(pieces, sizeof(**sentences)) : NULL;
+    splitter->status = TFM_OK;
     if (*sentences) {
         ubrk_first(splitter->breaks);
         for (int32_t at; (at = ubrk_next(splitter->breaks)) != UBRK_DONE; from = (size_t)at)
@@ -255,11 +259,13 @@ tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, 
     if (U_FAILURE(error))
         return tfm__fail(TFM_ERROR_MEMORY, "ICU cannot find the sentences of a line of %zu bytes: %s", bytes,
                          u_errorName(error));
-    if (*sentences && *count == 0)
-        tfm_sentences_free(sentences);
-    else if (!*sentences)
+    if (!*sentences)
         return TFM_ERROR_MEMORY;
-    return TFM_OK;
+    if (splitter->status != TFM_OK)
+        *count = 0;
+    if (*count == 0)
+        tfm_sentences_free(sentences);
+    return splitter->status;
 }
 
 tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
