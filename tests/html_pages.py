@@ -12,7 +12,7 @@ from pathlib import Path
 
 PHRASING = ("a abbr acronym b bdi bdo big button cite data del dfn em font i ins label mark nobr output q s small span strike "
             "strong sub sup time tt u var x-card my-element blink unknown").split()
-CONTAINERS = ("address article aside blockquote center dialog div fieldset figure footer form header hgroup main menu nav "
+CONTAINERS = ("address article aside blockquote center div fieldset figure footer form header hgroup main menu nav "
               "search section").split()
 WORDS = "Haus Hund Katze größer Übung Straße laufen schön Wasser z.B. naïve don't 東京 Ελλάδα дом 3D".split()
 # Spellings of one character: some need no semicolon, some stand for two characters.
@@ -253,7 +253,7 @@ class Page:
     def block(self, depth):
         kind = self.random.randrange(12)
         if kind < 3 or depth > 5:
-            self.paragraph(self.random.choice("p h1 h2 h6 dd div summary legend figcaption".split()))
+            self.paragraph(self.random.choice("p h1 h2 h6 dd div summary figcaption".split()))
         elif kind < 5:
             name = self.random.choice(CONTAINERS)
             self.cut()
