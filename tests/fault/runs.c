@@ -15,6 +15,9 @@
  * own, most of them for the binaries that it stores; and here it shares two with another run, and with the other tests
  * that run at the same time. */
 #define LIMIT 400.0
+/* One that still works then is not hanging, but has little of the processor: it is asked again after so many seconds,
+ * and is left alone for five times the limit at most. */
+#define AGAIN 60.0
 #define SLOW 3.0         /* seconds of the processor: whoever else has work for it does not change what is tested */
 #define MOST_FAILURES 20 /* that are told in full */
 #define MOST_UNJUDGED 3
@@ -22,7 +25,7 @@
 /* One of the two places where a run may be. Its files are <number>.out, .err, .report. */
 struct place {
     pid_t pid;
-    double since;
+    double since, worked, due; /* when it began; seconds of the processor when it was last asked, and when it is next */
     int may_end;
     char title[128], part[128];
 };
@@ -84,6 +87,8 @@ static void start(int number, const char *const *settings, bool again) {
     fflush(stdout);
     fflush(stderr);
     place->since = now();
+    place->worked = 0;
+    place->due = place->since + LIMIT;
     place->pid = fork();
     assert_true(place->pid >= 0);
     if (place->pid > 0)
@@ -183,6 +188,20 @@ static bool judge(int number, int state) {
 
 /* ---- Two at a time ----------------------------------------------------------------------------------------------- */
 
+/* Whether a run that is due has done nothing of late, or works for far too long. */
+static bool hangs(struct place *place) {
+    clockid_t clock;
+    struct timespec used = {0};
+    if (now() < place->due)
+        return false;
+    if (clock_getcpuclockid(place->pid, &clock) == 0)
+        clock_gettime(clock, &used);
+    const double worked = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec, before = place->worked;
+    place->worked = worked;
+    place->due = now() + AGAIN;
+    return worked < before + 0.5 || now() - place->since > 5 * LIMIT;
+}
+
 /* Looks after both places; the number of one that is free, or -1. */
 static int attend(void) {
     int room = -1;
@@ -192,10 +211,10 @@ static int attend(void) {
         if (place->pid) {
             struct rusage used;
             pid_t got = wait4(place->pid, &state, WNOHANG, &used);
-            if (got == 0 && now() - place->since > LIMIT) {
+            if (got == 0 && hangs(place)) {
                 kill(place->pid, SIGKILL);
                 wait4(place->pid, &state, 0, &used);
-                bad(place, "did not end in %.0f seconds, of which a core worked %ld for it", LIMIT,
+                bad(place, "did not end in %.0f seconds, of which a core worked %ld for it", now() - place->since,
                     (long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec));
                 place->pid = 0;
             } else if (got == place->pid) {
