@@ -196,12 +196,9 @@ static void html_of_any_depth_is_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_beginning_is_read),
-        cmocka_unit_test(html_comes_back),
-        cmocka_unit_test(html_texts_are_what_is_seen),
-        cmocka_unit_test(html_marks_go_with_their_words),
-        cmocka_unit_test(html_copies_have_no_id),
-        cmocka_unit_test(html_of_any_depth_is_whole),
+        cmocka_unit_test(any_beginning_is_read),       cmocka_unit_test(html_comes_back),
+        cmocka_unit_test(html_texts_are_what_is_seen), cmocka_unit_test(html_marks_go_with_their_words),
+        cmocka_unit_test(html_copies_have_no_id),      cmocka_unit_test(html_of_any_depth_is_whole),
         cmocka_unit_test(html_says_its_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

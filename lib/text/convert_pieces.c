@@ -99,8 +99,9 @@ static void set_normalizer(tfm__conversion *c, const model *m, const char *other
     char *rules = m->rule_bytes ? base64(m->rules, m->rule_bytes) : NULL;
     json_t *steps = json_array();
     if (rules)
-        tfm__convert_append(c, steps, json_pack("{s:s, s:s, s:b}", "type", "Precompiled", "precompiled_charsmap", rules,
-                                                "longest_match", 1));
+        tfm__convert_append(
+            c, steps,
+            json_pack("{s:s, s:s, s:b}", "type", "Precompiled", "precompiled_charsmap", rules, "longest_match", 1));
     else if (otherwise && !m->rule_bytes)
         tfm__convert_append(c, steps, one_blank_for(otherwise));
     c->failed |= m->rule_bytes && !rules;
