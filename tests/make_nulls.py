@@ -6,7 +6,8 @@ them set.
 import re
 import sys
 
-HANDLES = ('context', 'fleet', 'model', 'embedder', 'trainer', 'data', 'documents', 'tokenizer', 'metrics')
+HANDLES = ('context', 'fleet', 'model', 'embedder', 'trainer', 'data', 'documents', 'placeholders', 'tokenizer',
+           'metrics')
 FIRST = {'tfm_scope_close': 'tfm_scope_open(context)'}  # what must have been called before
 SKIPPED = ('tfm_log_set',)  # NULL is its way back to the default
 

@@ -18,6 +18,7 @@ static tfm_embedder *embedder;
 static tfm_trainer *trainer;
 static tfm_data *data;
 static tfm_documents *documents;
+static tfm_placeholders *placeholders;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
 static tfm_tensor x, numbers, row, turned, square, bytes, indices, cube, heads, angles, *tensors[8];
@@ -140,6 +141,7 @@ static void test_results(void) {
     MAKES_NOTHING(tfm_data, tfm_data_open_pairs(&out, tokenizer, NULL, NULL, 1, NULL))
     MAKES_NOTHING(tfm_data, tfm_data_open_texts(&out, tokenizer, NULL, 1, NULL))
     MAKES_NOTHING(tfm_documents, tfm_documents_open(&out, NULL, NULL))
+    MAKES_NOTHING(tfm_placeholders, tfm_placeholders_new(&out, NULL, 1))
     MAKES_NOTHING(tfm_tokenizer, tfm_tokenizer_open(&out, NULL))
     MAKES_NOTHING(int32_t, tfm_tokenizer_encode(tokenizer, &out, &count, TFM_SOURCE, NULL, 1))
     MAKES_NOTHING(int32_t, tfm_tokenizer_encode_with(tokenizer, &out, &count, TFM_SOURCE, NULL, 1, NULL))
@@ -172,6 +174,7 @@ static void test_nulls(void **state) {
     harness_ok(tfm_tokenizer_open(&tokenizer, demo));
     harness_ok(tfm_data_open(&data, tokenizer, file, file, NULL));
     harness_ok(tfm_documents_open(&documents, file, NULL));
+    harness_ok(tfm_placeholders_new(&placeholders, NULL, 0));
     harness_ok(tfm_metrics_new(&metrics, NULL));
     char *encoder = harness_source("tests/golden/embedder");
     harness_ok(tfm_embedder_open(&embedder, context, encoder, NULL));
@@ -190,6 +193,7 @@ static void test_nulls(void **state) {
     tfm_metrics_free(&metrics);
     tfm_data_free(&data);
     tfm_documents_free(&documents);
+    tfm_placeholders_free(&placeholders);
     tfm_tokenizer_free(&tokenizer);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

@@ -161,7 +161,7 @@ typedef struct tfm_placeholders tfm_placeholders;
  * that is no regular expression, or that matches the empty text. It does not change, so any number of threads may use
  * it. */
 TFM_API tfm_status tfm_placeholders_new(tfm_placeholders **out, const char *const *patterns, size_t count);
-/* How many there are in a text. Neighbours with no word between them, such as "%d/%d", are one. */
+/* How many there are in a text; 0 for NULL. Neighbours with no word between them, such as "%d/%d", are one. */
 TFM_API size_t tfm_placeholders_count(const tfm_placeholders *placeholders, const char *text, size_t bytes);
 /* Frees it and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_placeholders_free(tfm_placeholders **placeholders);

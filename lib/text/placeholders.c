@@ -63,6 +63,7 @@ static tfm_status check_pattern(const tfm__regex *regex, const char *pattern) {
 }
 
 tfm_status tfm_placeholders_new(tfm_placeholders **out, const char *const *patterns, size_t count) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("placeholders_new", out, count == 0 || patterns ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_placeholders *p = *out = tfm__alloc(1, sizeof(*p));
