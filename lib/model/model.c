@@ -173,7 +173,8 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: %lld rows of the embeddings have no piece in the vocabulary: it is not the model's", dir,
                          (long long)nameless);
-    warn_nameless(tokenizer, arch, dir);
+    if (arch->decoder.layers) /* an encoder writes no text */
+        warn_nameless(tokenizer, arch, dir);
     return TFM_OK;
 }
 
