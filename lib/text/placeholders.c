@@ -12,14 +12,22 @@
     "1FAFF}]"
 #define TONE "[\\x{1F3FB}-\\x{1F3FF}]"
 
+/* Of an address: closing brackets belong to it that close what it opens, but no stop at its end. */
+#define ADDRESS                                                                                                        \
+    "(?:[^\\s<>\"“”„«»‹›()]|\\([^\\s<>\"()]*\\))*(?:[^\\s<>\"“”„«»‹›.,;:!?'’()\\[\\]{}…。，]|\\([^\\s<>\"()]*\\))"
+
 /* By kind. A conversion of printf is none after a digit, as in "100%ig", and has no blank as a flag, as in "5 % der".
  */
 static const char KNOWN[] =
     "(?x)"
-    "(?:https?|ftps?|sftp|file|wss?|git|ssh)://[^\\s<>\"“”„«»‹›]*[^\\s<>\"“”„«»‹›.,;:!?'’)\\]}…。，]"
-    "|\\b(?:mailto|tel):[\\w.+@-]*\\w"
-    "|\\bwww\\.[\\w-]+\\.[^\\s<>\"“”„«»‹›]*[^\\s<>\"“”„«»‹›.,;:!?'’)\\]}…。，]"
-    "|[\\w.+-]+@[\\w-]+(?:\\.[\\w-]+)+"
+    "(?:https?|ftps?|sftp|file|wss?|git|ssh)://" ADDRESS "|\\b(?:mailto|tel):[\\w.+@-]*\\w"
+    "|\\bwww\\.[\\w-]+\\." ADDRESS "|[\\w.+-]+@[\\w-]+(?:\\.[\\w-]+)+"
+    "|(?<![\\w@.+-])@[A-Za-z_]\\w*(?:[.-]\\w+)*(?!@)|(?<![\\w&\\#/])\\#[\\pL_]\\w*"
+    "|(?<![\\w./~:<])(?:~|\\.\\.?)/[\\w./+~-]*\\w/?|(?<![\\w./~:<])/[\\w.+@~-]+/[\\w./+@~-]*[\\w/]"
+    "|\\b[A-Za-z]:\\\\(?:[^\\s\"<>|*?]*[\\w\\\\])?"
+    "|(`+)(?!`)[^\\n]+?(?<!`)\\g{-1}(?!`)"
+    "|!?\\[(?=[^\\[\\]\\n]+\\]\\([^()\\s])|\\]\\(" ADDRESS "(?:\\s+\"[^\"\\n]*\")?\\)"
+    "|(?<!\\*)\\*\\*(?=[^\\s*])|(?<=[^\\s*])\\*\\*(?!\\*)"
     "|(?<![\\d%])%%"
     "|(?<!\\w)%[A-Za-z_]\\w+%(?![\\w%])"
     "|(?<!\\d)%(?:\\d+\\$)?[-+\\#0']*(?:\\d+|\\*)?(?:\\.(?:\\d+|\\*))?(?:hh|ll|I64|[hlLqjzt])?[diouxXeEfFgGaAcCsSpn@]"
@@ -32,6 +40,9 @@ static const char KNOWN[] =
     "|\\{[^{}\\s]*\\}|\\{\\s*[\\w.\\[\\]$-]+\\s*\\}"
     "|(?<icu>\\{\\s*\\w+\\s*,(?:[^{}]++|(?<nested>\\{(?:[^{}]++|(?&nested))*+\\}))*+\\})"
     "|\\[\\[[^\\[\\]\\n]*\\]\\]"
+    "|\\\\\\([^\\n]*?\\\\\\)|\\\\\\[[^\\n]*?\\\\\\]|\\$\\$[^$\\n]+\\$\\$"
+    "|\\$(?![\\s$])[^$\\n]*[\\\\^_=][^$\\n]*(?<!\\s)\\$(?!\\w)"
+    "|\\\\[nrt0\"'\\\\]|\\\\u[0-9a-fA-F]{4}"
     "|\\$[A-Za-z_]\\w*"
     "|\\b__\\w+?__\\b|@@\\w+@@"
     "|(?<![\\w:]):[A-Za-z_][\\w+-]*:(?!\\w)|(?<!\\S):[a-z_]{2,}\\w*"
@@ -42,7 +53,7 @@ static const char KNOWN[] =
     "|[0-9\\#*]\\x{FE0F}?\\x{20E3}";
 
 /* The bytes that something of KNOWN begins with or has near its beginning: a text without them has nothing of it. */
-static const char HINTS[] = "%{[$@_:&<wW";
+static const char HINTS[] = "%{[$@_:&<wW#/\\`*";
 
 struct tfm_placeholders {
     tfm__regex **regexes; /* the known ones first */
