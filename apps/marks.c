@@ -47,6 +47,11 @@ bool marks_is_digit(const char *text, size_t bytes) {
     return u_isdigit(character(text, bytes));
 }
 
+bool marks_is_sign(const char *text, size_t bytes) {
+    return U_GET_GC_MASK(character(text, bytes)) & (U_GC_SK_MASK | U_GC_SM_MASK | U_GC_SO_MASK | U_GC_PS_MASK |
+                                                    U_GC_PE_MASK | U_GC_PI_MASK | U_GC_PF_MASK | U_GC_PD_MASK);
+}
+
 static bool is_stop(const marks_text *t, const marks_word *w) {
     size_t at = w->end;
     while (at > w->body_end) {

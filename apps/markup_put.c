@@ -48,11 +48,31 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->starved = true;
 }
 
+/* The bytes of a template's expression at `at`, as {{ a && b }}, that stands in the source as it is: its author wrote
+ * no references in it. */
+static size_t expression_bytes(const writer *w, size_t at, size_t end) {
+    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}};
+    const char *text = w->target + at;
+    for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
+        const char *close =
+            end - at >= 4 && memcmp(text, PAIRS[i][0], 2) == 0 ? memmem(text + 2, end - at - 2, PAIRS[i][1], 2) : NULL;
+        const size_t bytes = close ? (size_t)(close - text) + 2 : 0;
+        if (bytes > 0 && memmem(w->m->text + w->run->begin, w->run->end - w->run->begin, text, bytes))
+            return bytes;
+    }
+    return 0;
+}
+
 /* Text, with what would be markup as references. */
 static void put_text(writer *w, size_t begin, size_t end) {
     static const char *const REFERENCES[][2] = {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\xC2\xA0", "&nbsp;"}};
     for (size_t at = begin, bytes; at < end; at += bytes) {
         const char *text = w->target + at, *reference = NULL;
+        bytes = expression_bytes(w, at, end);
+        if (bytes > 0) {
+            put(w, text, bytes);
+            continue;
+        }
         bytes = 1;
         for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference; i++)
             if (strncmp(text, REFERENCES[i][0], strlen(REFERENCES[i][0])) == 0) {
@@ -127,6 +147,19 @@ typedef struct places {
     size_t begin; /* from this byte of the translation on */
 } places;
 
+/* The element of the stop of the source's sentence that a word is in; where it has none, of all of the sentence. */
+static int element_of_stop(const writer *w, const marks_word *word) {
+    const marks_text *source = &w->words.source;
+    const marks_word *first = word, *last = word, *end = source->words + source->count;
+    while (last + 1 < end && last[1].sentence == word->sentence)
+        last++;
+    if (last->body_end < last->end)
+        return element_at(w->run, last->end - 1);
+    while (first > source->words && first[-1].sentence == word->sentence)
+        first--;
+    return run_around(w->run, element_at(w->run, first->begin), element_at(w->run, last->end - 1));
+}
+
 static places places_of(const writer *w, size_t word) {
     const marks_text *source = &w->words.source, *target = &w->words.target;
     if (source->count == 0)
@@ -138,10 +171,10 @@ static places places_of(const writer *w, size_t word) {
     p.begin = p.same ? t->whole : t->begin;
     p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
     p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
-    if (s->body_end == s->end && t->body_end < t->end) { /* a stop of its own: outside of what ends here */
-        const marks_word *next = word + 1 < target->count ? &source->words[t[1].other] : NULL;
-        p.trail = next ? run_around(w->run, p.body, element_at(w->run, next->begin)) : -1;
-    }
+    const bool last = word + 1 == target->count || t[1].sentence != t->sentence;
+    if (s->body_end == s->end && t->body_end < t->end) /* a stop of its own: outside of what ends here */
+        p.trail = run_around(w->run, p.body,
+                             last ? element_of_stop(w, s) : element_at(w->run, source->words[t[1].other].begin));
     return p;
 }
 

@@ -290,6 +290,8 @@ static void start(walker *w, const html_token *t) {
     end_what_is_implied(w, element, t->begin);
     if (block)
         run_finish(m, builder(w));
+    else if (!top(w)->kept)
+        run_part_controls(m, builder(w), t);
     const size_t edits = m->edit_count;
     if (element->id == HTML_ID_META)
         markup_edit_encoding(m, t);
@@ -380,8 +382,8 @@ void markup_walk(markup *m) {
             start(&w, &t);
         else if (t.kind == HTML_END)
             end_tag(&w, &t);
-        else if (t.kind == HTML_COMMENT)
-            add(&w, EVENT_ATOM, t.begin, t.end, false);
+        else if (t.kind == HTML_COMMENT || t.kind == HTML_TEMPLATE)
+            add(&w, EVENT_ATOM, t.begin, t.end, t.kind == HTML_TEMPLATE);
         else
             text(&w, &t);
         w.lexer.foreign = in_foreign(&w);

@@ -96,6 +96,20 @@ check "what is not to be translated keeps its place in a sentence" becomes '<p>G
 check "translate=yes in translate=no, and class=notranslate" becomes \
     '<div translate="no">Danke<p translate="yes">Guten Tag.</p></div><p class="a notranslate">Guten Tag.</p>' \
     '<div translate="no">Danke<p translate="yes">Good day.</p></div><p class="a notranslate">Guten Tag.</p>'
+check "code of templates stays byte for byte, with signs of markup in it" becomes \
+    '<p><?php if ($x > 3): ?>Guten Morgen.<% y > 3 %> {% if a < b and c > d %}Wo ist Tom?{# > #}</p><i {% if a > b %}x="1"{% endif %} y=<?= $x > 1 ?>>Danke.</i>' \
+    "<p><?php if (\$x > 3): ?>Good morning.<% y > 3 %> {% if a < b and c > d %}Where's Tom?{# > #}</p><i {% if a > b %}x=\"1\"{% endif %} y=<?= \$x > 1 ?>>Thanks.</i>"
+check "an expression of a template has no references it did not have" becomes '<p>Ich bin in {{ a && b > c }}.</p>' \
+    "<p>I'm in {{ a && b > c }}.</p>"
+check "a link of an arrow stays an arrow" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
+    '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
+check "the stop of a label stays in it" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
+    "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
+check "boxes of a choice have sentences of their own" becomes \
+    '<p><label><input type="checkbox"> Ich habe Hunger.</label> <label><input type="checkbox"> Wo ist Tom?</label></p>' \
+    "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
+check "items between bars are translated each" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
+    "<p><a href=\"a\">Good morning.</a> | <a href=\"b\">Where's Tom?</a> &bull; I'm here.</p>"
 check "lines of <pre> stay lines" becomes '<pre>
 Guten Tag.
   Wo ist Tom?
