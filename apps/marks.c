@@ -43,6 +43,10 @@ bool marks_is_letter(const char *text, size_t bytes) {
     return u_isalpha(character(text, bytes));
 }
 
+bool marks_is_upper(const char *text, size_t bytes) {
+    return u_isupper(character(text, bytes));
+}
+
 bool marks_is_digit(const char *text, size_t bytes) {
     return u_isdigit(character(text, bytes));
 }
@@ -127,7 +131,10 @@ static size_t behind_word(const marks_pair *p, size_t word, const marks_mark *ma
     if (stops && (mark->at == s->end || alone))
         t = edge(&p->target, s->sentence, false, t);
     const marks_word *to = &p->target.words[t];
-    return mark->at == s->end && s->body_end < s->end ? to->end : to->body_end > to->begin ? to->body_end : to->end;
+    const bool within = !ends_sentence(&p->source, word) && ends_sentence(&p->target, t); /* it goes before the stop */
+    return mark->at == s->end && s->body_end < s->end && !within ? to->end
+           : to->body_end > to->begin                            ? to->body_end
+                                                                 : to->end;
 }
 
 static size_t place(const marks_pair *p, const marks_mark *mark) {

@@ -1,4 +1,5 @@
 /* What is found between the ends of two blocks, until it is a run. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -82,6 +83,22 @@ void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool refe
     }
     if (parted)
         run_finish(m, b);
+}
+
+void run_part_sentences(markup *m, run_builder *b, size_t stop, size_t at) {
+    size_t i = b->count, before = stop;
+    for (; i > 0 && b->events[i - 1].kind == EVENT_CLOSE && b->events[i - 1].end == before; i--)
+        before = b->events[i - 1].begin;
+    const run_event *e = i > 0 ? &b->events[i - 1] : NULL;
+    if (!e || e->kind != EVENT_TEXT || e->end != before || before - e->begin < 3 || (before == stop && at == stop))
+        return;
+    const char *end = m->text + before;
+    if (!strchr(".!?", end[-1]) || !islower((unsigned char)end[-2]) || !islower((unsigned char)end[-3]) ||
+        !marks_is_upper(m->text + at, m->bytes - at))
+        return;
+    const size_t event = run_add(m, b, EVENT_ATOM, stop, stop);
+    if (event != NO_EVENT)
+        b->events[event].solid = true;
 }
 
 /* ---- Controls -------------------------------------------------------------------------------------------------- */

@@ -257,8 +257,11 @@ static bool put_marks(writer *w, size_t at, const run_path *next) {
         const marks_mark *mark = &w->marks[w->next_mark];
         const run_atom *atom = &w->run->atoms[mark->index];
         const markup_run *r = w->run;
-        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' '))
+        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' ')) {
+            const run_path own = run_path_to(r, atom->element);
+            close_to(w, atom->solid ? run_path_common(&w->open, &own) : w->open.count);
             put(w, " ", 1);
+        }
         go_to_atom(w, atom, next);
         put_source(w, atom->begin, atom->end, atom->deep);
         if (mark->blank_after)

@@ -211,6 +211,8 @@ static void part_neighbors(walker *w, const html_element *element, const html_to
 static void push_phrasing(walker *w, const html_element *element, const html_token *t, space in) {
     const bool outer = top(w)->kept;
     part_neighbors(w, element, t);
+    if (!top(w)->kept)
+        run_part_sentences(w->m, builder(w), t->begin, t->end);
     const size_t event = add(w, EVENT_OPEN, t->begin, t->end, false); /* before it is open */
     open_element *e = push(w, element, t, in);
     if (!e)
@@ -369,6 +371,7 @@ static void text(walker *w, const html_token *t) {
     const bool cdata = t->kind == HTML_CDATA;
     if (top(w)->kept)
         return;
+    run_part_sentences(w->m, builder(w), t->begin, t->begin);
     const size_t begin = t->begin + (cdata ? strlen("<![CDATA[") : 0);
     const bool whole = cdata && t->end - begin >= 3 && memcmp(w->m->text + t->end - 3, "]]>", 3) == 0;
     run_add_text(w->m, builder(w), begin, t->end - (whole ? 3 : 0), !cdata, top(w)->lines);

@@ -110,6 +110,13 @@ check "boxes of a choice have sentences of their own" becomes \
     "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
 check "items between bars are translated each" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
     "<p><a href=\"a\">Good morning.</a> | <a href=\"b\">Where's Tom?</a> &bull; I'm here.</p>"
+check "sentences that a tag alone parts are two" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
+    "<p><b>Good morning.</b>Where's Tom? I'm here.<i>Thanks.</i></p>"
+check "code between commas stays before the stop, in order" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
+    '<p>I got and I have <code>x</code> <code>y</code> <code>z</code>.</p>'
+check "the blank before a link with a picture is in neither" becomes \
+    '<div><a href="a">Guten Morgen.</a> <a href="b"><img src="a.png"> Wo ist Tom?</a></div>' \
+    '<div><a href="a">Good morning.</a> <a href="b"><img src="a.png"> Where'"'"'s Tom?</a></div>'
 check "lines of <pre> stay lines" becomes '<pre>
 Guten Tag.
   Wo ist Tom?
