@@ -65,6 +65,11 @@ static void test_known_placeholders_are_found(void **state) {
          "[|](https://example.org/a_(b))|![|](a.png \"x\")"},
         {"Das ist **sehr** gut", "**|**"},
         {"Wo \\(x^2 + y\\) und $a_1 = b$ und $$c$$ sind", "\\(x^2 + y\\)|$a_1 = b$|$$c$$"},
+        {"Die Nummer #12 von ##NAME## und @:common.hello und $t(a.b) da", "#12|##NAME##|@:common.hello|$t(a.b)"},
+        {"Siehe [1] oder [^2] da", "[1]|[^2]"},
+        {"## Das Buch", "##"},
+        {"> Ich * bin", ">"},
+        {"<!-- Kommentar --> Ich", "<!-- Kommentar -->"},
         {"Zeile\\nWort\\tEnde", "\\n|\\t"},
     };
     tfm_placeholders *p = known();
@@ -80,7 +85,7 @@ static void test_plain_text_has_no_placeholders(void **state) {
                                         "Er sagte: „Hallo“ (leise) [laut].",
                                         "Das kostet $5 & 3 €.",
                                         "Ich – du … er’s",
-                                        "a@b und #1 und *, C# und/oder 24/7, je 5 $ und 6 $ = 11 $",
+                                        "a@b und *, C# und/oder 24/7, je 5 $ und 6 $ = 11 $",
                                         "Leser*innen [sic] (siehe unten) \\ und ` 2 * 3 * 4",
                                         "日本語のテキスト。"};
     tfm_placeholders *p = known();
