@@ -29,18 +29,26 @@ static size_t after(const html_lexer *l, size_t from, const char *what) {
 
 /* ---- Templates ------------------------------------------------------------------------------------------------- */
 
-/* The end of what a template language has at `at`, in which '<' and '>' are no markup: <?php ?>, <% %>, {% %}, {# #};
- * 0: there is nothing of it. */
-static size_t template_end(const char *text, size_t at, size_t bytes) {
-    static const char *const PAIRS[][2] = {{"<?php", "?>"}, {"<?=", "?>"}, {"<%", "%>"}, {"{%", "%}"}, {"{#", "#}"}};
+/* The end of what a template language has at `at`, in which '<' and '>' are no markup: <?php ?>, <% %>, {% %}, {# #},
+ * and with `tag` {{ }}, which is text elsewhere; 0: there is nothing of it. What reaches over an end tag or begins once
+ * more has no end, but for PHP and comments. */
+static size_t template_end(const char *text, size_t at, size_t bytes, bool tag) {
+    static const struct {
+        const char *open, *close;
+        bool any;
+    } PAIRS[] = {{"<?php", "?>", true}, {"<?=", "?>", true}, {"{# ", "#}", true},
+                 {"<%", "%>", false},   {"{%", "%}", false}, {"{{", "}}", false}};
     enum { LONGEST = 4096 }; /* looked at, so that many that have no end cost no more */
     const size_t end = bytes - at > LONGEST ? at + LONGEST : bytes;
-    for (size_t i = 0; i < sizeof(PAIRS) / sizeof(*PAIRS); i++) {
-        const size_t open = strlen(PAIRS[i][0]);
-        if (end - at < open || strncasecmp(text + at, PAIRS[i][0], open) != 0)
+    for (size_t i = 0; i < sizeof(PAIRS) / sizeof(*PAIRS) - !tag; i++) {
+        const size_t open = strlen(PAIRS[i].open), from = at + open;
+        if (end - at < open || strncasecmp(text + at, PAIRS[i].open, open) != 0)
             continue;
-        const char *found = memmem(text + at + open, end - at - open, PAIRS[i][1], 2);
-        return found ? (size_t)(found - text) + 2 : 0;
+        const char *found = memmem(text + from, end - from, PAIRS[i].close, 2);
+        const size_t inner = found ? (size_t)(found - text) - from : 0;
+        const bool whole = found && (PAIRS[i].any || (!memmem(text + from, inner, PAIRS[i].open, open) &&
+                                                      !memmem(text + from, inner, "</", 2)));
+        return whole ? from + inner + 2 : 0;
     }
     return 0;
 }
@@ -60,7 +68,7 @@ static bool next_attribute(attribute *a, size_t *end, bool *self_closing, const 
     if (at >= bytes || text[at] == '>')
         return false;
     a->begin = at;
-    const size_t code = template_end(text, at, bytes);
+    const size_t code = template_end(text, at, bytes, true);
     for (at = code ? code : at + 1; at < bytes && !html_is_blank(text[at]) && !strchr("/>=", text[at]); at++)
         ;
     a->name_end = a->value = a->value_end = a->end = at;
@@ -73,7 +81,7 @@ static bool next_attribute(attribute *a, size_t *end, bool *self_closing, const 
     const char quote = at < bytes ? text[at] : 0;
     const bool quoted = quote == '"' || quote == '\'';
     a->value = at += quoted;
-    const size_t filled = quoted ? 0 : template_end(text, at, bytes);
+    const size_t filled = quoted ? 0 : template_end(text, at, bytes, true);
     for (at = filled ? filled : at;
          at < bytes && (quoted ? text[at] != quote : !html_is_blank(text[at]) && text[at] != '>'); at++)
         ;
@@ -177,7 +185,7 @@ static size_t raw_end(const html_lexer *l) {
 
 static bool begins_token(const html_lexer *l, size_t at) {
     const char next = l->text[at] == '<' && at + 1 < l->bytes ? l->text[at + 1] : 0;
-    if (template_end(l->text, at, l->bytes) > 0)
+    if (template_end(l->text, at, l->bytes, false) > 0)
         return true;
     if (l->text[at] == '{')
         return false;
@@ -205,7 +213,7 @@ void html_next(html_token *t, html_lexer *l) {
     if (end > l->at) {
         t->kind = HTML_TEXT;
         t->end = end;
-    } else if ((t->end = template_end(l->text, l->at, l->bytes)) > 0) {
+    } else if ((t->end = template_end(l->text, l->at, l->bytes, false)) > 0) {
         t->kind = HTML_TEMPLATE;
     } else if (is_letter(l->text[l->at + 1])) {
         t->kind = HTML_START;

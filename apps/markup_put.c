@@ -15,6 +15,7 @@ typedef struct writer {
     const markup *m;
     markup_run *run;
     const char *target;
+    size_t looked, code_end; /* how far expressions were looked for, and where the last one ends */
     marks_pair words;
     marks_mark *marks; /* [run->atom_count], where they go */
     size_t next_mark;
@@ -48,19 +49,21 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->starved = true;
 }
 
-/* The bytes of a template's expression at `at`, as {{ a && b }}, that stands in the source as it is: its author wrote
- * no references in it. */
-static size_t expression_bytes(const writer *w, size_t at, size_t end) {
-    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}};
-    const char *text = w->target + at;
-    for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
-        const char *close =
-            end - at >= 4 && memcmp(text, PAIRS[i][0], 2) == 0 ? memmem(text + 2, end - at - 2, PAIRS[i][1], 2) : NULL;
-        const size_t bytes = close ? (size_t)(close - text) + 2 : 0;
-        if (bytes > 0 && memmem(w->m->text + w->run->begin, w->run->end - w->run->begin, text, bytes))
-            return bytes;
-    }
-    return 0;
+/* Whether a byte of the translation is of a template's expression, as {{ a && b }}, that stands in the source as it is:
+ * its author wrote no references in it. Bytes are asked for in order. */
+static bool in_expression(writer *w, size_t at) {
+    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
+    const char *source = w->m->text + w->run->begin;
+    const size_t bytes = w->run->end - w->run->begin;
+    for (; w->looked <= at && w->target[w->looked]; w->looked++)
+        for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
+            const char *open = w->target + w->looked;
+            const char *close = strncmp(open, PAIRS[i][0], 2) == 0 ? strstr(open + 2, PAIRS[i][1]) : NULL;
+            const size_t whole = close ? (size_t)(close - open) + strlen(PAIRS[i][1]) : 0;
+            if (whole > 0 && w->looked >= w->code_end && memmem(source, bytes, open, whole))
+                w->code_end = w->looked + whole;
+        }
+    return at < w->code_end;
 }
 
 /* Text, with what would be markup as references. */
@@ -68,13 +71,9 @@ static void put_text(writer *w, size_t begin, size_t end) {
     static const char *const REFERENCES[][2] = {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\xC2\xA0", "&nbsp;"}};
     for (size_t at = begin, bytes; at < end; at += bytes) {
         const char *text = w->target + at, *reference = NULL;
-        bytes = expression_bytes(w, at, end);
-        if (bytes > 0) {
-            put(w, text, bytes);
-            continue;
-        }
+        const bool code = in_expression(w, at);
         bytes = 1;
-        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference; i++)
+        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference && !code; i++)
             if (strncmp(text, REFERENCES[i][0], strlen(REFERENCES[i][0])) == 0) {
                 reference = REFERENCES[i][1];
                 bytes = strlen(REFERENCES[i][0]);

@@ -99,8 +99,12 @@ check "translate=yes in translate=no, and class=notranslate" becomes \
 check "code of templates stays byte for byte, with signs of markup in it" becomes \
     '<p><?php if ($x > 3): ?>Guten Morgen.<% y > 3 %> {% if a < b and c > d %}Wo ist Tom?{# > #}</p><i {% if a > b %}x="1"{% endif %} y=<?= $x > 1 ?>>Danke.</i>' \
     "<p><?php if (\$x > 3): ?>Good morning.<% y > 3 %> {% if a < b and c > d %}Where's Tom?{# > #}</p><i {% if a > b %}x=\"1\"{% endif %} y=<?= \$x > 1 ?>>Thanks.</i>"
-check "an expression of a template has no references it did not have" becomes '<p>Ich bin in {{ a && b > c }}.</p>' \
-    "<p>I'm in {{ a && b > c }}.</p>"
+check "an expression of a template has no references it did not have" becomes \
+    '<p {{ x > y }}>Ich bin in {{ a && b > c }}.</p><p>Ich bin in <b>{{ a && b }}</b>.</p>' \
+    "<p {{ x > y }}>I'm in {{ a && b > c }}.</p><p>I'm in <b>{{ a && b }}</b>.</p>"
+echo '<p>Guten Tag. {%</p><p>Wo ist Tom?</p><i>%}</i>' >in
+translate --format html -i in
+check "the sign of a template without an end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
 check "a link of an arrow stays an arrow" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
     '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
 check "the stop of a label stays in it" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \

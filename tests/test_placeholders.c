@@ -67,6 +67,8 @@ static void test_known_placeholders_are_found(void **state) {
         {"Wo \\(x^2 + y\\) und $a_1 = b$ und $$c$$ sind", "\\(x^2 + y\\)|$a_1 = b$|$$c$$"},
         {"Die Nummer #12 von ##NAME## und @:common.hello und $t(a.b) da", "#12|##NAME##|@:common.hello|$t(a.b)"},
         {"Siehe [1] oder [^2] da", "[1]|[^2]"},
+        {"AT&T und C&A, \xE2\x86\x91 nach oben, ich&du", "AT&T|C&A, \xE2\x86\x91"},
+        {"Ja {!! $html !!} und @if(true) da @endif", "{!! $html !!}|@if(true)|@endif"},
         {"## Das Buch", "##"},
         {"> Ich * bin", ">"},
         {"<!-- Kommentar --> Ich", "<!-- Kommentar -->"},
