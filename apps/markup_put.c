@@ -49,18 +49,21 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->starved = true;
 }
 
-/* Whether a byte of the translation is of a template's expression, as {{ a && b }}, that stands in the source as it is:
- * its author wrote no references in it. Bytes are asked for in order. */
+/* Whether a byte of the translation, asked for in order, is of a template's expression, as {{ a && b }}, that stands in
+ * the source as it is: its author wrote no references in it. */
 static bool in_expression(writer *w, size_t at) {
     static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
-    const char *source = w->m->text + w->run->begin;
-    const size_t bytes = w->run->end - w->run->begin;
+    enum { LONGEST = 4096 };
     for (; w->looked <= at && w->target[w->looked]; w->looked++)
         for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
             const char *open = w->target + w->looked;
-            const char *close = strncmp(open, PAIRS[i][0], 2) == 0 ? strstr(open + 2, PAIRS[i][1]) : NULL;
+            const size_t left = strncmp(open, PAIRS[i][0], 2) == 0 ? strnlen(open, LONGEST) : 0;
+            const char *close = left > 0 ? memmem(open + 2, left - 2, PAIRS[i][1], strlen(PAIRS[i][1])) : NULL;
             const size_t whole = close ? (size_t)(close - open) + strlen(PAIRS[i][1]) : 0;
-            if (whole > 0 && w->looked >= w->code_end && memmem(source, bytes, open, whole))
+            const bool signs =
+                whole > 0 && (memchr(open, '&', whole) || memchr(open, '<', whole) || memchr(open, '>', whole));
+            if (signs && w->looked >= w->code_end &&
+                memmem(w->m->text + w->run->begin, w->run->end - w->run->begin, open, whole))
                 w->code_end = w->looked + whole;
         }
     return at < w->code_end;
