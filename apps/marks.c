@@ -52,8 +52,13 @@ bool marks_is_digit(const char *text, size_t bytes) {
 }
 
 bool marks_is_sign(const char *text, size_t bytes) {
-    return U_GET_GC_MASK(character(text, bytes)) & (U_GC_SK_MASK | U_GC_SM_MASK | U_GC_SO_MASK | U_GC_PS_MASK |
-                                                    U_GC_PE_MASK | U_GC_PI_MASK | U_GC_PF_MASK | U_GC_PD_MASK);
+    static const UChar32 NOTES[] = {'*', '#', 0xA7, 0xB6, 0xB7, 0x2020, 0x2021, 0x2022};
+    const UChar32 c = character(text, bytes);
+    for (size_t i = 0; i < sizeof(NOTES) / sizeof(*NOTES); i++)
+        if (c == NOTES[i])
+            return true;
+    return U_GET_GC_MASK(c) & (U_GC_SK_MASK | U_GC_SM_MASK | U_GC_SO_MASK | U_GC_PS_MASK | U_GC_PE_MASK | U_GC_PI_MASK |
+                               U_GC_PF_MASK | U_GC_PD_MASK | U_GC_MN_MASK | U_GC_CF_MASK);
 }
 
 static bool is_stop(const marks_text *t, const marks_word *w) {

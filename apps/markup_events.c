@@ -180,7 +180,8 @@ static bool holds_no_words(const markup *m, const run_builder *b, size_t open, b
         }
     }
     *signs = used > 0 && is_signs(text);
-    return *signs || (used > 0 && note && is_note(text));
+    const bool number = used > 0 && b->events[open].seen == 0 && strchr(".)", text[used - 1]); /* "1." of a list */
+    return *signs || ((note || number) && is_note(text));
 }
 
 void run_pair(markup *m, run_builder *b, size_t open, bool note) {

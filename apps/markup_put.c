@@ -53,11 +53,10 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
  * the source as it is: its author wrote no references in it. */
 static bool in_expression(writer *w, size_t at) {
     static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
-    enum { LONGEST = 4096 };
     for (; w->looked <= at && w->target[w->looked]; w->looked++)
         for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
             const char *open = w->target + w->looked;
-            const size_t left = strncmp(open, PAIRS[i][0], 2) == 0 ? strnlen(open, LONGEST) : 0;
+            const size_t left = strncmp(open, PAIRS[i][0], 2) == 0 ? strnlen(open, 4096) : 0;
             const char *close = left > 0 ? memmem(open + 2, left - 2, PAIRS[i][1], strlen(PAIRS[i][1])) : NULL;
             const size_t whole = close ? (size_t)(close - open) + strlen(PAIRS[i][1]) : 0;
             const bool signs =

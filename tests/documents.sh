@@ -107,6 +107,9 @@ translate --format html -i in
 check "the sign of a template without an end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
 check "a link of an arrow stays an arrow" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
     '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
+check "a star of a footnote, and the number of a list, stay" becomes \
+    '<p><i>1.<b>&nbsp; </b></i>Ich bin hier<a href="#n">*</a>.<a href="#r">↩︎</a></p>' \
+    '<p><i>1.<b>&nbsp; </b></i>I'"'"'m here<a href="#n">*</a>.<a href="#r">↩︎</a></p>'
 check "the stop of a label stays in it" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
     "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
 check "boxes of a choice have sentences of their own" becomes \

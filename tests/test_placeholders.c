@@ -69,6 +69,7 @@ static void test_known_placeholders_are_found(void **state) {
         {"Siehe [1] oder [^2] da", "[1]|[^2]"},
         {"AT&T und C&A, \xE2\x86\x91 nach oben, ich&du", "AT&T|C&A, \xE2\x86\x91"},
         {"Ja {!! $html !!} und @if(true) da @endif", "{!! $html !!}|@if(true)|@endif"},
+        {"Hallo %%FirstName%%, *|FNAME|* und [FIRST_NAME] da", "%%FirstName%%, *|FNAME|*|[FIRST_NAME]"},
         {"## Das Buch", "##"},
         {"> Ich * bin", ">"},
         {"<!-- Kommentar --> Ich", "<!-- Kommentar -->"},
