@@ -117,12 +117,12 @@ static size_t dash_bytes(const char *text, const char *end) {
     return 0;
 }
 
-/* The bytes of the bracket that opens at the beginning of the text, of what is heard, as in "[Musik]", and closes in
- * its line. `close` is the bracket that closes it. */
+/* The bytes of the bracket that opens at the beginning of the text, of what is heard, as in "[Musik]", and closes
+ * again. `close` is the bracket that closes it. */
 static size_t bracket_bytes(const char **close, const char *text, size_t bytes) {
     const char end = *text == '[' ? ']' : *text == '(' ? ')' : 0;
     const char *at = text + 1;
-    for (; end && at < text + bytes && !strchr("[]()\r\n", *at); at++)
+    for (; end && at < text + bytes && !strchr("[]()", *at); at++)
         ;
     *close = end && at < text + bytes && *at == end && at > text + 1 ? at : NULL;
     return *close ? 1 : 0;

@@ -268,6 +268,7 @@ static void test_speakers_and_songs_have_lines_of_their_own(void **state) {
     cue_becomes(srt, "- (lacht laut) Ja,\ngut.\n<i>[T\xC3\xBCr]</i>", SAY("laughs aloud", "Yes, well.", "door"),
                 "- (laughs aloud) Yes,\nwell.\n<i>[door]</i>");
     cue_becomes(srt, "Das (gut)\n(ist] gut", SAY("That is (good) good"), "That is\n(good) good");
+    cue_becomes(srt, "(Musik\nim Radio) Ja.", SAY("Music on the radio", "Yes."), "(Music on\nthe radio) Yes.");
     cue_becomes(srt, "1984", SAY("never"), "1984");
 }
 
