@@ -27,6 +27,32 @@ static size_t after(const html_lexer *l, size_t from, const char *what) {
     return found ? (size_t)(found - l->text) + bytes : l->bytes;
 }
 
+/* ---- Templates ------------------------------------------------------------------------------------------------- */
+
+/* The end of what a template language has at `at`, in which '<' and '>' are no markup: <?php ?>, <% %>, {% %}, {# #},
+ * and with `tag` {{ }}, which is text elsewhere; 0: there is nothing of it. What reaches over an end tag or begins once
+ * more has no end, but for PHP and comments. */
+static size_t template_end(const char *text, size_t at, size_t bytes, bool tag) {
+    static const struct {
+        const char *open, *close;
+        bool any;
+    } PAIRS[] = {{"<?php", "?>", true}, {"<?=", "?>", true}, {"{# ", "#}", true},
+                 {"<%", "%>", false},   {"{%", "%}", false}, {"{{", "}}", false}};
+    enum { LONGEST = 4096 }; /* looked at, so that many that have no end cost no more */
+    const size_t end = bytes - at > LONGEST ? at + LONGEST : bytes;
+    for (size_t i = 0; i < sizeof(PAIRS) / sizeof(*PAIRS) - !tag; i++) {
+        const size_t open = strlen(PAIRS[i].open), from = at + open;
+        if (end - at < open || strncasecmp(text + at, PAIRS[i].open, open) != 0)
+            continue;
+        const char *found = memmem(text + from, end - from, PAIRS[i].close, 2);
+        const size_t inner = found ? (size_t)(found - text) - from : 0;
+        const bool whole = found && (PAIRS[i].any || (!memmem(text + from, inner, PAIRS[i].open, open) &&
+                                                      !memmem(text + from, inner, "</", 2)));
+        return whole ? from + inner + 2 : 0;
+    }
+    return 0;
+}
+
 /* ---- Tags ------------------------------------------------------------------------------------------------------ */
 
 typedef struct attribute {
@@ -42,7 +68,8 @@ static bool next_attribute(attribute *a, size_t *end, bool *self_closing, const 
     if (at >= bytes || text[at] == '>')
         return false;
     a->begin = at;
-    for (at++; at < bytes && !html_is_blank(text[at]) && !strchr("/>=", text[at]); at++)
+    const size_t code = template_end(text, at, bytes, true);
+    for (at = code ? code : at + 1; at < bytes && !html_is_blank(text[at]) && !strchr("/>=", text[at]); at++)
         ;
     a->name_end = a->value = a->value_end = a->end = at;
     for (; at < bytes && html_is_blank(text[at]); at++)
@@ -54,7 +81,9 @@ static bool next_attribute(attribute *a, size_t *end, bool *self_closing, const 
     const char quote = at < bytes ? text[at] : 0;
     const bool quoted = quote == '"' || quote == '\'';
     a->value = at += quoted;
-    for (; at < bytes && (quoted ? text[at] != quote : !html_is_blank(text[at]) && text[at] != '>'); at++)
+    const size_t filled = quoted ? 0 : template_end(text, at, bytes, true);
+    for (at = filled ? filled : at;
+         at < bytes && (quoted ? text[at] != quote : !html_is_blank(text[at]) && text[at] != '>'); at++)
         ;
     a->value_end = at;
     a->end = at + (quoted && at < bytes);
@@ -156,6 +185,10 @@ static size_t raw_end(const html_lexer *l) {
 
 static bool begins_token(const html_lexer *l, size_t at) {
     const char next = l->text[at] == '<' && at + 1 < l->bytes ? l->text[at + 1] : 0;
+    if (template_end(l->text, at, l->bytes, false) > 0)
+        return true;
+    if (l->text[at] == '{')
+        return false;
     return is_letter(next) || next == '!' || next == '?' || (next == '/' && at + 2 < l->bytes);
 }
 
@@ -165,7 +198,7 @@ static size_t text_end(const html_lexer *l) {
     if (l->state != HTML_DATA)
         return raw_end(l);
     for (size_t at = l->at; at < l->bytes; at++) {
-        at += strcspn(l->text + at, "<");
+        at += strcspn(l->text + at, "<{");
         if (at >= l->bytes || begins_token(l, at))
             return at < l->bytes ? at : l->bytes;
     }
@@ -180,6 +213,8 @@ void html_next(html_token *t, html_lexer *l) {
     if (end > l->at) {
         t->kind = HTML_TEXT;
         t->end = end;
+    } else if ((t->end = template_end(l->text, l->at, l->bytes, false)) > 0) {
+        t->kind = HTML_TEMPLATE;
     } else if (is_letter(l->text[l->at + 1])) {
         t->kind = HTML_START;
         t->name = l->at + 1;

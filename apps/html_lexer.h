@@ -9,8 +9,9 @@ typedef enum html_kind {
     HTML_TEXT,
     HTML_START,
     HTML_END,
-    HTML_COMMENT, /* nobody sees it: comments, doctypes, processing instructions, tags that the file's end cuts off */
-    HTML_CDATA,   /* a CDATA section of svg and math: text */
+    HTML_COMMENT,  /* nobody sees it: comments, doctypes, processing instructions, tags that the file's end cuts off */
+    HTML_TEMPLATE, /* what a template language puts there, such as {% if x %}: it may be seen */
+    HTML_CDATA,    /* a CDATA section of svg and math: text */
     HTML_EOF
 } html_kind;
 

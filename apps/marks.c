@@ -43,8 +43,22 @@ bool marks_is_letter(const char *text, size_t bytes) {
     return u_isalpha(character(text, bytes));
 }
 
+bool marks_is_upper(const char *text, size_t bytes) {
+    return u_isupper(character(text, bytes));
+}
+
 bool marks_is_digit(const char *text, size_t bytes) {
     return u_isdigit(character(text, bytes));
+}
+
+bool marks_is_sign(const char *text, size_t bytes) {
+    static const UChar32 NOTES[] = {'*', '#', 0xA7, 0xB6, 0xB7, 0x2020, 0x2021, 0x2022};
+    const UChar32 c = character(text, bytes);
+    for (size_t i = 0; i < sizeof(NOTES) / sizeof(*NOTES); i++)
+        if (c == NOTES[i])
+            return true;
+    return U_GET_GC_MASK(c) & (U_GC_SK_MASK | U_GC_SM_MASK | U_GC_SO_MASK | U_GC_PS_MASK | U_GC_PE_MASK | U_GC_PI_MASK |
+                               U_GC_PF_MASK | U_GC_PD_MASK | U_GC_MN_MASK | U_GC_CF_MASK);
 }
 
 static bool is_stop(const marks_text *t, const marks_word *w) {
@@ -122,7 +136,10 @@ static size_t behind_word(const marks_pair *p, size_t word, const marks_mark *ma
     if (stops && (mark->at == s->end || alone))
         t = edge(&p->target, s->sentence, false, t);
     const marks_word *to = &p->target.words[t];
-    return mark->at == s->end && s->body_end < s->end ? to->end : to->body_end > to->begin ? to->body_end : to->end;
+    const bool within = !ends_sentence(&p->source, word) && ends_sentence(&p->target, t); /* it goes before the stop */
+    return mark->at == s->end && s->body_end < s->end && !within ? to->end
+           : to->body_end > to->begin                            ? to->body_end
+                                                                 : to->end;
 }
 
 static size_t place(const marks_pair *p, const marks_mark *mark) {

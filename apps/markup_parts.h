@@ -93,12 +93,18 @@ typedef struct run_builder {
     size_t generation;    /* grows with each run */
 } run_builder;
 
-/* Adds text from `begin` to `end`; with `lines` its lines, and its columns, are runs of their own. */
+/* Adds text from `begin` to `end`; what a separator parts is runs of its own, with `lines` its lines and columns too.
+ */
 void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool references, bool lines);
+/* Ends the run before a start tag of a form's control that follows another one without text between, or of a box of a
+ * choice: these are no part of one sentence. */
+void run_part_controls(markup *m, run_builder *b, const html_token *t);
+/* Parts a sentence that ends at `stop`, but for end tags, from one that begins at `at`: "gut.</b>Wir", not "z.<b>B". */
+void run_part_sentences(markup *m, run_builder *b, size_t stop, size_t at);
 /* Adds a tag or an atom; returns the event. */
 size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end);
-/* The element whose tags are the event `open` and the last one is whole. Without text, or with `note` and the text of a
- * footnote's mark, it becomes an atom. */
+/* The element whose tags are the event `open` and the last one is whole. Without words, such as an arrow, or with
+ * `note` and the text of a footnote's mark, it becomes an atom. */
 void run_pair(markup *m, run_builder *b, size_t open, bool note);
 /* What a character of text is. */
 bool run_is_blank(const char *character);

@@ -15,6 +15,7 @@ typedef struct writer {
     const markup *m;
     markup_run *run;
     const char *target;
+    size_t looked, code_end; /* how far expressions were looked for, and where the last one ends */
     marks_pair words;
     marks_mark *marks; /* [run->atom_count], where they go */
     size_t next_mark;
@@ -48,13 +49,33 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->starved = true;
 }
 
+/* Whether a byte of the translation, asked for in order, is of a template's expression, as {{ a && b }}, that stands in
+ * the source as it is: its author wrote no references in it. */
+static bool in_expression(writer *w, size_t at) {
+    static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};
+    for (; w->looked <= at && w->target[w->looked]; w->looked++)
+        for (size_t i = 0; i < CLI_COUNT(PAIRS); i++) {
+            const char *open = w->target + w->looked;
+            const size_t left = strncmp(open, PAIRS[i][0], 2) == 0 ? strnlen(open, 4096) : 0;
+            const char *close = left > 0 ? memmem(open + 2, left - 2, PAIRS[i][1], strlen(PAIRS[i][1])) : NULL;
+            const size_t whole = close ? (size_t)(close - open) + strlen(PAIRS[i][1]) : 0;
+            const bool signs =
+                whole > 0 && (memchr(open, '&', whole) || memchr(open, '<', whole) || memchr(open, '>', whole));
+            if (signs && w->looked >= w->code_end &&
+                memmem(w->m->text + w->run->begin, w->run->end - w->run->begin, open, whole))
+                w->code_end = w->looked + whole;
+        }
+    return at < w->code_end;
+}
+
 /* Text, with what would be markup as references. */
 static void put_text(writer *w, size_t begin, size_t end) {
     static const char *const REFERENCES[][2] = {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\xC2\xA0", "&nbsp;"}};
     for (size_t at = begin, bytes; at < end; at += bytes) {
         const char *text = w->target + at, *reference = NULL;
+        const bool code = in_expression(w, at);
         bytes = 1;
-        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference; i++)
+        for (size_t i = 0; i < CLI_COUNT(REFERENCES) && !reference && !code; i++)
             if (strncmp(text, REFERENCES[i][0], strlen(REFERENCES[i][0])) == 0) {
                 reference = REFERENCES[i][1];
                 bytes = strlen(REFERENCES[i][0]);
@@ -127,6 +148,19 @@ typedef struct places {
     size_t begin; /* from this byte of the translation on */
 } places;
 
+/* The element of the stop of the source's sentence that a word is in; where it has none, of all of the sentence. */
+static int element_of_stop(const writer *w, const marks_word *word) {
+    const marks_text *source = &w->words.source;
+    const marks_word *first = word, *last = word, *end = source->words + source->count;
+    while (last + 1 < end && last[1].sentence == word->sentence)
+        last++;
+    if (last->body_end < last->end)
+        return element_at(w->run, last->end - 1);
+    while (first > source->words && first[-1].sentence == word->sentence)
+        first--;
+    return run_around(w->run, element_at(w->run, first->begin), element_at(w->run, last->end - 1));
+}
+
 static places places_of(const writer *w, size_t word) {
     const marks_text *source = &w->words.source, *target = &w->words.target;
     if (source->count == 0)
@@ -138,10 +172,10 @@ static places places_of(const writer *w, size_t word) {
     p.begin = p.same ? t->whole : t->begin;
     p.lead = s->begin < s->body ? element_at(w->run, s->begin) : p.body;
     p.trail = s->body_end < s->end ? element_at(w->run, s->end - 1) : p.body;
-    if (s->body_end == s->end && t->body_end < t->end) { /* a stop of its own: outside of what ends here */
-        const marks_word *next = word + 1 < target->count ? &source->words[t[1].other] : NULL;
-        p.trail = next ? run_around(w->run, p.body, element_at(w->run, next->begin)) : -1;
-    }
+    const bool last = word + 1 == target->count || t[1].sentence != t->sentence;
+    if (s->body_end == s->end && t->body_end < t->end) /* a stop of its own: outside of what ends here */
+        p.trail = run_around(w->run, p.body,
+                             last ? element_of_stop(w, s) : element_at(w->run, source->words[t[1].other].begin));
     return p;
 }
 
@@ -224,8 +258,11 @@ static bool put_marks(writer *w, size_t at, const run_path *next) {
         const marks_mark *mark = &w->marks[w->next_mark];
         const run_atom *atom = &w->run->atoms[mark->index];
         const markup_run *r = w->run;
-        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' '))
+        if (mark->blank_before && !(r->put_bytes > 0 && r->put[r->put_bytes - 1] == ' ')) {
+            const run_path own = run_path_to(r, atom->element);
+            close_to(w, atom->solid ? run_path_common(&w->open, &own) : w->open.count);
             put(w, " ", 1);
+        }
         go_to_atom(w, atom, next);
         put_source(w, atom->begin, atom->end, atom->deep);
         if (mark->blank_after)

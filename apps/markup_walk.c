@@ -211,6 +211,8 @@ static void part_neighbors(walker *w, const html_element *element, const html_to
 static void push_phrasing(walker *w, const html_element *element, const html_token *t, space in) {
     const bool outer = top(w)->kept;
     part_neighbors(w, element, t);
+    if (!top(w)->kept)
+        run_part_sentences(w->m, builder(w), t->begin, t->end);
     const size_t event = add(w, EVENT_OPEN, t->begin, t->end, false); /* before it is open */
     open_element *e = push(w, element, t, in);
     if (!e)
@@ -290,6 +292,8 @@ static void start(walker *w, const html_token *t) {
     end_what_is_implied(w, element, t->begin);
     if (block)
         run_finish(m, builder(w));
+    else if (!top(w)->kept)
+        run_part_controls(m, builder(w), t);
     const size_t edits = m->edit_count;
     if (element->id == HTML_ID_META)
         markup_edit_encoding(m, t);
@@ -367,6 +371,7 @@ static void text(walker *w, const html_token *t) {
     const bool cdata = t->kind == HTML_CDATA;
     if (top(w)->kept)
         return;
+    run_part_sentences(w->m, builder(w), t->begin, t->begin);
     const size_t begin = t->begin + (cdata ? strlen("<![CDATA[") : 0);
     const bool whole = cdata && t->end - begin >= 3 && memcmp(w->m->text + t->end - 3, "]]>", 3) == 0;
     run_add_text(w->m, builder(w), begin, t->end - (whole ? 3 : 0), !cdata, top(w)->lines);
@@ -380,8 +385,8 @@ void markup_walk(markup *m) {
             start(&w, &t);
         else if (t.kind == HTML_END)
             end_tag(&w, &t);
-        else if (t.kind == HTML_COMMENT)
-            add(&w, EVENT_ATOM, t.begin, t.end, false);
+        else if (t.kind == HTML_COMMENT || t.kind == HTML_TEMPLATE)
+            add(&w, EVENT_ATOM, t.begin, t.end, t.kind == HTML_TEMPLATE);
         else
             text(&w, &t);
         w.lexer.foreign = in_foreign(&w);

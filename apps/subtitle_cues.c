@@ -214,7 +214,7 @@ static bool has_text_behind(const subtitle_line *line, const char *rest) {
         for (stop = at; stop < end && !is_one_of(*stop, " \t"); stop++)
             ;
         if (stop > at && (sign == at || !is_one_of(*sign, ":=") || sign + 1 == stop) &&
-            subtitle_has_text(at, stop - at))
+            subtitle_has_text(at, stop - at, true))
             return true;
     }
     return false;
@@ -281,7 +281,7 @@ static size_t after_block(subtitle_file *f, size_t line) {
     for (size_t first = line; line < f->line_count && !ends_block(f, line); line++) {
         if (line > first && after_head(f, line, false))
             break;
-        if (!silent && !is_number(f, line, &number) && subtitle_has_text(f->lines[line].at, f->lines[line].bytes))
+        if (!silent && !is_number(f, line, &number) && subtitle_has_text(f->lines[line].at, f->lines[line].bytes, true))
             lose(f, line);
     }
     return line;

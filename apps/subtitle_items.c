@@ -117,6 +117,17 @@ static size_t dash_bytes(const char *text, const char *end) {
     return 0;
 }
 
+/* The bytes of the bracket that opens at the beginning of the text, of what is heard, as in "[Musik]", and closes
+ * again. `close` is the bracket that closes it. */
+static size_t bracket_bytes(const char **close, const char *text, size_t bytes) {
+    const char end = *text == '[' ? ']' : *text == '(' ? ')' : 0;
+    const char *at = text + 1;
+    for (; end && at < text + bytes && !strchr("[]()", *at); at++)
+        ;
+    *close = end && at < text + bytes && *at == end && at > text + 1 ? at : NULL;
+    return *close ? 1 : 0;
+}
+
 /* A mark that begins the line of another speaker, or of a song. */
 static size_t lead_mark(const char *text, size_t bytes) {
     static const char *const MARKS[] = {">>", "&gt;&gt;"};
@@ -142,11 +153,12 @@ bool subtitle_ends_sentence(const subtitle_item *word) {
     return false;
 }
 
-bool subtitle_has_text(const char *text, size_t bytes) {
+bool subtitle_has_text(const char *text, size_t bytes, bool digits) {
     for (int32_t i = 0; i < (int32_t)bytes;) {
         UChar32 c;
         U8_NEXT(text, i, (int32_t)bytes, c);
-        if (c >= 0 && (u_isalnum(c) || (u_getIntPropertyValue(c, UCHAR_GENERAL_CATEGORY_MASK) & U_GC_M_MASK)))
+        if (c >= 0 && (u_isalpha(c) || (digits && u_isdigit(c)) ||
+                       (u_getIntPropertyValue(c, UCHAR_GENERAL_CATEGORY_MASK) & U_GC_M_MASK)))
             return true;
     }
     return false;
@@ -240,13 +252,20 @@ static subtitle_item item_at(const char *at, const char *end, bool begins, bool 
 bool subtitle_tokenize(subtitle_items *items, const char *text, size_t bytes, bool vtt) {
     const char *end = text + bytes;
     bool begins = true, stopped = false; /* no word stands on this line so far; a sentence has ended before */
+    const char *close = NULL;            /* of the bracket that the line began with */
     for (const char *at = text; at < end;) {
         const bool answers = stopped && dash_bytes(at, end) && is_blank(at[dash_bytes(at, end)]); /* "Ja? - Nein." */
-        const subtitle_item item = item_at(at, end, begins || answers, vtt);
+        const size_t bracket = begins && !close ? bracket_bytes(&close, at, (size_t)(end - at)) : at == close;
+        const subtitle_item item = bracket ? (subtitle_item){SUBTITLE_MARK, at, 1, begins || at == close, SUBTITLE_NONE}
+                                           : item_at(at, close ? close : end, begins || answers, vtt);
         if (!cli_grow(&items->at, &items->room, items->count + 1, sizeof(*items->at)))
             return false;
         items->at[items->count++] = item;
         begins = (begins && item.kind != SUBTITLE_WORD) || (item.kind == SUBTITLE_GAP && item.breaks > 0);
+        if (at == close) {
+            close = NULL;
+            begins = true;
+        }
         stopped = item.kind == SUBTITLE_WORD ? subtitle_ends_sentence(&item) : stopped;
         at += item.bytes;
     }

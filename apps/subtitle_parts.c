@@ -161,7 +161,7 @@ bool subtitle_view_read(subtitle_view *view, const char *text, size_t bytes, boo
 static bool add_part(subtitle_parts *parts, const char *from, const char *end, size_t line, bool vtt) {
     subtitle_view view;
     bool good = subtitle_view_read(&view, from, (size_t)(end - from), vtt);
-    if (good && view.text && subtitle_has_text(view.text, view.text_bytes)) {
+    if (good && view.text && subtitle_has_text(view.text, view.text_bytes, false)) {
         good = cli_grow(&parts->at, &parts->room, parts->count + 1, sizeof(*parts->at));
         if (good) {
             parts->at[parts->count++] = (subtitle_part){from, (size_t)(end - from), line, view.marked, view.text, NULL};
@@ -189,6 +189,8 @@ static size_t part_end(const subtitle_items *items, size_t first, size_t *next) 
             *next = i + 1;
             if (begun && item->breaks > 1 && subtitle_ends_sentence(&items->at[word]))
                 return i;
+        } else if (begun && item->kind == SUBTITLE_MARK && strchr(")]", *item->at)) {
+            return *next = i + 1;
         } else if (begun && item->kind == SUBTITLE_MARK && item->breaks) {
             *next = gap + 1;
             return gap;

@@ -49,7 +49,7 @@ typedef enum subtitle_kind {
     SUBTITLE_OPEN,  /* <i> */
     SUBTITLE_CLOSE, /* </i> */
     SUBTITLE_ATOM,  /* {\an8}, <00:19.000>, <rt>...</rt> */
-    SUBTITLE_MARK   /* the dash of a speaker, the notes of a song */
+    SUBTITLE_MARK   /* the dash of a speaker, the notes of a song, brackets around what is heard */
 } subtitle_kind;
 
 #define SUBTITLE_NONE SIZE_MAX
@@ -75,8 +75,8 @@ void subtitle_match(subtitle_items *items, size_t first, size_t end);
 size_t subtitle_tag(const char *text, size_t bytes, bool vtt);
 /* Whether a word ends a sentence. */
 bool subtitle_ends_sentence(const subtitle_item *word);
-/* Whether text has a letter or a digit. */
-bool subtitle_has_text(const char *text, size_t bytes);
+/* Whether text has a letter, or with `digits` a digit. */
+bool subtitle_has_text(const char *text, size_t bytes, bool digits);
 /* Decodes the character reference, as in HTML but with its ';', at the beginning of the text. Returns its bytes and
  * writes UTF-8; 0: none. */
 size_t subtitle_reference(char out[HTML_CHARACTER], const char *text, size_t bytes);

@@ -96,6 +96,34 @@ check "what is not to be translated keeps its place in a sentence" becomes '<p>G
 check "translate=yes in translate=no, and class=notranslate" becomes \
     '<div translate="no">Danke<p translate="yes">Guten Tag.</p></div><p class="a notranslate">Guten Tag.</p>' \
     '<div translate="no">Danke<p translate="yes">Good day.</p></div><p class="a notranslate">Guten Tag.</p>'
+check "code of templates stays byte for byte, with signs of markup in it" becomes \
+    '<p><?php if ($x > 3): ?>Guten Morgen.<% y > 3 %> {% if a < b and c > d %}Wo ist Tom?{# > #}</p><i {% if a > b %}x="1"{% endif %} y=<?= $x > 1 ?>>Danke.</i>' \
+    "<p><?php if (\$x > 3): ?>Good morning.<% y > 3 %> {% if a < b and c > d %}Where's Tom?{# > #}</p><i {% if a > b %}x=\"1\"{% endif %} y=<?= \$x > 1 ?>>Thanks.</i>"
+check "an expression of a template has no references it did not have" becomes \
+    '<p {{ x > y }}>Ich bin in {{ a && b > c }}.</p><p>Ich bin in <b>{{ a && b }}</b>.</p>' \
+    "<p {{ x > y }}>I'm in {{ a && b > c }}.</p><p>I'm in <b>{{ a && b }}</b>.</p>"
+echo '<p>Guten Tag. {%</p><p>Wo ist Tom?</p><i>%}</i>' >in
+translate --format html -i in
+check "the sign of a template without an end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
+check "a link of an arrow stays an arrow" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
+    '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
+check "a star of a footnote, and the number of a list, stay" becomes \
+    '<p><i>1.<b>&nbsp; </b></i>Ich bin hier<a href="#n">*</a>.<a href="#r">↩︎</a></p>' \
+    '<p><i>1.<b>&nbsp; </b></i>I'"'"'m here<a href="#n">*</a>.<a href="#r">↩︎</a></p>'
+check "the stop of a label stays in it" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
+    "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
+check "boxes of a choice have sentences of their own" becomes \
+    '<p><label><input type="checkbox"> Ich habe Hunger.</label> <label><input type="checkbox"> Wo ist Tom?</label></p>' \
+    "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
+check "items between bars are translated each" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
+    "<p><a href=\"a\">Good morning.</a> | <a href=\"b\">Where's Tom?</a> &bull; I'm here.</p>"
+check "sentences that a tag alone parts are two" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
+    "<p><b>Good morning.</b>Where's Tom? I'm here.<i>Thanks.</i></p>"
+check "code between commas stays before the stop, in order" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
+    '<p>I got and I have <code>x</code> <code>y</code> <code>z</code>.</p>'
+check "the blank before a link with a picture is in neither" becomes \
+    '<div><a href="a">Guten Morgen.</a> <a href="b"><img src="a.png"> Wo ist Tom?</a></div>' \
+    '<div><a href="a">Good morning.</a> <a href="b"><img src="a.png"> Where'"'"'s Tom?</a></div>'
 check "lines of <pre> stay lines" becomes '<pre>
 Guten Tag.
   Wo ist Tom?

@@ -10,7 +10,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
-PHRASING = ("a abbr acronym b bdi bdo big button cite data del dfn em font i ins label mark nobr output q s small span strike "
+PHRASING = ("a abbr acronym b bdi bdo big cite data del dfn em font i ins mark nobr output q s small span strike "
             "strong sub sup time tt u var x-card my-element blink unknown").split()
 CONTAINERS = ("address article aside blockquote center div fieldset figure footer form header hgroup main menu nav "
               "search section").split()
@@ -116,7 +116,7 @@ class Page:
             self.put(self.random.choice(["<!-- Haus -->", "<!---->", "<!-->", "<!--->", "<!-- a -- b --!>", "<?php echo 1 ?>",
                                          "<!x>", "</ x>", "<![CDATA[ Haus ]]>", "<!--[if IE]><p>Haus</p><![endif]-->"]))
         elif kind == 1:
-            self.mark(self.random.choice("img input wbr embed area link meta source track param".split()))
+            self.mark(self.random.choice("img wbr embed area link meta source track param".split()))
         elif kind == 2:
             name = self.random.choice("code kbd samp".split())
             self.mark(name)

@@ -56,6 +56,24 @@ static void test_known_placeholders_are_found(void **state) {
         {"Hand 👋🏽 und 🇩🇪🇫🇷 und 1️⃣ und ❤️ da", "👋🏽|🇩🇪🇫🇷|1️⃣|❤️"},
         {"Die Datei \"%s\" und („%s“) da", "\"%s\"|(„%s“)"},
         {"Tom: %s. %s ist da", "%s|%s"},
+        {"Siehe (https://example.org/wiki/Foo_(bar)). Ja", "(https://example.org/wiki/Foo_(bar))"},
+        {"Danke @tom und @a.b, das ist #gut und #schön!", "@tom|@a.b|#gut|#schön"},
+        {"Die Datei /usr/local/bin/tfm, ~/x.txt oder ../a/b da", "/usr/local/bin/tfm, ~/x.txt|../a/b"},
+        {"In C:\\Users\\tom liegt D:\\", "C:\\Users\\tom|D:\\"},
+        {"Drück `Strg+C` oder ``a`b`` jetzt", "`Strg+C`|``a`b``"},
+        {"Lies [das Buch](https://example.org/a_(b)) und ![Bild](a.png \"x\") da",
+         "[|](https://example.org/a_(b))|![|](a.png \"x\")"},
+        {"Das ist **sehr** gut", "**|**"},
+        {"Wo \\(x^2 + y\\) und $a_1 = b$ und $$c$$ sind", "\\(x^2 + y\\)|$a_1 = b$|$$c$$"},
+        {"Die Nummer #12 von ##NAME## und @:common.hello und $t(a.b) da", "#12|##NAME##|@:common.hello|$t(a.b)"},
+        {"Siehe [1] oder [^2] da", "[1]|[^2]"},
+        {"AT&T und C&A, \xE2\x86\x91 nach oben, ich&du", "AT&T|C&A, \xE2\x86\x91"},
+        {"Ja {!! $html !!} und @if(true) da @endif", "{!! $html !!}|@if(true)|@endif"},
+        {"Hallo %%FirstName%%, *|FNAME|* und [FIRST_NAME] da", "%%FirstName%%, *|FNAME|*|[FIRST_NAME]"},
+        {"## Das Buch", "##"},
+        {"> Ich * bin", ">"},
+        {"<!-- Kommentar --> Ich", "<!-- Kommentar -->"},
+        {"Zeile\\nWort\\tEnde", "\\n|\\t"},
     };
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
@@ -70,7 +88,8 @@ static void test_plain_text_has_no_placeholders(void **state) {
                                         "Er sagte: „Hallo“ (leise) [laut].",
                                         "Das kostet $5 & 3 €.",
                                         "Ich – du … er’s",
-                                        "a@b und #1 und *",
+                                        "a@b und *, C# und/oder 24/7, je 5 $ und 6 $ = 11 $",
+                                        "Leser*innen [sic] (siehe unten) \\ und ` 2 * 3 * 4",
                                         "日本語のテキスト。"};
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
@@ -162,6 +181,9 @@ static void test_identity_translation_keeps_the_text(void **state) {
         "Er kam (um %s) nach Hause.",
         "A, {b}, c",
         "Klicken Sie <0>hier</0> bitte",
+        "Guten Morgen.\\nWo ist Tom?",
+        "Guten Morgen<br>ihr\\tda",
+        "Lies [das Buch](a.html) und **das** da",
     };
     tfm_placeholders *p = known();
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)

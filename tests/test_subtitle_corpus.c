@@ -56,7 +56,7 @@ static const word WORDS[] = {{"Haus", "Haus", "Haus"},
                               "ber,",
                               "\xC3\xBC"
                               "ber,"},
-                             {"(leise)", "(leise)", "(leise)"},
+                             {"leise)", "leise)", "leise)"},
                              {"geht's?", "geht's?", "geht's?"},
                              {"\xE6\x88\x91", "\xE6\x88\x91", "\xE6\x88\x91"},
                              {"Wort", "Wort", "Wort"}};

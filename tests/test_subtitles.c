@@ -148,8 +148,8 @@ static void test_text_of_srt_goes_on_after_blank_lines(void **state) {
     (void)state;
     has_texts(&document_srt, "1\n" T1 "\nA\n\nB\n\n2\n" T2 "\nC\n", "A B|C");
     has_texts(&document_srt, "1\n" T1 "\nA.\n\nB\n\n2\n" T2 "\nC\n", "A.|B|C");
-    has_texts(&document_srt, "1\n" T1 "\nHow many?\n42\n\n" T2 "\n43\n44\n", "How many? 42|43 44");
-    has_texts(&document_srt, "1\n" T1 "\nA --> B\n3 -> 4\n\n2\n" T2 "\n8 > 7\n", "A --> B 3 -> 4|8 > 7");
+    has_texts(&document_srt, "1\n" T1 "\nHow many?\n42\n\n" T2 "\n43 D\n44\n", "How many? 42|43 D 44");
+    has_texts(&document_srt, "1\n" T1 "\nA --> B\n3 -> 4\n\n2\n" T2 "\n8 > C\n", "A --> B 3 -> 4|8 > C");
     has_texts(&document_srt, "1\n" T1 "\nat\n10:00 - 11:00\nA\n", "at 10:00 - 11:00 A");
     expect(&document_srt, "1\n" T1 "\nEins,\n\n  zwei drei.\n", (const char *const[]){"One, two three, four."},
            "1\n" T1 "\nOne, two\n\n  three, four.\n");
@@ -264,6 +264,12 @@ static void test_speakers_and_songs_have_lines_of_their_own(void **state) {
     cue_becomes(srt, "\xE2\x99\xAA Ein Lied \xE2\x99\xAA\n\xE2\x99\xAA zwei \xE2\x99\xAA", SAY("A song", "two"),
                 "\xE2\x99\xAA A song \xE2\x99\xAA\n\xE2\x99\xAA two \xE2\x99\xAA");
     cue_becomes(srt, ">> Ja.\n>> Nein.", SAY("Yes.", "No."), ">> Yes.\n>> No.");
+    cue_becomes(srt, "[Musik]", SAY("Music."), "[Music.]");
+    cue_becomes(srt, "- (lacht laut) Ja,\ngut.\n<i>[T\xC3\xBCr]</i>", SAY("laughs aloud", "Yes, well.", "door"),
+                "- (laughs aloud) Yes,\nwell.\n<i>[door]</i>");
+    cue_becomes(srt, "Das (gut)\n(ist] gut", SAY("That is (good) good"), "That is\n(good) good");
+    cue_becomes(srt, "(Musik\nim Radio) Ja.", SAY("Music on the radio", "Yes."), "(Music on\nthe radio) Yes.");
+    cue_becomes(srt, "1984", SAY("never"), "1984");
 }
 
 /* ---- WebVTT ---------------------------------------------------------------------------------------------------- */

@@ -153,8 +153,8 @@ TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
 /* What of a text stays as it is when the text is translated: placeholders of format strings and templates (%1$s, %d,
  * %(name)s, %@, {0}, {{name}}, ${city}, #{x}, %NAME%), tags (<b>, <x id=1/>), entities (&nbsp;), addresses of the web
- * and of mail, [[...]] and emoji; and what further patterns match, in PCRE2's syntax. tfm_text_options.placeholders
- * takes them. */
+ * and of mail, paths, @name, #tag, \n, TeX, code and links of Markdown, [[...]] and emoji; and what further patterns
+ * match, in PCRE2's syntax. tfm_text_options.placeholders takes them. */
 typedef struct tfm_placeholders tfm_placeholders;
 
 /* Compiles the patterns besides those above; `patterns` may be NULL where there are none. TFM_ERROR_ARGUMENT for one

@@ -5,21 +5,32 @@
 #include "text/regex.h"
 #include "text/utf8.h"
 
-/* Extended_Pictographic and Emoji_Modifier, about: PCRE2 before 10.40 does not know them by name. */
+/* Extended_Pictographic and Emoji_Modifier, about, with arrows and geometric shapes: PCRE2 before 10.40 does not know
+ * them by name. */
 #define EMOJI                                                                                                          \
-    "[\\x{A9}\\x{AE}\\x{203C}\\x{2049}\\x{2122}\\x{2139}\\x{2194}-\\x{21AA}\\x{231A}-\\x{23FF}\\x{25AA}-\\x{25FE}"     \
+    "[\\x{A9}\\x{AE}\\x{203C}\\x{2049}\\x{2122}\\x{2139}\\x{2190}-\\x{21FF}\\x{231A}-\\x{23FF}\\x{25A0}-\\x{25FF}"     \
     "\\x{2600}-\\x{27BF}\\x{2934}\\x{2935}\\x{2B05}-\\x{2B55}\\x{3030}\\x{303D}\\x{3297}\\x{3299}\\x{1F000}-\\x{"      \
     "1FAFF}]"
 #define TONE "[\\x{1F3FB}-\\x{1F3FF}]"
+
+/* Of an address: closing brackets belong to it that close what it opens, but no stop at its end. */
+#define ADDRESS                                                                                                        \
+    "(?:[^\\s<>\"“”„«»‹›()]|\\([^\\s<>\"()]*\\))*(?:[^\\s<>\"“”„«»‹›.,;:!?'’()\\[\\]{}…。，]|\\([^\\s<>\"()]*\\))"
 
 /* By kind. A conversion of printf is none after a digit, as in "100%ig", and has no blank as a flag, as in "5 % der".
  */
 static const char KNOWN[] =
     "(?x)"
-    "(?:https?|ftps?|sftp|file|wss?|git|ssh)://[^\\s<>\"“”„«»‹›]*[^\\s<>\"“”„«»‹›.,;:!?'’)\\]}…。，]"
-    "|\\b(?:mailto|tel):[\\w.+@-]*\\w"
-    "|\\bwww\\.[\\w-]+\\.[^\\s<>\"“”„«»‹›]*[^\\s<>\"“”„«»‹›.,;:!?'’)\\]}…。，]"
-    "|[\\w.+-]+@[\\w-]+(?:\\.[\\w-]+)+"
+    "(?:https?|ftps?|sftp|file|wss?|git|ssh)://" ADDRESS "|\\b(?:mailto|tel):[\\w.+@-]*\\w"
+    "|\\bwww\\.[\\w-]+\\." ADDRESS "|[\\w.+-]+@[\\w-]+(?:\\.[\\w-]+)+"
+    "|(?<![\\w@.+-])@[A-Za-z_]\\w*(?:[.-]\\w+)*(?:\\([^()\\n]*\\))?(?!@)|(?<![\\w&\\#/])\\#\\w+"
+    "|\\#\\#\\w+\\#\\#|@:[\\w.]*\\w|\\[\\^?\\d+\\]|^\\s*(?:[*>]|\\#{1,6})(?=\\s+\\S)|<!--[^\\n]*?-->"
+    "|(?<![\\w./~:<])(?:~|\\.\\.?)/[\\w./+~-]*\\w/?|(?<![\\w./~:<])/[\\w.+@~-]+/[\\w./+@~-]*[\\w/]"
+    "|\\b[A-Za-z]:\\\\(?:[^\\s\"<>|*?]*[\\w\\\\])?"
+    "|(`+)(?!`)[^\\n]+?(?<!`)\\g{-1}(?!`)"
+    "|!?\\[(?=[^\\[\\]\\n]+\\]\\([^()\\s])|\\]\\(" ADDRESS "(?:\\s+\"[^\"\\n]*\")?\\)"
+    "|(?<!\\*)\\*\\*(?=[^\\s*])|(?<=[^\\s*])\\*\\*(?!\\*)"
+    "|%%\\w+%%|\\*\\|[^|\\n]+\\|\\*|\\[[A-Z]+(?:[_-][A-Z0-9]+)+\\]"
     "|(?<![\\d%])%%"
     "|(?<!\\w)%[A-Za-z_]\\w+%(?![\\w%])"
     "|(?<!\\d)%(?:\\d+\\$)?[-+\\#0']*(?:\\d+|\\*)?(?:\\.(?:\\d+|\\*))?(?:hh|ll|I64|[hlLqjzt])?[diouxXeEfFgGaAcCsSpn@]"
@@ -27,22 +38,27 @@ static const char KNOWN[] =
     "|%\\{[^{}\\n]*\\}|%<\\w+>[-+\\#0]*\\d*(?:\\.\\d+)?[a-zA-Z]"
     "|(?<!\\d)%L?\\d{1,2}(?!\\d)|(?<!\\d)%[a-zA-Z](?![a-zA-Z])"
     "|\\{%[^\\n]*?%\\}|<%[^\\n]*?%>|<\\?[^\\n]*?\\?>"
+    "|\\{!![^\\n]*?!!\\}"
     "|\\{\\{\\{?[^{}\\n]*\\}\\}\\}?"
-    "|[$\\#@]\\{[^{}\\n]*\\}|\\$\\([\\w.]+\\)"
+    "|[$\\#@]\\{[^{}\\n]*\\}|\\$\\w*\\([\\w.:-]+\\)"
     "|\\{[^{}\\s]*\\}|\\{\\s*[\\w.\\[\\]$-]+\\s*\\}"
     "|(?<icu>\\{\\s*\\w+\\s*,(?:[^{}]++|(?<nested>\\{(?:[^{}]++|(?&nested))*+\\}))*+\\})"
     "|\\[\\[[^\\[\\]\\n]*\\]\\]"
+    "|\\\\\\([^\\n]*?\\\\\\)|\\\\\\[[^\\n]*?\\\\\\]|\\$\\$[^$\\n]+\\$\\$"
+    "|\\$(?![\\s$])[^$\\n]*[\\\\^_=][^$\\n]*(?<!\\s)\\$(?!\\w)"
+    "|\\\\[nrt0\"'\\\\]|\\\\u[0-9a-fA-F]{4}"
     "|\\$[A-Za-z_]\\w*"
+    "|(?<!\\w)\\p{Lu}{1,5}&\\p{Lu}{1,5}(?!\\w)"
     "|\\b__\\w+?__\\b|@@\\w+@@"
     "|(?<![\\w:]):[A-Za-z_][\\w+-]*:(?!\\w)|(?<!\\S):[a-z_]{2,}\\w*"
     "|</?[A-Za-z][\\w:.-]*(?:\\s+[\\w:@.-]+\\s*=\\s*(?:\"[^\"]*\"|'[^']*'|[^\\s\"'<>]+))*\\s*/?>|</?\\d+\\s*/?>"
     "|&(?!amp;)(?:[A-Za-z]\\w{1,30}|\\#\\d{1,7}|\\#[xX][0-9a-fA-F]{1,6});"
     "|[\\x{1F1E6}-\\x{1F1FF}]{2}"
-    "|" EMOJI "(?:\\x{FE0F}|" TONE ")?(?:\\x{200D}" EMOJI "(?:\\x{FE0F}|" TONE ")?)*[\\x{E0020}-\\x{E007F}]*"
+    "|" EMOJI "(?:[\\x{FE0E}\\x{FE0F}]|" TONE ")?(?:\\x{200D}" EMOJI "(?:\\x{FE0F}|" TONE ")?)*[\\x{E0020}-\\x{E007F}]*"
     "|[0-9\\#*]\\x{FE0F}?\\x{20E3}";
 
 /* The bytes that something of KNOWN begins with or has near its beginning: a text without them has nothing of it. */
-static const char HINTS[] = "%{[$@_:&<wW";
+static const char HINTS[] = "%{[$@_:&<wW#/\\`*>";
 
 struct tfm_placeholders {
     tfm__regex **regexes; /* the known ones first */

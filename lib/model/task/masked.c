@@ -2,6 +2,7 @@
 #include "model/task/masked.h"
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 #include "model/task/translation.h"
 #include "text/bytes.h"
 #include "text/tokenizer.h"
@@ -37,6 +38,12 @@ static tfm_status add_pieces(tfm__masked *k, size_t *room, const tfm__masked_uni
     return status;
 }
 
+/* Whether what stands before and after is no one word: a line break, as an escape or a tag. */
+static bool parts(const char *unit, size_t bytes) {
+    return (bytes >= 2 && unit[0] == '\\' && strchr("nrt", unit[1])) ||
+           (bytes >= 4 && strncasecmp(unit, "<br", 3) == 0 && strchr(" />", unit[3]));
+}
+
 static bool opens(const tfm__bytes *bare) {
     const char last = bare->data[bare->count - 1];
     return last == '(' || last == '[' || last == '{' || last == '"';
@@ -51,7 +58,8 @@ static void add_between(tfm__bytes *bare, const char *text, size_t begin, size_t
     while (!last && end > begin && is_blank(text[end - 1]))
         end--;
     if (after && bare->count > 0 && end > begin &&
-        (after->blank_after ? !opens(bare) : after->blank_before && tfm__letter_after(text, begin, end)))
+        (after->parts || after->blank_after ? !opens(bare)
+                                            : after->blank_before && tfm__letter_after(text, begin, end)))
         tfm__bytes_add(bare, " ", 1);
     tfm__bytes_add(bare, text + begin, end - begin);
 }
@@ -77,7 +85,8 @@ tfm_status tfm__masked_strip(tfm__masked *k, const char *text, size_t bytes, siz
                                          .blank_after = begin == bytes || is_blank(text[begin]),
                                          .glue_before = end > code && tfm__letter_before(text, end),
                                          .glue_after = tfm__letter_after(text, begin, bytes),
-                                         .tag = text[found[i].begin] == '<'};
+                                         .tag = strchr("<[]!*", text[found[i].begin]) != NULL,
+                                         .parts = parts(text + found[i].begin, begin - found[i].begin)};
         k->units[i].at = bare.count;
         status = add_pieces(k, &room, &k->units[i]);
     }

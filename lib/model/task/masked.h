@@ -11,7 +11,8 @@ typedef struct tfm__masked_unit {
     size_t at;                      /* where it was in the bare text */
     bool blank_before, blank_after; /* blanks stood around it, or the text began or ended there */
     bool glue_before, glue_after;   /* letters did */
-    bool tag;
+    bool tag;                       /* it stands behind the one before it, as an end tag behind its start tag */
+    bool parts;                     /* the text before it and after it is parted */
 } tfm__masked_unit;
 
 /* A word of one among tokens: it stands before token `at`. The piece belongs to the tfm__masked. */

@@ -182,7 +182,7 @@ static char *write_text(const tfm__masked *k, const tfm__masked_side *target, co
         const bool more = i + 1 < k->count && places[i + 1].at == at;
         const bool blank = at < target->bytes && is_blank(target->text[at]);
         write_unit(&out, unit, target->text + at, target->bytes - at, more);
-        if (blank && !more && unit->glue_after)
+        if (blank && !more && (unit->glue_after || (unit->parts && !unit->blank_after)))
             at++;
     }
     tfm__bytes_add(&out, target->text + at, target->bytes - at);
