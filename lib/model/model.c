@@ -443,6 +443,7 @@ static void free_stack(tfm_context *ctx, tfm__stack *stack, const tfm__stack_arc
     tfm_norm_free(ctx, &stack->embedding_norm);
     tfm_dense_free(ctx, &stack->embedding_dense);
     tfm_norm_free(ctx, &stack->final_norm);
+    tfm_dense_free(ctx, &stack->output_dense);
     for (int i = 0; stack->blocks && i < arch->layers; i++)
         tfm_block_free(ctx, &stack->blocks[i]);
     free(stack->blocks);

@@ -41,6 +41,7 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__EMBEDDING_NORM:
     case TFM__WORDS_DENSE:
     case TFM__WORDS_NORM:
+    case TFM__OUTPUT_DENSE:
         return tfm__stack_embedded(s);
     case TFM__UP:
     case TFM__UP_ALONE:
@@ -142,6 +143,8 @@ static void walk_dense(walker *w, tfm__role role, tfm_dense *layer, int64_t inpu
 
 static void walk_norm(walker *w, tfm__role role, tfm_norm *layer) {
     const int64_t size = outputs_of(w->stack, role);
+    if (w->stack->plain_norms)
+        return;
     visit(w, role, TFM__GAMMA, FIELD(layer, gamma), size, 0);
     if (w->stack->norm == TFM_NORM_LAYER && w->stack->norm_biases)
         visit(w, role, TFM__BETA, FIELD(layer, beta), size, 0);
@@ -223,7 +226,7 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const int width = tfm__stack_embedded(s);
     if (norms == 0 && s->positions == TFM__LEARNED_POSITIONS)
         visit(w, TFM__POSITIONS, TFM__TABLE, FIELD(stack, learned), (int64_t)s->max_positions + s->position_offset,
-              width);
+              s->projected ? s->width : width);
     if (norms == 0 && s->token_types)
         visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, width);
     for (w->layer = 0; norms == 0 && s->relative.buckets && w->layer < tfm__relative_count(s); w->layer++)
@@ -232,9 +235,11 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     if (norms == 1 && s->embedding_norm)
         walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
     if (norms == 1 && s->narrow_width)
-        walk_dense(w, TFM__EMBEDDING_DENSE, FIELD(stack, embedding_dense), width, true);
+        walk_dense(w, TFM__EMBEDDING_DENSE, FIELD(stack, embedding_dense), width, !s->projected);
     if (norms == 2 && s->final_norm)
         walk_norm(w, TFM__FINAL_NORM, FIELD(stack, final_norm));
+    if (norms == 2 && s->projected)
+        walk_dense(w, TFM__OUTPUT_DENSE, FIELD(stack, output_dense), s->width, false);
 }
 
 static void walk_head(walker *w, tfm__head *head) {

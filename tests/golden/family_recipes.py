@@ -60,7 +60,7 @@ def modernbert(E, layers, heads, ffn, V, window, bases, every, **more):
 def opt(E, layers, heads, ffn, V, positions, act, ids, **more):
     return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, ffn_dim=ffn, vocab_size=V,
                 max_position_embeddings=positions, activation_function=act, word_embed_proj_dim=E, pad_token_id=ids[0],
-                bos_token_id=ids[1], eos_token_id=ids[1], **more)
+                bos_token_id=ids[1], eos_token_id=ids[1]) | more
 
 
 def gpt2(E, layers, heads, V, positions, act, eos, **more):
@@ -384,6 +384,12 @@ CASES = {
             cls="OPTForCausalLM", dtype="F16", files="bin", generation=None,
             config=opt(22, 3, 2, 40, 55, 48, "relu", (0, 9), enable_bias=False, _remove_final_layer_norm=True)),
         "quick-gelu-f16": dict(cls="OPTForCausalLM", dtype="F16", config=opt(18, 2, 3, 23, 47, 90, "quick_gelu", (1, 2))),
+        "projected-after-f16": dict(cls="OPTForCausalLM", dtype="F16", config=opt(
+            20, 2, 4, 30, 58, 46, "relu", (1, 2), do_layer_norm_before=False, word_embed_proj_dim=12)),
+        "projected-before-bf16": dict(cls="OPTForCausalLM", dtype="BF16", files="shards", config=opt(
+            18, 2, 3, 27, 51, 44, "gelu", (4, 7), word_embed_proj_dim=26, enable_bias=False, tie_word_embeddings=False)),
+        "plain-norms-bin": dict(cls="OPTForCausalLM", dtype="F32", files="bin", config=opt(
+            16, 2, 2, 21, 46, 44, "relu", (1, 2), layer_norm_elementwise_affine=False)),
     },
     "llama": {
         "plain-2023-f16": dict(cls="LlamaForCausalLM", dtype="F16", style=old.rope_2023, extra=old.inverse_frequencies,

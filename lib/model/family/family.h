@@ -33,6 +33,7 @@ typedef enum tfm__role {
     TFM__EMBEDDING_NORM,
     TFM__EMBEDDING_DENSE, /* (E, e), where the embedding is narrower than the stack */
     TFM__FINAL_NORM,
+    TFM__OUTPUT_DENSE, /* (e, E), where what the stack gives is as narrow */
     /* Of a block. */
     TFM__SELF_QUERY,
     TFM__SELF_KEY,

@@ -17,7 +17,7 @@ static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, c
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
                          dir, encoder->family);
-    e->encoder_width = encoder->width;
+    e->encoder_width = e->model ? tfm__stack_given(tfm__arch_writer(&e->model->arch)) : encoder->width;
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
 }
