@@ -665,6 +665,15 @@ CASES = {
             cls="StableLmForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
                 16, 2, (4, 2), 23, 49, 5, rope(90.0, partial_rotary_factor=1.0), hidden_act="gelu",
                 tie_word_embeddings=True)),
+        "head-norms-f16": dict(cls="StableLmForCausalLM", dtype="F16", config=llama(
+            24, 2, (3, 1), 26, 60, 2, rope(10000.0, partial_rotary_factor=0.25), qk_layernorm=True)),
+        "parallel-bf16": dict(cls="StableLmForCausalLM", dtype="BF16", config=llama(
+            20, 2, (5, 5), 27, 52, 3, rope(500.0, partial_rotary_factor=0.5), qk_layernorm=True,
+            use_parallel_residual=True, layer_norm_eps=1e-3)),
+        "parallel-bin": dict(
+            cls="StableLmForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (4, 2), 21, 47, 5, rope(90.0, partial_rotary_factor=1.0), use_parallel_residual=True,
+                use_qkv_bias=True)),
     },
     "granite": {
         "multipliers-f16": dict(cls="GraniteForCausalLM", dtype="F16", config=llama(

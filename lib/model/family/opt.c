@@ -70,15 +70,14 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     const bool before = s->norm_place == TFM_NORM_BEFORE;
-    json_t *out =
-        json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
-                  arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", "opt", "activation_function",
-                  tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim",
-                  tfm__stack_embedded(s), "num_hidden_layers", s->layers, "num_attention_heads", s->heads, "ffn_dim",
-                  s->feed_forward, "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary,
-                  "do_layer_norm_before", (int)before, "_remove_final_layer_norm", (int)(before && !s->final_norm),
-                  "enable_bias", (int)s->input_biases, "layer_norm_elementwise_affine", (int)!s->plain_norms,
-                  "tie_word_embeddings", (int)arch->tied_output);
+    json_t *out = json_pack(
+        "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
+        arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", "opt", "activation_function",
+        tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim", tfm__stack_embedded(s),
+        "num_hidden_layers", s->layers, "num_attention_heads", s->heads, "ffn_dim", s->feed_forward,
+        "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary, "do_layer_norm_before", (int)before,
+        "_remove_final_layer_norm", (int)(before && !s->final_norm), "enable_bias", (int)s->input_biases,
+        "layer_norm_elementwise_affine", (int)!s->plain_norms, "tie_word_embeddings", (int)arch->tied_output);
     if (out && !tfm__write_prompted_ids(out, rules)) {
         json_decref(out);
         out = NULL;
