@@ -95,9 +95,9 @@ typedef struct tfm__stack_arch {
     bool norm_biases;      /* Layer norms have a beta. */
     bool plain_norms;      /* Norms have neither a gamma nor a beta. */
     float gamma_offset;    /* What is added to the gammas that the file has. */
-    bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns, */
+    bool head_norms;       /* Each head of queries and keys has a norm over its columns, */
     bool joint_head_norms; /* or all heads have one together, */
-    bool own_head_norms;   /* or each head has a layer norm of its own, without a beta. */
+    bool own_head_norms;   /* or each head has one of its own, without a beta. */
     bool parallel;         /* Both sub-layers of a block read its input, */
     bool one_norm;         /* and through the same norm. */
     float residual_scale;  /* What sub-layers give is multiplied by; 0: it stays. */

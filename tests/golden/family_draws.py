@@ -309,6 +309,8 @@ def draw_kin(family, r, config, width):
     if family in ("phi", "stablelm"):  # an even number of columns turns
         parts = [p for p in (0.5, 0.75, 1.0) if int(width * p) % 2 == 0]
         config["rope_parameters"] = rope(r.choice([50.0, 10000.0]), partial_rotary_factor=r.choice(parts))
+    if family == "phi":
+        config["qk_layernorm"] = coin(r)
     if family == "stablelm":
         config.update({k: coin(r) for k in ("use_qkv_bias", "qk_layernorm", "use_parallel_residual")})
     if family == "starcoder2":

@@ -643,6 +643,8 @@ CASES = {
             cls="PhiForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
                 16, 2, (2, 2), 21, 46, 4, rope(50.0, "linear", factor=3.0, partial_rotary_factor=0.75), pad_token_id=0,
                 tie_word_embeddings=True)),
+        "head-norms-f16": dict(cls="PhiForCausalLM", dtype="F16", config=llama(
+            20, 2, (5, 1), 23, 52, 2, rope(10000.0, partial_rotary_factor=0.5), qk_layernorm=True)),
     },
     "starcoder2": {
         "window-f16": dict(cls="Starcoder2ForCausalLM", dtype="F16", config=llama(
