@@ -24,6 +24,12 @@ static const decoder_kind DECODERS[] = {
     {"gpt2 untied", "{\"model_type\": \"gpt2\", \"n_embd\": 24, \"n_layer\": 3, \"n_head\": 3, \"n_positions\": 32, "
                     "\"vocab_size\": 29, \"n_inner\": 10, \"tie_word_embeddings\": false, \"scale_attn_weights\": "
                     "false, \"activation_function\": \"relu\"}"},
+    {"opt projected", "{\"model_type\": \"opt\", \"hidden_size\": 24, \"num_hidden_layers\": 3, "
+                      "\"num_attention_heads\": 4, \"ffn_dim\": 20, \"max_position_embeddings\": 32, "
+                      "\"vocab_size\": 29, \"word_embed_proj_dim\": 14, \"do_layer_norm_before\": false}"},
+    {"opt plain norms", "{\"model_type\": \"opt\", \"hidden_size\": 24, \"num_hidden_layers\": 3, "
+                        "\"num_attention_heads\": 3, \"ffn_dim\": 20, \"max_position_embeddings\": 32, "
+                        "\"vocab_size\": 29, \"layer_norm_elementwise_affine\": false, \"enable_bias\": false}"},
     {"llama", "{\"model_type\": \"llama\", " DECODER_SIZES ", \"attention_bias\": true, \"mlp_bias\": true, "
               "\"rope_theta\": 500.0, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
               "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 16}}"},

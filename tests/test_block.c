@@ -17,7 +17,7 @@ typedef struct options {
     const char *name;
     tfm_norm_place place;
     tfm_norm_kind kind;
-    bool unnormed, head_norms, joint, turned, window, causal, biased, gated, parallel;
+    bool unnormed, head_norms, joint, own, turned, window, causal, biased, gated, parallel;
     float scale, cap, residual;
 } options;
 
@@ -44,6 +44,12 @@ static tfm_norm norm(int64_t width, tfm_norm_kind kind) {
     return made;
 }
 
+/* Of each of `heads` heads. */
+static tfm_norm norm_of_heads(const options *o, int heads) {
+    return o->own ? (tfm_norm){.gamma = param(heads, D, 0.3f, 1), .epsilon = 0.05f, .kind = TFM_NORM_LAYER}
+                  : norm(o->joint ? heads * D : D, TFM_NORM_RMS);
+}
+
 static tfm_block block_of(const options *o) {
     tfm_block block = {.attention = {dense(HEADS * D, E), dense(KV_HEADS * D, E), dense(KV_HEADS * D, E),
                                      dense(E, HEADS * D), .heads = HEADS, .kv_heads = KV_HEADS, .scale = o->scale,
@@ -61,8 +67,8 @@ static tfm_block block_of(const options *o) {
     if (o->gated)
         block.feed_forward.gate = dense(F, E);
     if (o->head_norms) {
-        block.attention.query_norm = norm(o->joint ? HEADS * D : D, TFM_NORM_RMS);
-        block.attention.key_norm = norm(o->joint ? KV_HEADS * D : D, TFM_NORM_RMS);
+        block.attention.query_norm = norm_of_heads(o, HEADS);
+        block.attention.key_norm = norm_of_heads(o, KV_HEADS);
     }
     if (o->place == TFM_NORM_AROUND) {
         block.attention_norm_after = norm(E, o->kind);
@@ -85,8 +91,8 @@ static void dense_row(const tfm_dense *layer, double *y, const double *x) {
     free(bias);
 }
 
-/* y = norm(x) over `width` columns; y may be x. */
-static void norm_row(const tfm_norm *layer, double *y, const double *x, int width) {
+/* y = norm(x) over `width` columns, by a row of gammas; y may be x. */
+static void norm_by(const tfm_norm *layer, int row, double *y, const double *x, int width) {
     double mean = 0, square = 0;
     if (layer->kind == TFM_NORM_NONE) {
         memmove(y, x, (size_t)width * sizeof(*y));
@@ -99,9 +105,14 @@ static void norm_row(const tfm_norm *layer, double *y, const double *x, int widt
     for (int i = 0; i < width; i++)
         square += (x[i] - mean) * (x[i] - mean) / width;
     for (int i = 0; i < width; i++)
-        y[i] = (x[i] - mean) / sqrt(square + (double)layer->epsilon) * (double)gamma[i] + (beta ? (double)beta[i] : 0);
+        y[i] = (x[i] - mean) / sqrt(square + (double)layer->epsilon) * (double)gamma[row * width + i] +
+               (beta ? (double)beta[i] : 0);
     free(gamma);
     free(beta);
+}
+
+static void norm_row(const tfm_norm *layer, double *y, const double *x, int width) {
+    norm_by(layer, 0, y, x, width);
 }
 
 static double angle_of(int64_t position, int pair) {
@@ -114,7 +125,7 @@ static void place(const options *o, double *x, int heads, const tfm_norm *own, i
         norm_row(own, x, x, heads * D);
     for (int h = 0; h < heads; h++, x += D) {
         if (o->head_norms && !o->joint)
-            norm_row(own, x, x, D);
+            norm_by(own, o->own ? h : 0, x, x, D);
         for (int i = 0; i < R / 2 && o->turned; i++) {
             const double a = x[i], b = x[R / 2 + i], c = cos(angle_of(position, i)), s = sin(angle_of(position, i));
             x[i] = a * c - b * s;
@@ -290,6 +301,13 @@ static void test_options(void **state) {
          .turned = true,
          .causal = true},
         {.name = "norms of heads", .place = TFM_NORM_AFTER, .head_norms = true, .causal = true},
+        {.name = "a norm for each head", .place = TFM_NORM_AFTER, .head_norms = true, .own = true, .causal = true},
+        {.name = "a norm for each head, turned",
+         .place = TFM_NORM_BEFORE,
+         .head_norms = true,
+         .own = true,
+         .turned = true,
+         .causal = true},
         {.name = "bias of an encoder", .place = TFM_NORM_AFTER, .biased = true, .scale = 1},
         {.name = "norms on results, and over all heads",
          .place = TFM_NORM_RESULT,

@@ -261,9 +261,6 @@ static void test_refused(void **state) {
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"phi\", \"hidden_size\": 12, \"num_attention_heads\": 2, \"intermediate_size\": 8}",
          "3 of 6 columns of a head turn; an even number is needed", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"phi\", \"qk_layernorm\": true}", "`qk_layernorm` is true", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"stablelm\", \"use_parallel_residual\": true}", "`use_parallel_residual` is true",
-         TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"albert\", \"num_hidden_groups\": 13}", "`num_hidden_groups` is 13", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"llama\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"t5\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
@@ -272,6 +269,9 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"mistral\", \"attention_chunk_size\": 4}", "`attention_chunk_size` is 4",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"sliding_window\": 2047}", "`sliding_window` is 2047", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"opt\", \"word_embed_proj_dim\": 0}", "`word_embed_proj_dim` is 0", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"gpt_neox\", \"num_key_value_heads\": 8}", "`num_key_value_heads` is 8",
+         TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"opt\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"bart\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"per_layer_config\": {\"3\": {\"rms_norm_eps\": 0.1}}}", "`per_layer_config` is",
@@ -361,6 +361,19 @@ static void test_gammas(void **state) {
     tfm_model_free(&model);
 }
 
+/* Hidden states of an OPT model with projections are as wide as its embedding. */
+static void test_projected_hidden(void **state) {
+    (void)state;
+    tfm_model *model = decoder_make(DECODERS[2].config);
+    tfm_tensor hidden = {0};
+    const int32_t two[] = {1, 2};
+    const tfm_tensor ids = HARNESS_TENSOR(TFM_I32, two, 1, 2);
+    harness_ok(tfm__model_decode_hidden(model, &hidden, ids, (tfm_tensor){0}, (tfm_tensor){0}, NULL));
+    assert_true(model->arch.decoder.projected && hidden.rank == 3 && hidden.dims[2] == 14);
+    tfm_tensor_free(harness_context(), &hidden);
+    tfm_model_free(&model);
+}
+
 /* A model that was saved without its head has no logits. */
 static void test_headless(void **state) {
     (void)state;
@@ -386,9 +399,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
-        cmocka_unit_test(test_headless),
+        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_spellings), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_refused),          cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
+        cmocka_unit_test(test_projected_hidden), cmocka_unit_test(test_headless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

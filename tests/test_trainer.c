@@ -142,11 +142,13 @@ static void test_other_families(void **state) {
     check_gradients("tests/golden/gradients-mt5", large);
 }
 
-/* Learned positions, matrices the other way round and three in one; rotation, root mean square norms, gates and fewer
+/* Learned positions, matrices the other way round and three in one; an embedding that is widened, a result that is
+ * narrowed, and norms without parameters; rotation, root mean square norms, gates and fewer
  * heads of keys; norms of heads, and a window; norms around the sub-layers, and capped scores and logits. */
 static void test_language_models(void **state) {
     (void)state;
     check_gradients("tests/golden/gradients-gpt2", 1e-5);
+    check_gradients("tests/golden/gradients-opt", 1e-5);
     check_gradients("tests/golden/gradients-llama", 1e-5);
     check_gradients("tests/golden/gradients-qwen3", 1e-5);
     check_gradients("tests/golden/gradients-gemma2", 1e-5);

@@ -68,9 +68,9 @@ typedef struct tfm_multi_head {
     int heads;                        /* H, the number of heads. */
     int kv_heads;                     /* Hk, the heads of keys and values, a divisor of H; 0 means H. */
     /* Norms (D) of each head of the queries and of the keys, after the projection and before they turn ("Scaling Vision
-     * Transformers to 22 Billion Parameters", Dehghani et al. 2023), or (H D) and (Hk D) of all heads together. None
-     * where gamma is empty. A block applies them in the attention over its own input; cross-attention and the calls for
-     * this layer by itself leave them aside. */
+     * Transformers to 22 Billion Parameters", Dehghani et al. 2023), or (H D) and (Hk D) of all heads together, or (H,
+     * D) and (Hk, D) with a row for each head and without beta. None where gamma is empty. A block applies them in the
+     * attention over its own input; cross-attention and the calls for this layer by itself leave them aside. */
     tfm_norm query_norm, key_norm;
     float scale;    /* What q k^T is multiplied by; 0 means 1/sqrt(D), or what the options of a call say. */
     float soft_cap; /* Scores s become soft_cap tanh(s / soft_cap); 0 leaves that to the options of a call, too. */

@@ -75,6 +75,8 @@ typedef struct tfm__stack_arch {
     int group_layers; /* be, and so many different layers in each, which take turns; 0: each layer has its own. */
     int width;        /* E. */
     int narrow_width; /* That of the embedding, which a matrix then widens to E; 0: E. */
+    bool projected;   /* Positions are added after that matrix, which has no bias, and another one without a bias makes
+                         what the stack gives as narrow again. */
     int heads;        /* H, the heads of the queries. */
     int kv_heads;     /* Hk, the heads of keys and values; it divides H. */
     int head_width;   /* D. */
@@ -91,10 +93,13 @@ typedef struct tfm__stack_arch {
     tfm_norm_place norm_place;
     float epsilon;
     bool norm_biases;      /* Layer norms have a beta. */
+    bool plain_norms;      /* Norms have neither a gamma nor a beta. */
     float gamma_offset;    /* What is added to the gammas that the file has. */
-    bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns, */
-    bool joint_head_norms; /* or all heads have one together. */
-    bool parallel;         /* Both sub-layers of a block read its input. */
+    bool head_norms;       /* Each head of queries and keys has a norm over its columns, */
+    bool joint_head_norms; /* or all heads have one together, */
+    bool own_head_norms;   /* or each head has one of its own, without a beta. */
+    bool parallel;         /* Both sub-layers of a block read its input, */
+    bool one_norm;         /* and through the same norm. */
     float residual_scale;  /* What sub-layers give is multiplied by; 0: it stays. */
     bool embedding_norm;   /* There is a norm over the sum of embedding and position. */
     bool final_norm;       /* There is a norm after the last block. */
@@ -157,6 +162,11 @@ typedef struct tfm__arch {
 /* The width of a stack's embedding. */
 static inline int tfm__stack_embedded(const tfm__stack_arch *stack) {
     return stack->narrow_width ? stack->narrow_width : stack->width;
+}
+
+/* The width of what a stack gives. */
+static inline int tfm__stack_given(const tfm__stack_arch *stack) {
+    return stack->projected ? stack->narrow_width : stack->width;
 }
 
 /* How many tables of biases by distance a stack has that has any. */

@@ -289,11 +289,10 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
     const unsigned bits = arch->layer[layer];
     const float scale = arch->score_scale != 0 ? arch->score_scale : 1 / sqrtf((float)arch->head_width);
     const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm}, none = {.kind = TFM_NORM_NONE};
-    const tfm_norm head = {.epsilon = arch->epsilon, .kind = TFM_NORM_RMS};
     const tfm_multi_head heads = {.heads = arch->heads,
                                   .kv_heads = arch->kv_heads,
-                                  .query_norm = head,
-                                  .key_norm = head,
+                                  .query_norm = norm,
+                                  .key_norm = norm,
                                   .scale = arch->score_scale_falls ? scale / (float)(layer + 1) : arch->score_scale,
                                   .soft_cap = arch->score_cap};
     return (tfm_block){
@@ -443,6 +442,7 @@ static void free_stack(tfm_context *ctx, tfm__stack *stack, const tfm__stack_arc
     tfm_norm_free(ctx, &stack->embedding_norm);
     tfm_dense_free(ctx, &stack->embedding_dense);
     tfm_norm_free(ctx, &stack->final_norm);
+    tfm_dense_free(ctx, &stack->output_dense);
     for (int i = 0; stack->blocks && i < arch->layers; i++)
         tfm_block_free(ctx, &stack->blocks[i]);
     free(stack->blocks);

@@ -29,6 +29,7 @@ typedef struct tfm__stack {
     tfm_norm embedding_norm;   /* The norm over the embedding, without parameters if the stack has none. */
     tfm_dense embedding_dense; /* (E, e): what widens the embedding; or empty. */
     tfm_norm final_norm;       /* The norm after the last block, without parameters if the stack has none. */
+    tfm_dense output_dense;    /* (e, E): what makes its result narrow again; or empty. */
     tfm_block *blocks;         /* [layers]: the blocks, first to last. */
 } tfm__stack;
 
@@ -171,8 +172,8 @@ tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm
  * a table leaves them aside. */
 tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
                                    tfm_tensor lengths);
-/* Runs the decoder without its output projection: hidden (B, T, E) is what comes after the norm at its end, or after
- * its last block if it has no such norm. `observer` is as above. */
+/* Runs the decoder without its output projection: hidden (B, T, tfm__stack_given) is what comes after the norm and the
+ * matrix at its end, or after its last block if it has neither. `observer` is as above. */
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths, tfm__observer *observer);
 

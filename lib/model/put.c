@@ -111,12 +111,24 @@ static bool put_on_file(tfm__loader *l, const tfm__parameter *p, const tfm__stor
                                first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
 }
 
+/* A row of a parameter, which each model has for itself. */
+static tfm_status put_row(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+    tfm_context *ctx = l->model->ctx;
+    tfm_tensor row = {0};
+    if (!p->param->value.buffer)
+        tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, 2, (int64_t[]){p->rows, p->dims[0]});
+    tfm_tensor_rows(ctx, &row, p->param->value, p->row, 1);
+    return upload(ctx, row, stored->dtype, stored->data);
+}
+
 /* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
  * which makes copies of its own. */
 tfm_status tfm__load_put(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
+    if (p->rows)
+        return put_row(l, p, stored);
     if (dtype == TFM_I8)
         return put_bytes(l, p, stored);
     const bool half = dtype != TFM_F32;

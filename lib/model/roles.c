@@ -12,6 +12,7 @@ typedef struct walker {
     const tfm__stack_arch *stack;
     bool decoder; /* which of the two that is */
     int layer;
+    int head, heads; /* of norms that each head has for itself; 0 heads: of all others */
     tfm__parameter_fn each;
     void *user;
     tfm_status status;
@@ -41,6 +42,7 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__EMBEDDING_NORM:
     case TFM__WORDS_DENSE:
     case TFM__WORDS_NORM:
+    case TFM__OUTPUT_DENSE:
         return tfm__stack_embedded(s);
     case TFM__UP:
     case TFM__UP_ALONE:
@@ -86,12 +88,15 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
 }
 
 /* The family's name with the layer's number in the place of `#`; of layers in groups, the group's number in the place
- * of the first one, as transformers finds it, and the number within it in that of the second. */
+ * of the first one, as transformers finds it, and the number within it in that of the second, or the head's. */
 static void name_layer(char *out, size_t size, const char *name, const walker *w) {
     const tfm__stack_arch *s = w->stack;
     const char *mark = strchr(name, '#'), *second = mark ? strchr(mark + 1, '#') : NULL;
     if (!mark) {
         snprintf(out, size, "%s", name);
+    } else if (second && w->heads) {
+        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, w->layer, (int)(second - mark - 1), mark + 1,
+                 w->head, second + 1);
     } else if (!s->groups || !second) {
         snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, w->layer + w->family->first_layer, mark + 1);
     } else {
@@ -114,7 +119,9 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
                         .dims = {rows, columns},
                         .name = full,
                         .transposed = columns && naming->transposed,
-                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
+                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0,
+                        .row = w->head,
+                        .rows = w->heads};
     if (w->status != TFM_OK)
         return;
     if (!name) {
@@ -142,9 +149,23 @@ static void walk_dense(walker *w, tfm__role role, tfm_dense *layer, int64_t inpu
 
 static void walk_norm(walker *w, tfm__role role, tfm_norm *layer) {
     const int64_t size = outputs_of(w->stack, role);
+    if (w->stack->plain_norms)
+        return;
     visit(w, role, TFM__GAMMA, FIELD(layer, gamma), size, 0);
     if (w->stack->norm == TFM_NORM_LAYER && w->stack->norm_biases)
         visit(w, role, TFM__BETA, FIELD(layer, beta), size, 0);
+}
+
+/* The norms of queries or keys. */
+static void walk_head_norms(walker *w, tfm__role role, tfm_norm *layer, int heads) {
+    if (!w->stack->own_head_norms) {
+        walk_norm(w, role, layer);
+        return;
+    }
+    w->heads = heads;
+    for (w->head = 0; w->head < heads; w->head++)
+        visit(w, role, TFM__GAMMA, FIELD(layer, gamma), w->stack->head_width, 0);
+    w->head = w->heads = 0;
 }
 
 /* `first` is the role of its queries; keys, values and output follow. */
@@ -172,8 +193,8 @@ static void walk_block(walker *w, tfm_block *block) {
     if (!(s->layer[w->layer] & TFM__UNNORMED_LAYER))
         walk_norm(w, TFM__SELF_NORM, FIELD(block, attention_norm));
     if (s->head_norms) {
-        walk_norm(w, TFM__SELF_QUERY_NORM, FIELD(block, attention.query_norm));
-        walk_norm(w, TFM__SELF_KEY_NORM, FIELD(block, attention.key_norm));
+        walk_head_norms(w, TFM__SELF_QUERY_NORM, FIELD(block, attention.query_norm), s->heads);
+        walk_head_norms(w, TFM__SELF_KEY_NORM, FIELD(block, attention.key_norm), s->kv_heads);
     }
     if (around)
         walk_norm(w, TFM__SELF_NORM_AFTER, FIELD(block, attention_norm_after));
@@ -185,7 +206,7 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
     walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
     walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
-    walk_norm(w, TFM__FEED_FORWARD_NORM, FIELD(block, feed_forward_norm));
+    walk_norm(w, s->one_norm ? TFM__SELF_NORM : TFM__FEED_FORWARD_NORM, FIELD(block, feed_forward_norm));
     if (around)
         walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_norm_after));
 }
@@ -223,7 +244,7 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const int width = tfm__stack_embedded(s);
     if (norms == 0 && s->positions == TFM__LEARNED_POSITIONS)
         visit(w, TFM__POSITIONS, TFM__TABLE, FIELD(stack, learned), (int64_t)s->max_positions + s->position_offset,
-              width);
+              s->projected ? s->width : width);
     if (norms == 0 && s->token_types)
         visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, width);
     for (w->layer = 0; norms == 0 && s->relative.buckets && w->layer < tfm__relative_count(s); w->layer++)
@@ -232,9 +253,11 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     if (norms == 1 && s->embedding_norm)
         walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
     if (norms == 1 && s->narrow_width)
-        walk_dense(w, TFM__EMBEDDING_DENSE, FIELD(stack, embedding_dense), width, true);
+        walk_dense(w, TFM__EMBEDDING_DENSE, FIELD(stack, embedding_dense), width, !s->projected);
     if (norms == 2 && s->final_norm)
         walk_norm(w, TFM__FINAL_NORM, FIELD(stack, final_norm));
+    if (norms == 2 && s->projected)
+        walk_dense(w, TFM__OUTPUT_DENSE, FIELD(stack, output_dense), s->width, false);
 }
 
 static void walk_head(walker *w, tfm__head *head) {

@@ -21,6 +21,7 @@ typedef struct tfm__parameter {
     int64_t run, step; /* Of each `step` rows of the file, `run` are its own; 0: they are one piece. */
     int64_t zeros;     /* How many rows, the last of dims[0], are zeros, and not in the file. */
     float added;       /* What is added to the numbers of the file. */
+    int row, rows;     /* Of `param`, which has so many rows (dims[0]), it is this one; 0: it is all of it. */
 } tfm__parameter;
 
 /* How a role of one of the two stacks is stored. Names are NULL where the family has no such role. */

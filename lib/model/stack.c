@@ -63,17 +63,42 @@ static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p,
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
-/* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says. */
-static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table) {
+/* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says, or one after the
+ * other from `first` on; a table of one row is for all of them. */
+static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table,
+                                bool scattered, int64_t first) {
     tfm_context *ctx = model->ctx;
     const int64_t tokens = x.dims[0] * x.dims[1];
     tfm_tensor flat = {0}, rows = {0}, placed = {0};
     tfm_scope_open(ctx);
-    tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
-    tfm_gather(ctx, &rows, table, flat);
-    tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
+    if (scattered) {
+        tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
+        tfm_gather(ctx, &rows, table, flat);
+        tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
+    } else {
+        tfm_tensor_rows(ctx, &placed, table, first, x.dims[1]);
+    }
     tfm_add(ctx, sum, x, placed);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
+}
+
+/* x (B, T, E) = what widens the embedding, without a norm over it, + positions, and in training dropout. */
+static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack *stack = p->stack;
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
+    const bool placed_alike = p->step && p->step->place.buffer;
+    const tfm_tensor positions = placed_alike ? p->step->place : positions_of(ctx, stack, p->arch);
+    tfm_tensor narrow = {0}, wide = {0}, placed = {0};
+    tfm_scope_open(ctx);
+    tfm__embedding_param(ctx, &narrow, stack->table, ids, p->arch->embedding_scale, (tfm_tensor){0}, 0, NULL);
+    tfm_dense_forward(ctx, &wide, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
+    add_positions(model, dropout ? &placed : x, p, wide, positions, p->positions.buffer && !placed_alike,
+                  placed_alike ? 0 : p->position);
+    if (dropout)
+        tfm_dropout(ctx, x, placed, dropout);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
 /* x (B, T, e) = embedding * scale + positions, then the norm over it where the stack has one, and in training
@@ -100,7 +125,7 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
                              scattered ? (tfm_tensor){0} : positions, placed_alike ? 0 : p->position,
                              skips ? &skip : NULL);
     if (scattered && !skips)
-        add_positions(model, placed, p, bare, positions);
+        add_positions(model, placed, p, bare, positions, true, 0);
     if (typed) {
         if (p->types.buffer)
             tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);
@@ -118,6 +143,8 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
 /* x (B, T, E): that, widened where it is narrower than the stack. */
 static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_tensor narrow = {0};
+    if (p->arch->projected)
+        return embed_projected(model, x, p, ids);
     if (!p->arch->narrow_width)
         return embed_narrow(model, x, p, ids);
     tfm_scope_open(model->ctx);
@@ -278,12 +305,35 @@ tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor
     return tfm_context_status(model->ctx);
 }
 
-/* out (B, T, E): all of a stack, from ids (B, T) to the norm at its end. Empty where the observer stopped it. */
+/* *out: what a stack gives of x (..., E), which comes out of its last block: the norm of it, and its projection, or
+ * what there is of them. */
+static tfm_status end_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor normed = {0}, dropped = {0};
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout =
+        p->arch->final_dropout ? tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL) : NULL;
+    const bool projected = p->arch->projected;
+    tfm_scope_open(ctx);
+    if (p->arch->final_norm) {
+        tfm_norm_forward(ctx, dropout || projected ? &normed : out, NULL, &p->stack->final_norm, x, (tfm_tensor){0});
+        x = dropout || projected ? normed : *out;
+    }
+    if (dropout) {
+        tfm_dropout(ctx, projected ? &dropped : out, x, dropout);
+        x = dropped;
+    }
+    if (projected)
+        tfm_dense_forward(ctx, out, &p->stack->output_dense, x, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+/* out (B, T, tfm__stack_given): all of a stack, from ids (B, T) to its end. Empty where the observer stopped it. */
 static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
     tfm_context *ctx = model->ctx;
     tfm__stream stream = {0};
-    tfm_tensor last = {0}, normed = {0};
-    tfm_dropout_options draw;
+    tfm_tensor last = {0};
+    const bool ends = p->arch->final_norm || p->arch->projected;
     tfm_scope_open(ctx);
     tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
     tfm__places_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
@@ -292,13 +342,9 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     embed(model, &stream.x, p, ids);
     run_blocks(model, &stream, p);
     if (!has_stopped(p)) {
-        tfm__stream_settle(ctx, p->arch->final_norm ? &last : out, &stream);
-        const tfm_dropout_options *dropout =
-            p->arch->final_dropout ? tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL) : NULL;
-        if (p->arch->final_norm)
-            tfm_norm_forward(ctx, dropout ? &normed : out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
-        if (dropout)
-            tfm_dropout(ctx, out, normed, dropout);
+        tfm__stream_settle(ctx, ends ? &last : out, &stream);
+        if (ends)
+            end_stack(model, out, p, last);
     }
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
@@ -424,8 +470,8 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     tfm_context *ctx = model->ctx;
     tfm_param *const projection = p->step->output ? p->step->output : model->output;
     const int64_t tokens = stream->x.dims[1];
-    tfm_tensor whole = {0}, normed = {0}, scaled = {0};
-    if (tokens == 1 && model->arch.output_scale == 0 && !p->step->read) {
+    tfm_tensor whole = {0}, ended = {0}, scaled = {0};
+    if (tokens == 1 && !p->arch->projected && model->arch.output_scale == 0 && !p->step->read) {
         const tfm__linear_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
         tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
                          TFM_NO_ACTIVATION);
@@ -437,9 +483,9 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
         tfm_slice(ctx, &last, whole, (tfm_range[]){TFM_WHOLE, {tokens - 1, tokens, 1}, TFM_WHOLE});
         whole = last;
     }
-    if (p->arch->final_norm)
-        tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
-    tfm__model_scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
+    if (p->arch->final_norm || p->arch->projected)
+        end_stack(model, &ended, p, whole);
+    tfm__model_scale_output(model, &scaled, ended.buffer ? ended : whole);
     if (p->step->read)
         tfm_tensor_reshape(ctx, p->step->read, scaled, 2, (int64_t[]){scaled.dims[0], tfm__last_dim(scaled)});
     else

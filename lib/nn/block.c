@@ -9,18 +9,30 @@
 #include "nn/stream.h"
 #include "ops/rotary.h"
 
+/* y = norm(x), x (B, T, H, D), whose gamma is (H, D). */
+static void norm_each(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_norm *norm) {
+    const tfm_norm bare = {.epsilon = norm->epsilon, .kind = norm->kind};
+    tfm_tensor normed = {0};
+    tfm_norm_forward(ctx, &normed, NULL, &bare, x, (tfm_tensor){0});
+    tfm_mul(ctx, y, normed, norm->gamma.value);
+}
+
 /* x (B, T, H D) with a norm over each head's columns, or over those of all, where the layer has one; in *out where
  * that is not NULL, for then nothing turns it, and as *out keeps it. */
 static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
     tfm_tensor by_head = {0}, normed = {0}, whole = {0};
     if (!norm->gamma.value.buffer)
         return x;
-    const int64_t parts = norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
+    const bool each = norm->gamma.value.rank == 2;
+    const int64_t parts = !each && norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
     const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
     tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
     if (out && out->buffer && !tfm__is_kept(*out))
         tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
-    tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
+    if (each)
+        norm_each(ctx, &normed, by_head, norm);
+    else
+        tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
     tfm_tensor_reshape(ctx, &whole, normed, 3, x.dims);
     if (out && tfm__is_kept(*out))
         tfm__keep(ctx, *out, whole);

@@ -83,7 +83,7 @@ static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t i
     const int norms = m->arch.encoder.embedding_norm + m->arch.decoder.embedding_norm + m->arch.encoder.final_norm +
                       m->arch.decoder.final_norm;
     const uint64_t chunk = (uint64_t)tfm__cross_entropy_chunk((int64_t)s->rows, (int64_t)vocabulary);
-    add_rows(s, 2 + (uint64_t)norms + (m->arch.output_scale != 0), s->width);
+    add_rows(s, 2 + (uint64_t)norms + (m->arch.output_scale != 0) + 3 * m->arch.decoder.projected, s->width);
     add(s, 1, chunk * vocabulary); /* logits, then their gradient */
     add_rows(s, 5, s->width);
     const uint64_t ffn = encoder > decoder ? encoder : decoder, widest = ffn > s->width ? ffn : s->width;

@@ -133,7 +133,8 @@ def draw_opt(family, r):
     before = coin(r)
     config = opt(E, layers, heads_of(r, E), r.randint(17, 50), V, r.randint(44, 90), r.choice(ACTIVATIONS),
                  r.sample(range(V), 2), do_layer_norm_before=before, enable_bias=coin(r), tie_word_embeddings=coin(r),
-                 _remove_final_layer_norm=before and coin(r))
+                 _remove_final_layer_norm=before and coin(r), layer_norm_elementwise_affine=coin(r),
+                 word_embed_proj_dim=r.choice([E, r.randint(5, 40)]))
     return {"config": config, "base": config["tie_word_embeddings"] and coin(r)}
 
 
@@ -308,8 +309,10 @@ def draw_kin(family, r, config, width):
     if family in ("phi", "stablelm"):  # an even number of columns turns
         parts = [p for p in (0.5, 0.75, 1.0) if int(width * p) % 2 == 0]
         config["rope_parameters"] = rope(r.choice([50.0, 10000.0]), partial_rotary_factor=r.choice(parts))
+    if family == "phi":
+        config["qk_layernorm"] = coin(r)
     if family == "stablelm":
-        config["use_qkv_bias"] = coin(r)
+        config.update({k: coin(r) for k in ("use_qkv_bias", "qk_layernorm", "use_parallel_residual")})
     if family == "starcoder2":
         config.update(use_bias=coin(r), sliding_window=r.choice([None, r.randint(2, 12)]))
     if family == "granite":

@@ -60,7 +60,7 @@ def modernbert(E, layers, heads, ffn, V, window, bases, every, **more):
 def opt(E, layers, heads, ffn, V, positions, act, ids, **more):
     return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, ffn_dim=ffn, vocab_size=V,
                 max_position_embeddings=positions, activation_function=act, word_embed_proj_dim=E, pad_token_id=ids[0],
-                bos_token_id=ids[1], eos_token_id=ids[1], **more)
+                bos_token_id=ids[1], eos_token_id=ids[1]) | more
 
 
 def gpt2(E, layers, heads, V, positions, act, eos, **more):
@@ -384,6 +384,12 @@ CASES = {
             cls="OPTForCausalLM", dtype="F16", files="bin", generation=None,
             config=opt(22, 3, 2, 40, 55, 48, "relu", (0, 9), enable_bias=False, _remove_final_layer_norm=True)),
         "quick-gelu-f16": dict(cls="OPTForCausalLM", dtype="F16", config=opt(18, 2, 3, 23, 47, 90, "quick_gelu", (1, 2))),
+        "projected-after-f16": dict(cls="OPTForCausalLM", dtype="F16", config=opt(
+            20, 2, 4, 30, 58, 46, "relu", (1, 2), do_layer_norm_before=False, word_embed_proj_dim=12)),
+        "projected-before-bf16": dict(cls="OPTForCausalLM", dtype="BF16", files="shards", config=opt(
+            18, 2, 3, 27, 51, 44, "gelu", (4, 7), word_embed_proj_dim=26, enable_bias=False, tie_word_embeddings=False)),
+        "plain-norms-bin": dict(cls="OPTForCausalLM", dtype="F32", files="bin", config=opt(
+            16, 2, 2, 21, 46, 44, "relu", (1, 2), layer_norm_elementwise_affine=False)),
     },
     "llama": {
         "plain-2023-f16": dict(cls="LlamaForCausalLM", dtype="F16", style=old.rope_2023, extra=old.inverse_frequencies,
@@ -637,6 +643,8 @@ CASES = {
             cls="PhiForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
                 16, 2, (2, 2), 21, 46, 4, rope(50.0, "linear", factor=3.0, partial_rotary_factor=0.75), pad_token_id=0,
                 tie_word_embeddings=True)),
+        "head-norms-f16": dict(cls="PhiForCausalLM", dtype="F16", config=llama(
+            20, 2, (5, 1), 23, 52, 2, rope(10000.0, partial_rotary_factor=0.5), qk_layernorm=True)),
     },
     "starcoder2": {
         "window-f16": dict(cls="Starcoder2ForCausalLM", dtype="F16", config=llama(
@@ -659,6 +667,15 @@ CASES = {
             cls="StableLmForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
                 16, 2, (4, 2), 23, 49, 5, rope(90.0, partial_rotary_factor=1.0), hidden_act="gelu",
                 tie_word_embeddings=True)),
+        "head-norms-f16": dict(cls="StableLmForCausalLM", dtype="F16", config=llama(
+            24, 2, (3, 1), 26, 60, 2, rope(10000.0, partial_rotary_factor=0.25), qk_layernorm=True)),
+        "parallel-bf16": dict(cls="StableLmForCausalLM", dtype="BF16", config=llama(
+            20, 2, (5, 5), 27, 52, 3, rope(500.0, partial_rotary_factor=0.5), qk_layernorm=True,
+            use_parallel_residual=True, layer_norm_eps=1e-3)),
+        "parallel-bin": dict(
+            cls="StableLmForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (4, 2), 21, 47, 5, rope(90.0, partial_rotary_factor=1.0), use_parallel_residual=True,
+                use_qkv_bias=True)),
     },
     "granite": {
         "multipliers-f16": dict(cls="GraniteForCausalLM", dtype="F16", config=llama(

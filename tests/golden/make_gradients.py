@@ -6,9 +6,9 @@
     python3 make_gradients.py gradients-bart bart
     python3 make_gradients.py gradients-m2m100 m2m_100
     python3 make_gradients.py gradients-t5 t5
-    for kind in umt5 mbart pegasus mt5 gpt2 llama qwen3 gemma2; do python3 make_gradients.py gradients-$kind $kind; done
+    for kind in umt5 mbart pegasus mt5 gpt2 opt llama qwen3 gemma2; do python3 make_gradients.py gradients-$kind $kind; done
 
-The last four have a decoder alone: their batch is of texts, which are targets without sources.
+The last five have a decoder alone: their batch is of texts, which are targets without sources.
 Writes config.json, model.safetensors (the parameters), gradients.safetensors (of the mean smoothed cross-entropy, by the
 same names) and batch.json (ids, lengths, loss) into the folder.
 """
@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 from transformers import (BartConfig, BartForConditionalGeneration, Gemma2Config, Gemma2ForCausalLM, GPT2Config,
                           GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, M2M100Config, M2M100ForConditionalGeneration,
                           MarianConfig, MarianMTModel, MBartConfig, MBartForConditionalGeneration, MT5Config,
-                          MT5ForConditionalGeneration, PegasusConfig, PegasusForConditionalGeneration, Qwen3Config,
-                          Qwen3ForCausalLM, T5Config, T5ForConditionalGeneration, UMT5Config,
+                          MT5ForConditionalGeneration, OPTConfig, OPTForCausalLM, PegasusConfig,
+                          PegasusForConditionalGeneration, Qwen3Config, Qwen3ForCausalLM, T5Config, T5ForConditionalGeneration, UMT5Config,
                           UMT5ForConditionalGeneration)
 
 out = pathlib.Path(sys.argv[1])
@@ -30,7 +30,7 @@ torch.manual_seed(5)
 V = 23
 PAD, EOS, START = {"marian": (22, 0, 22), "t5": (0, 1, 0), "mt5": (0, 1, 0), "umt5": (0, 1, 0),
                    "pegasus": (0, 1, 0)}.get(kind, (1, 2, 2))
-alone = kind in ("gpt2", "llama", "qwen3", "gemma2")  # a decoder
+alone = kind in ("gpt2", "opt", "llama", "qwen3", "gemma2")  # a decoder
 first = ("marian", "bart", "m2m_100", "t5")  # which were made in single precision
 fairseq = dict(
     vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
@@ -57,6 +57,12 @@ elif kind == "gpt2":
         vocab_size=V, n_positions=16, n_embd=16, n_layer=2, n_head=2, n_inner=24, resid_pdrop=0.0, embd_pdrop=0.0,
         attn_pdrop=0.0, scale_attn_by_inverse_layer_idx=True, bos_token_id=EOS, eos_token_id=EOS)
     model = GPT2LMHeadModel(config)
+elif kind == "opt":  # an embedding that is widened and a result that is narrowed, and norms without parameters
+    config = OPTConfig(
+        vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=20, word_embed_proj_dim=10,
+        max_position_embeddings=16, layer_norm_elementwise_affine=False, dropout=0.0, attention_dropout=0.0,
+        pad_token_id=PAD, bos_token_id=EOS, eos_token_id=EOS)
+    model = OPTForCausalLM(config)
 elif alone:
     shared = dict(
         vocab_size=V, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
@@ -87,7 +93,7 @@ else:
 model.train()
 if kind not in first:
     model.double()
-computed = lambda name: "embed_positions" in name and kind not in ("bart", "mbart")  # sinusoids are no parameters
+computed = lambda name: "embed_positions" in name and kind not in ("bart", "mbart", "opt")  # sinusoids are no parameters
 for module in model.modules():  # the decoder's start is <pad>: its row is learned like any other
     if isinstance(module, torch.nn.Embedding):
         module.padding_idx = None

@@ -46,11 +46,14 @@ static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *kind, con
         {kind->input_bias_key ? kind->input_bias_key : "", &inputs},
         {kind->mlp_biases ? kind->mlp_biases : "", &s->feed_forward_biases},
         {kind->parallel_key ? kind->parallel_key : "", &s->parallel},
+        {kind->head_norms_key ? kind->head_norms_key : "", &s->head_norms},
     };
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
     s->input_biases = attention || inputs;
     s->output_biases = attention;
+    s->own_head_norms = s->head_norms && kind->own_head_norms;
+    s->one_norm = s->parallel && kind->parallel_norm;
     return status;
 }
 

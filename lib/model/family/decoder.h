@@ -35,9 +35,12 @@ typedef struct tfm__decoder_kind {
     const char *attention_biases, *mlp_biases; /* keys; NULL: it is as the two above say */
     const char *input_bias_key;                /* a key of the biases of queries, keys and values; NULL: none */
     bool head_norms, joint_head_norms;
-    bool parallel;            /* both sub-layers read the block's input, */
-    const char *parallel_key; /* unless this key says otherwise; NULL: none */
-    bool multipliers;         /* Granite's keys, which scale embeddings, scores, sub-layers and logits */
+    const char *head_norms_key; /* a key that says whether there are such; NULL: none, */
+    bool own_head_norms;        /* one for each head, then */
+    bool parallel;              /* both sub-layers read the block's input, */
+    const char *parallel_key;   /* unless this key says otherwise; NULL: none */
+    bool parallel_norm;         /* those in parallel read it through the same norm */
+    bool multipliers;           /* Granite's keys, which scale embeddings, scores, sub-layers and logits */
     tfm__window_keys windows;
     int window, pattern;         /* defaults; 0: none */
     double theta, local_theta;   /* local_theta 0: layers with a window turn as the others do */

@@ -33,6 +33,7 @@ typedef enum tfm__role {
     TFM__EMBEDDING_NORM,
     TFM__EMBEDDING_DENSE, /* (E, e), where the embedding is narrower than the stack */
     TFM__FINAL_NORM,
+    TFM__OUTPUT_DENSE, /* (e, E), where what the stack gives is as narrow */
     /* Of a block. */
     TFM__SELF_QUERY,
     TFM__SELF_KEY,
@@ -58,7 +59,8 @@ typedef enum tfm__role {
     TFM__ROLES
 } tfm__role;
 
-/* How one role is stored. Names may hold one `#`, which stands for the layer's number. Roles of one name are parts of
+/* How one role is stored. Names may hold a `#`, which stands for the layer's number, and a second one for that within
+ * its group, or for the head's. Roles of one name are parts of
  * one tensor, one after the other along the outputs, in the order of the roles, which is that of the walk. */
 typedef struct tfm__naming {
     const char *weight, *bias; /* a norm's gamma and beta; NULL: the family has none */

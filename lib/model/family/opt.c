@@ -16,10 +16,8 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
     if (status == TFM_OK)
         status = tfm__read_int(&embedded, tfm__network_key(from, "word_embed_proj_dim"), "word_embed_proj_dim", 1,
                                TFM__MAX_WIDTH);
-    if (status == TFM_OK && embedded != s->width)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "%s: `word_embed_proj_dim` is %d, and `hidden_size` %d: tfm runs models where they are equal",
-                         from->config_path, embedded, s->width);
+    s->projected = embedded != s->width;
+    s->narrow_width = s->projected ? embedded : 0;
     if (status == TFM_OK && s->width % s->heads != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `num_attention_heads` is %d; it must divide `hidden_size`, %d",
                          from->config_path, s->heads, s->width);
@@ -58,15 +56,13 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
     if (status == TFM_OK)
         status = tfm__check_sight(from, false, s->max_positions);
-    if (status == TFM_OK && !affine)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
-                           "%s: `layer_norm_elementwise_affine` is false, which tfm does not run", from->config_path);
     if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
         status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
     s->norm_place = before ? TFM_NORM_BEFORE : TFM_NORM_AFTER;
     s->final_norm = before && !no_final_norm;
+    s->plain_norms = !affine;
     s->input_biases = s->output_biases = s->feed_forward_biases = biases;
     return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
 }
@@ -74,14 +70,14 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     const bool before = s->norm_place == TFM_NORM_BEFORE;
-    json_t *out =
-        json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b}", "architectures",
-                  arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", "opt", "activation_function",
-                  tfm__activation_name(s->activation), "hidden_size", s->width, "num_hidden_layers", s->layers,
-                  "num_attention_heads", s->heads, "ffn_dim", s->feed_forward, "max_position_embeddings",
-                  s->max_positions, "vocab_size", s->vocabulary, "do_layer_norm_before", (int)before,
-                  "_remove_final_layer_norm", (int)(before && !s->final_norm), "enable_bias", (int)s->input_biases,
-                  "tie_word_embeddings", (int)arch->tied_output);
+    json_t *out = json_pack(
+        "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
+        arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", "opt", "activation_function",
+        tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim", tfm__stack_embedded(s),
+        "num_hidden_layers", s->layers, "num_attention_heads", s->heads, "ffn_dim", s->feed_forward,
+        "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary, "do_layer_norm_before", (int)before,
+        "_remove_final_layer_norm", (int)(before && !s->final_norm), "enable_bias", (int)s->input_biases,
+        "layer_norm_elementwise_affine", (int)!s->plain_norms, "tie_word_embeddings", (int)arch->tied_output);
     if (out && !tfm__write_prompted_ids(out, rules)) {
         json_decref(out);
         out = NULL;
@@ -94,7 +90,9 @@ static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
 
 static const tfm__naming DECODER[TFM__ROLES] = {
     [TFM__POSITIONS] = {"model.decoder.embed_positions.weight", NULL, false},
+    [TFM__EMBEDDING_DENSE] = {"model.decoder.project_in.weight", NULL, false},
     [TFM__FINAL_NORM] = PAIR("final_layer_norm"),
+    [TFM__OUTPUT_DENSE] = {"model.decoder.project_out.weight", NULL, false},
     [TFM__SELF_QUERY] = PAIR("layers.#.self_attn.q_proj"),
     [TFM__SELF_KEY] = PAIR("layers.#.self_attn.k_proj"),
     [TFM__SELF_VALUE] = PAIR("layers.#.self_attn.v_proj"),

@@ -18,10 +18,10 @@ static const tfm__decoder_kind KIND = {.type = "phi",
                                        .activation = TFM_GELU_TANH,
                                        .ungated = true,
                                        .biased = true,
+                                       .head_norms_key = "qk_layernorm",
                                        .parallel = true,
                                        .theta = 10000,
-                                       .partial = 0.5,
-                                       .refused = (const char *const[]){"qk_layernorm", NULL}};
+                                       .partial = 0.5};
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
     return tfm__decoder_read_config(&KIND, arch, rules, from);
@@ -39,6 +39,8 @@ static const tfm__naming DECODER[TFM__ROLES] = {
     [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),
     [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.dense"),
     [TFM__SELF_NORM] = TFM__DECODER_PAIR("input_layernorm"),
+    [TFM__SELF_QUERY_NORM] = TFM__DECODER_PAIR("self_attn.q_layernorm"),
+    [TFM__SELF_KEY_NORM] = TFM__DECODER_PAIR("self_attn.k_layernorm"),
     [TFM__UP] = TFM__DECODER_PAIR("mlp.fc1"),
     [TFM__DOWN] = TFM__DECODER_PAIR("mlp.fc2"),
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_PAIR("input_layernorm"),

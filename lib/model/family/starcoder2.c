@@ -41,10 +41,12 @@ static const tfm__decoder_kind stablelm = {.type = "stablelm",
                                            .activation_key = "hidden_act",
                                            .activation = TFM_SILU,
                                            .input_bias_key = "use_qkv_bias",
+                                           .head_norms_key = "qk_layernorm",
+                                           .own_head_norms = true,
+                                           .parallel_key = "use_parallel_residual",
+                                           .parallel_norm = true,
                                            .theta = 10000,
-                                           .partial = 0.25,
-                                           .refused =
-                                               (const char *const[]){"qk_layernorm", "use_parallel_residual", NULL}};
+                                           .partial = 0.25};
 
 static tfm_status read_starcoder2(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
     return tfm__decoder_read_config(&starcoder2, arch, rules, from);
@@ -72,6 +74,8 @@ static const tfm__naming STARCODER2[TFM__ROLES] = {
 
 static const tfm__naming STABLELM[TFM__ROLES] = {
     COMMON_NAMES,
+    [TFM__SELF_QUERY_NORM] = TFM__DECODER_NORM("self_attn.q_layernorm.norms.#"),
+    [TFM__SELF_KEY_NORM] = TFM__DECODER_NORM("self_attn.k_layernorm.norms.#"),
     [TFM__GATE] = TFM__DECODER_PAIR("mlp.gate_proj"),
     [TFM__UP] = TFM__DECODER_PAIR("mlp.up_proj"),
     [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj"),

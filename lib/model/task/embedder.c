@@ -17,7 +17,6 @@ static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, c
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
                          dir, encoder->family);
-    e->encoder_width = encoder->width;
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
 }
@@ -35,8 +34,10 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
             &e->model, ctx, encoder,
             &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
     free(encoder);
-    if (status == TFM_OK)
+    if (status == TFM_OK) {
+        e->encoder_width = tfm__stack_given(tfm__arch_writer(&e->model->arch));
         status = read_modules(e, &e->model->info, dir);
+    }
     *out = e;
     if (status != TFM_OK)
         tfm_embedder_free(out);
@@ -60,6 +61,21 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     return status;
 }
 
+/* The width of what the model of a directory gives: that of a decoder may be another than its own. */
+static tfm_status read_width(int *out, const tfm_model_info *info, const char *dir) {
+    const tfm__family *family;
+    tfm__arch arch;
+    *out = info->width;
+    if (info->encoder_layers > 0)
+        return TFM_OK;
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    const tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        *out = tfm__stack_given(tfm__arch_writer(&arch));
+    free(rules);
+    return status;
+}
+
 /* The same checks in the same order as tfm_embedder_open makes. */
 tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
                                   const tfm_embedder_options *options) {
@@ -80,6 +96,8 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
         status = tfm_model_read_info(
             encoder, path,
             &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
+    if (status == TFM_OK)
+        status = read_width(&e->encoder_width, encoder, path);
     free(path);
     if (status == TFM_OK)
         status = read_modules(e, encoder, dir);

@@ -42,7 +42,7 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden,
     const size_t allowed = tfm__batch_limits(model, 0, 1).lines;
     const int64_t chunk = allowed < 2048 ? (int64_t)allowed : 2048; /* rows of logits in memory at a time */
     tfm_tensor flat = {0}, flat_targets = {0};
-    tfm_tensor_reshape(ctx, &flat, hidden, 2, (int64_t[]){rows, model->arch.decoder.width});
+    tfm_tensor_reshape(ctx, &flat, hidden, 2, (int64_t[]){rows, tfm__stack_given(&model->arch.decoder)});
     tfm_tensor_reshape(ctx, &flat_targets, targets, 1, &rows);
     for (int64_t first = 0; first < rows && tfm_context_status(ctx) == TFM_OK; first += chunk) {
         int64_t count = rows - first < chunk ? rows - first : chunk;
