@@ -172,6 +172,7 @@ tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_sco
  * template. */
 bool train_is_file(const char *name);
 bool train_is_text_file(const char *name);
+extern const char train_templates[]; /* the folder of further templates */
 
 /* train.jsonl, and lines for whoever watches. */
 typedef struct train_log {

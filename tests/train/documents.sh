@@ -66,12 +66,16 @@ json.dump(config, open(sys.argv[1], "w"))
 X
 echo '{{ messages }}' >own/chat_template.jinja
 echo '{}' >own/special_tokens_map.json
+mkdir own/additional_chat_templates
+echo '{{ tools }}' >own/additional_chat_templates/tool_use.jinja
 fine="--text own.txt --separator <|end|> --updates 2 --valid-every 2 --report-every 1 --average 0"
 run train -o tuned --from own $fine
 check "--from: the dropouts of its config.json" [ "$(value tuned dropout) $(value tuned attention-dropout) $(value tuned activation-dropout)" = "0.3 0.2 0.0" ]
 check "--from: small steps, and gradients of a norm of at most 1" [ "$(value tuned rate) $(value tuned clip)" = "5e-5 1.0" ]
 check "--from: the files of chat templates and special tokens are copied" both 0 cmp own/chat_template.jinja tuned/chat_template.jinja
 check "--from: all of them" cmp own/special_tokens_map.json tuned/special_tokens_map.json
+check "--from: further chat templates are copied" cmp own/additional_chat_templates/tool_use.jinja \
+    tuned/additional_chat_templates/tool_use.jinja
 check "--from: the result has its dropouts" grep -q '"attn_pdrop": 0.2' tuned/config.json
 check "--from: no word about little text" [ "$(grep -c 'too few' err)" = 0 ]
 run train -o flags --from own $fine --dropout 0 --clip 0 --rate 0.001
