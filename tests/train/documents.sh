@@ -19,6 +19,7 @@ X
 begin own --text own.txt --separator '<|end|>' $plan
 check "--separator on a line of its own: documents are counted" both 0 says err '^76 texts for training$'
 check "--separator: some of them are held out" says err ' 4 texts for validation$'
+check "--separator: no warning where it is found" [ "$(grep -c 'is nowhere' err)" = 0 ]
 check "--separator: it is no part of the vocabulary" [ "$(grep -c '<|\|end|' own/tokenizer.json)" = 0 ]
 begin within --text within.txt --separator '<|end|>' $plan
 check "--separator within lines, CR LF and a byte order mark: the same bits" both 0 alike own within
@@ -45,6 +46,14 @@ begin strict --text bad.jsonl --hold-out 0 $plan --strict
 check "--strict names the line of JSON" one_last 1 'bad.jsonl, line 3: it is no JSON object with a string "text"'
 begin wrong --text own.txt --separator x --jsonl
 check "--separator with --jsonl" one_sentence 2 'do not go together'
+begin wrong --text texts.jsonl --text own.txt
+check "JSON lines beside another file" one_sentence 2 'give --jsonl if all hold JSON lines'
+begin wrong --text own.txt --valid-text texts.jsonl
+check "JSON lines for validation alone" one_sentence 2 'give --jsonl if all hold JSON lines'
+begin wrong --text own.txt --jsonl
+check "--jsonl of a file that has no JSON" one_last 1 "own.txt: there is no line to learn from: .* of a JSON object's"
+begin nowhere --text own.txt --separator NOWHERE $plan --hold-out 0
+check "--separator that is nowhere: a warning" both 0 says err '^warning: "NOWHERE" is nowhere in the text, so each file is one text'
 begin wrong --text own.txt --separator 'a
 b'
 check "--separator with a line end in it" one_sentence 2 '--separator has a line end in it'
