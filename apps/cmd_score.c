@@ -164,8 +164,8 @@ int cmd_score(int argc, char **argv) {
                  "the source, the number of these tokens (the end counts as one), and the\n"
                  "average, with tabs between. With --text it does so for each line of a text by\n"
                  "itself, each token given those before it; its end counts with --end alone. A\n"
-                 "bad line is named on standard error and gives an empty line; the exit code is\n"
-                 "then 1.\n",
+                 "line of which nothing counts gives an empty line. So does a bad line, which is\n"
+                 "named on standard error; the exit code is then 1.\n",
         .examples = "  tfm score -m apps/demo --src apps/demo/test.de --tgt apps/demo/greedy.en\n"
                     "  tfm score -m apps/demo --src a.de --tgt a.en | cut -f3 | sort -g | head\n"
                     "  tfm score -m gpt2 --text book.txt --perplexity\n",

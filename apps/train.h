@@ -172,6 +172,7 @@ tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_sco
  * template. */
 bool train_is_file(const char *name);
 bool train_is_text_file(const char *name);
+extern const char train_templates[]; /* the folder of further templates */
 
 /* train.jsonl, and lines for whoever watches. */
 typedef struct train_log {
@@ -330,6 +331,8 @@ bool train_exists(const char *dir, const char *name);
 /* Refuses text that is missing, and what does not go with it. CLI_GO, or what the command is to return
  * (train_texts.c). */
 int train_texts_check(train_recipe *recipe, const cli_syntax *syntax);
+/* Warns of a separator that cut nothing. */
+void train_texts_warn(const train_recipe *recipe, uint64_t texts);
 /* Fills in what was not given of a run on texts, before train_recipe_settle does so. */
 void train_texts_settle(train_recipe *recipe);
 /* What a new language model is. */

@@ -83,13 +83,23 @@ int train_folder_claim(train_run *r) {
     return code;
 }
 
-void train_folder_undo(train_run *r) {
-    DIR *folder = opendir(r->dir);
+static void remove_files(const char *dir) {
+    DIR *folder = opendir(dir);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (train_is_file(entry->d_name))
             unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder)
         closedir(folder);
+}
+
+void train_folder_undo(train_run *r) {
+    char *templates = train_path(r->dir, train_templates);
+    remove_files(r->dir);
+    if (templates) {
+        remove_files(templates);
+        rmdir(templates);
+    }
+    free(templates);
     train_log_close(&r->log); /* on a shared file system an open file stays in its folder under another name */
     char *snapshots = train_path(r->dir, "snapshots");
     if (snapshots)

@@ -38,6 +38,8 @@ static bool is_one_of(const char *const *names, size_t count, const char *name) 
     return false;
 }
 
+const char train_templates[] = "additional_chat_templates";
+
 bool train_is_text_file(const char *name) {
     static const char *const ENDS[] = {".spm", ".model", ".jinja", ".tiktoken"};
     const size_t length = strlen(name);

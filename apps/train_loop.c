@@ -177,6 +177,7 @@ static int say_counts(train_run *r) {
         train_say("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe, c.pairs));
     if (!c.whole)
         return CLI_OK;
+    train_texts_warn(&r->recipe, c.pairs);
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
                                             (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
                                             "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",

@@ -84,6 +84,8 @@ static int copy_named(const char *from, const char *to, const char *name) {
     return code;
 }
 
+static int copy_templates(const char *from, const char *to);
+
 /* All files of a tokenizer and of chat templates. vocab.json is the last: where it is, the others are. */
 static int copy_tokenizer(const char *from, const char *to) {
     static const char LAST[] = "vocab.json";
@@ -98,7 +100,22 @@ static int copy_tokenizer(const char *from, const char *to) {
     }
     if (folder)
         closedir(folder);
+    if (code == CLI_OK)
+        code = copy_templates(from, to);
     return code == CLI_OK && last ? copy_named(from, to, LAST) : code;
+}
+
+/* The folder of chat templates beside the first, where there is one. */
+static int copy_templates(const char *from, const char *to) {
+    char *a = train_path(from, train_templates), *b = train_path(to, train_templates);
+    struct stat info;
+    int code = a && b ? CLI_OK : cli_fail("%s: out of memory", to);
+    if (code == CLI_OK && stat(a, &info) == 0 && S_ISDIR(info.st_mode))
+        code = mkdir(b, 0777) == 0 || errno == EEXIST ? copy_tokenizer(a, b)
+                                                      : cli_fail("cannot make the folder %s: %s", b, strerror(errno));
+    free(a);
+    free(b);
+    return code;
 }
 
 /* A tokenizer that is given must say what the model is to be told. It is opened where it is, for sentences that name it

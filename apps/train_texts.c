@@ -58,8 +58,17 @@ static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
         o->separator = "";
     if (o->separator && strpbrk(o->separator, "\r\n"))
         return cli_misuse(syntax, "--separator has a line end in it: it is looked for within lines, give it without");
-    o->jsonl = o->jsonl || (!o->separator && named > 0 && named == o->texts.count);
+    const bool all = named > 0 && named == o->texts.count, checked = o->valid_text && is_named_jsonl(o->valid_text);
+    if (!o->separator && !o->jsonl && !all && (named > 0 || checked))
+        return cli_misuse(syntax, "files of JSON lines (*.jsonl) and others do not go together: give --jsonl if all "
+                                  "hold JSON lines");
+    o->jsonl = o->jsonl || (!o->separator && all);
     return CLI_GO;
+}
+
+void train_texts_warn(const train_recipe *o, uint64_t texts) {
+    if (o->separator && *o->separator && texts <= o->texts.count)
+        train_say("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
 }
 
 int train_texts_check(train_recipe *o, const cli_syntax *syntax) {

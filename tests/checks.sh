@@ -126,6 +126,7 @@ self_test() {
     run selftest
     check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
     check "selftest: a line a provider, two of what is shared, six for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 16 ]
+    check "selftest: verdicts stand in one column" [ "$(sed -n 's/ pass  *error .*//p' out | awk '{print length}' | sort -u | wc -l)" = 1 ]
     check "selftest: the last line is the verdict" eval 'tail -n 1 out | grep -q "^verdict: passed: all [0-9]* checks passed"'
     check "selftest: of these, what runs anywhere has run" grep -q '^gemm  *plain  *pass' out
     check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]

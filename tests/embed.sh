@@ -17,6 +17,7 @@ printf 'the river\na dog\nbread and water\n' >others
 # ---- Vectors
 embed -i lines
 cp out json
+check "an encoder writes no text: no word about ids without a token" [ ! -s err ]
 check "a list of numbers a line, an empty line too" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' out)" = 3 ]
 embed --format text <lines
 tr -d '[]' <json | tr ',' ' ' >want

@@ -107,16 +107,17 @@ static void test_kinds(void **state) {
     free(root);
 }
 
-/* Letters of added tokens that stand for bytes elsewhere come back as they are; a piece that the vocabulary has too is
- * bytes. */
+/* Letters of added tokens that stand for bytes elsewhere come back as they are, also of one that trainers put into the
+ * vocabulary; a piece that the model makes of bytes is bytes. */
 static void test_added_tokens_keep_their_letters(void **state) {
     (void)state;
     static const char *const ADDED[] = {"<\xc4\x8d>",
                                         "\xc4\x8d"
                                         "au",
                                         "\xc4\xa0"
-                                        "qx"};
-    static const char *const TEXTS[] = {"a<\xc4\x8d>b",
+                                        "qx",
+                                        "[\xc4\x8d]", "\xc4\xa0"};
+    static const char *const TEXTS[] = {"a[\xc4\x8d] b", "a<\xc4\x8d>b",
                                         "y \xc4\x8d"
                                         "au z",
                                         "\xc4\xa0"
@@ -125,8 +126,10 @@ static void test_added_tokens_keep_their_letters(void **state) {
     scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "tokenizer.json");
     scratch_text("tokenizer_config.json", "{}");
     json_t *root = load(scratch_root, "tokenizer.json"), *list = json_object_get(root, "added_tokens");
-    for (int i = 0; i < 4; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "content", i < 3 ? ADDED[i] : "\xc4\xa0", "normalized", 0));
+    json_t *vocabulary = json_object_get(json_object_get(root, "model"), "vocab");
+    json_object_set_new(vocabulary, ADDED[3], json_integer(900));
+    for (size_t i = 0; i < TFM__COUNT(ADDED); i++)
+        json_array_append_new(list, json_pack("{s:s, s:b}", "content", ADDED[i], "normalized", 0));
     char *text = json_dumps(root, 0);
     scratch_text("tokenizer.json", text);
     free(text);

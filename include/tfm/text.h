@@ -57,9 +57,9 @@ typedef struct tfm_tokenizer_info {
  * - vocab.txt (BERT, MPNet); vocab.json and merges.txt (GPT-2, OPT, RoBERTa, BART, Qwen2); a SentencePiece model named
  *   spiece.model, sentencepiece.bpe.model or tokenizer.model (T5, Pegasus, XLM-R, CamemBERT, mBART, NLLB, Llama,
  *   Gemma), which for M2M-100 has a vocab.json beside it: the files from before tokenizer.json, as transformers reads
- *   them, except that a SentencePiece model's normalisations are SentencePiece's (the longest match), which decomposed
- *   letters need. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else
- * by the `model_type` of the latter, else by their names.
+ *   them, except that the normalisations of a SentencePiece model (mBART's too) are SentencePiece's longest match,
+ *   which decomposed letters need. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or
+ *   config.json, else by the `model_type` of the latter, else by their names.
  *
  * The last two read tokenizer_config.json, special_tokens_map.json and added_tokens.json too, where they exist and
  * count, for special and added tokens. Both sides are the same there. On failure *out is NULL: TFM_ERROR_IO for a

@@ -122,8 +122,10 @@ static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int r
     return count;
 }
 
-/* An id without a token gives no text: a model that writes one leaves something out. */
+/* An id without a token gives no text: a model that writes one leaves something out. Encoders alone write none. */
 static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
+    if (!arch->decoder.layers)
+        return;
     const tfm__stack_arch *writer = tfm__arch_writer(arch);
     const tfm_side side = TFM_TARGET;
     int32_t first = -1;

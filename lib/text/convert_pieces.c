@@ -257,8 +257,7 @@ static tfm_status make_mbart(tfm__conversion *c, const model *m) {
     tfm__convert_languages(c, vocab, fifty ? tfm__codes_mbart50 : tfm__codes_mbart, "");
     add_piece(c, vocab, tfm__convert_name(c, TFM__MASK), 0);
     set_unigram(c, vocab, 3);
-    if (fifty)
-        set_normalizer(c, m, NULL, true);
+    set_normalizer(c, m, NULL, fifty);
     set_metaspace(c, !fifty);
     return TFM_OK;
 }

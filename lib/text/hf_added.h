@@ -17,7 +17,7 @@ typedef struct tfm__added_piece {
     bool rstrip;      /* takes those after it */
     bool normalized;  /* is looked for in the normalised text, in its own normalised form */
     bool special;     /* adds nothing to a text, as a rule: */
-    bool own;         /* the model's vocabulary does not have it */
+    bool own;         /* the model does not make it of other pieces, nor is it a byte */
     bool silent;      /* `tokenizers` gives back the normalised form, and that has to be the text of a special one */
 } tfm__added_piece;
 

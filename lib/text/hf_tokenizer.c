@@ -146,7 +146,7 @@ static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
     }
 }
 
-/* The letters of an added token are its text and no bytes, unless the model's vocabulary has it too. `tokenizers` takes
+/* The letters of an added token are its text and no bytes, unless the model makes it of bytes too. `tokenizers` takes
  * those for bytes that its table has, so that its `č` becomes U+FFFD; texts are to come back as they were here. */
 static void add_own(tfm__bytes *out, const char *text) {
     for (; *text; text++)
@@ -261,8 +261,27 @@ tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *pa
     return status;
 }
 
+/* An added token that the vocabulary has too is made of bytes only where the model makes it of its letters. */
+static tfm_status find_own(tfm__hf_tokenizer *t) {
+    tfm__ids ids = {0};
+    tfm__scratch scratch = {0};
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < t->added.count && t->model.pairs && status == TFM_OK; i++) {
+        tfm__added_piece *piece = &t->added.items[i];
+        if (piece->own)
+            continue;
+        ids.count = 0;
+        status = t->model.cut(&t->model, &ids, piece->text, strlen(piece->text), &scratch);
+        piece->own = ids.count != 1 || ids.ids[0] != piece->id;
+    }
+    free(ids.ids);
+    free(scratch.memory);
+    return status;
+}
+
 tfm_status tfm__hf_end(tfm__hf_tokenizer *t) {
-    return tfm__added_pieces_end(&t->added, t->model.lexicon, t->normalizer);
+    const tfm_status status = tfm__added_pieces_end(&t->added, t->model.lexicon, t->normalizer);
+    return status == TFM_OK ? find_own(t) : status;
 }
 
 /* What stands around texts are tokens that there are. */

@@ -201,7 +201,10 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
     if (status == TFM_OK && *count == 0)
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
-                         c->name, TFM__SPM_SENTENCE, c->tsv ? " with a tab" : "");
+                         c->name, TFM__SPM_SENTENCE,
+                         c->tsv                    ? " with a tab"
+                         : c->documents.json_lines ? " of a JSON object's \"text\""
+                                                   : "");
     return status;
 }
 

@@ -1,12 +1,15 @@
 """Small tokenizers of the files from before tokenizer.json, each with what transformers makes of some of its lines.
 make_tokenizers.py calls this.
 
-Of a SentencePiece model alone, transformers 5 reads the table of normalisations as `tokenizers` does, which loses
-accents of decomposed letters ("e" with two accents). tfm goes by SentencePiece's longest match, with which the model was
-trained, so in expected.json lines 5, 23, 47, 49 and 54 of such kinds are what the library sentencepiece gives."""
+Of a SentencePiece model alone, transformers 5 reads the table of normalisations as `tokenizers` does, which loses accents
+of decomposed letters (line 5 of the lines compared: an "e" with three accents), and of MBart's not at all. Models were
+trained with SentencePiece's longest match, so the library sentencepiece normalises the lines here before transformers
+makes ids of them, and where it changes the ids its own pieces must be the same ones."""
 
 import json
+import re
 
+import sentencepiece
 import transformers as H
 from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES as M2M
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
@@ -17,6 +20,27 @@ BYTES = {"byte_fallback": True, "remove_extra_whitespaces": False, "split_digits
 
 def added(text, special=True, **flags):
     return {"content": text, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": special} | flags
+
+
+def normalized(tokenizer, path, line):
+    """The line by SentencePiece's rules. Where that changes the ids, they must be sentencepiece's own, of each text between
+    added tokens, but for blanks and unknown characters: transformers takes
+    more characters for blanks."""
+    rules = sentencepiece.SentencePieceNormalizer(
+        model_file=str(path), add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False)
+    text = rules.normalize(line)
+    ids = tokenizer(text, add_special_tokens=False).input_ids
+    if ids != tokenizer(line, add_special_tokens=False).input_ids:
+        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        names = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
+        pieces = []
+        for part in re.split("(" + "|".join(map(re.escape, names)) + ")", line):
+            pieces += [part] if part in names else model.encode(part, out_type=str)
+        other = tokenizer.convert_tokens_to_ids(["▁", tokenizer.unk_token])
+        want = [i for i in tokenizer.convert_tokens_to_ids(pieces) if i not in other]
+        if want != [i for i in ids if i not in other]:
+            raise SystemExit(f"{path}: {line!r}: {ids} for {pieces}")
+    return text
 
 
 class Maker:
@@ -34,17 +58,18 @@ class Maker:
             (folder / file).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
         return folder
 
-    def expect(self, folder, kind, **languages):
+    def expect(self, folder, kind, rules=None, **languages):
         t = kind.from_pretrained(str(folder), **languages)
-        lines = self.lines[:: self.every]
+        every_line = [normalized(t, folder / rules, line) for line in self.lines] if rules else self.lines
+        lines = every_line[:: self.every]
         ids = [t(line).input_ids for line in lines]
         value = {"every": self.every, "ids": ids, "texts": [t.decode(i, skip_special_tokens=True) for i in ids],
-                 "plain": [t(line, add_special_tokens=False).input_ids for line in self.lines[30:40]]}
+                 "plain": [t(line, add_special_tokens=False).input_ids for line in every_line[30:40]]}
         if hasattr(t, "tgt_lang"):
             written = [t(text_target=line).input_ids for line in lines]
             value |= {"source": t.src_lang, "target": t.tgt_lang or t.src_lang, "target_ids": written}
         else:
-            value["pairs"] = [t(a, b).input_ids for a, b in zip(self.lines[30:40], self.lines[31:41])]
+            value["pairs"] = [t(a, b).input_ids for a, b in zip(every_line[30:40], every_line[31:41])]
         (folder / "expected.json").write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
     def words(self, folder):
@@ -97,38 +122,38 @@ class Maker:
     def t5(self):
         folder = self.folder("t5", config={"tokenizer_class": "T5Tokenizer", "extra_ids": 3})
         self.pieces(folder, "spiece.model", "unigram", user_defined_symbols="harbour", **T5)
-        self.expect(folder, H.T5Tokenizer)
+        self.expect(folder, H.T5Tokenizer, "spiece.model")
 
     def pegasus(self):
         folder = self.folder("pegasus", config={"tokenizer_class": "PegasusTokenizer", "offset": 7})
         self.pieces(folder, "spiece.model", "unigram", **T5)
-        self.expect(folder, H.PegasusTokenizer)
+        self.expect(folder, H.PegasusTokenizer, "spiece.model")
 
     def xlmr(self):
         folder = self.folder("xlmr", config={"tokenizer_class": "XLMRobertaTokenizer"})
         self.pieces(folder, "sentencepiece.bpe.model", "unigram")
-        self.expect(folder, H.XLMRobertaTokenizer)
+        self.expect(folder, H.XLMRobertaTokenizer, "sentencepiece.bpe.model")
 
     def camembert(self):
         folder = self.folder("camembert", config={"tokenizer_class": "CamembertTokenizer"})
         self.pieces(folder, "sentencepiece.bpe.model", "unigram")
-        self.expect(folder, H.CamembertTokenizer)
+        self.expect(folder, H.CamembertTokenizer, "sentencepiece.bpe.model")
 
     def mbart(self):
         folder = self.folder("mbart", config={"tokenizer_class": "MBartTokenizer", "src_lang": "de_DE"})
         self.pieces(folder, "sentencepiece.bpe.model", "unigram")
-        self.expect(folder, H.MBartTokenizer, tgt_lang="ro_RO")
+        self.expect(folder, H.MBartTokenizer, "sentencepiece.bpe.model", tgt_lang="ro_RO")
 
     def mbart50(self):
         folder = self.folder("mbart50", config={"tokenizer_class": "MBart50Tokenizer"})
         self.pieces(folder, "sentencepiece.bpe.model", "unigram")
-        self.expect(folder, H.MBart50Tokenizer, src_lang="gl_ES", tgt_lang="sl_SI")
+        self.expect(folder, H.MBart50Tokenizer, "sentencepiece.bpe.model", src_lang="gl_ES", tgt_lang="sl_SI")
 
     def nllb(self):
         folder = self.folder("nllb", config={"tokenizer_class": "NllbTokenizer", "additional_special_tokens": NLLB,
                                              "src_lang": "fra_Latn", "tgt_lang": "deu_Latn"})
         self.pieces(folder, "sentencepiece.bpe.model", "bpe")
-        self.expect(folder, H.NllbTokenizer)
+        self.expect(folder, H.NllbTokenizer, "sentencepiece.bpe.model")
 
     def llama(self):
         folder = self.folder("llama", config={"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": True})
@@ -142,8 +167,6 @@ class Maker:
         self.expect(folder, H.GemmaTokenizer)
 
     def m2m100(self):
-        import sentencepiece
-
         folder = self.folder("m2m100", config={"tokenizer_class": "M2M100Tokenizer",
                                                "additional_special_tokens": [f"__{code}__" for code in M2M["m2m100"]]})
         self.pieces(folder, "sentencepiece.bpe.model", "bpe")

@@ -19,6 +19,7 @@ X
 begin own --text own.txt --separator '<|end|>' $plan
 check "--separator on a line of its own: documents are counted" both 0 says err '^76 texts for training$'
 check "--separator: some of them are held out" says err ' 4 texts for validation$'
+check "--separator: no warning where it is found" [ "$(grep -c 'is nowhere' err)" = 0 ]
 check "--separator: it is no part of the vocabulary" [ "$(grep -c '<|\|end|' own/tokenizer.json)" = 0 ]
 begin within --text within.txt --separator '<|end|>' $plan
 check "--separator within lines, CR LF and a byte order mark: the same bits" both 0 alike own within
@@ -45,6 +46,14 @@ begin strict --text bad.jsonl --hold-out 0 $plan --strict
 check "--strict names the line of JSON" one_last 1 'bad.jsonl, line 3: it is no JSON object with a string "text"'
 begin wrong --text own.txt --separator x --jsonl
 check "--separator with --jsonl" one_sentence 2 'do not go together'
+begin wrong --text texts.jsonl --text own.txt
+check "JSON lines beside another file" one_sentence 2 'give --jsonl if all hold JSON lines'
+begin wrong --text own.txt --valid-text texts.jsonl
+check "JSON lines for validation alone" one_sentence 2 'give --jsonl if all hold JSON lines'
+begin wrong --text own.txt --jsonl
+check "--jsonl of a file that has no JSON" one_last 1 "own.txt: there is no line to learn from: .* of a JSON object's"
+begin nowhere --text own.txt --separator NOWHERE $plan --hold-out 0
+check "--separator that is nowhere: a warning" both 0 says err '^warning: "NOWHERE" is nowhere in the text, so each file is one text'
 begin wrong --text own.txt --separator 'a
 b'
 check "--separator with a line end in it" one_sentence 2 '--separator has a line end in it'
@@ -66,12 +75,16 @@ json.dump(config, open(sys.argv[1], "w"))
 X
 echo '{{ messages }}' >own/chat_template.jinja
 echo '{}' >own/special_tokens_map.json
+mkdir own/additional_chat_templates
+echo '{{ tools }}' >own/additional_chat_templates/tool_use.jinja
 fine="--text own.txt --separator <|end|> --updates 2 --valid-every 2 --report-every 1 --average 0"
 run train -o tuned --from own $fine
 check "--from: the dropouts of its config.json" [ "$(value tuned dropout) $(value tuned attention-dropout) $(value tuned activation-dropout)" = "0.3 0.2 0.0" ]
 check "--from: small steps, and gradients of a norm of at most 1" [ "$(value tuned rate) $(value tuned clip)" = "5e-5 1.0" ]
 check "--from: the files of chat templates and special tokens are copied" both 0 cmp own/chat_template.jinja tuned/chat_template.jinja
 check "--from: all of them" cmp own/special_tokens_map.json tuned/special_tokens_map.json
+check "--from: further chat templates are copied" cmp own/additional_chat_templates/tool_use.jinja \
+    tuned/additional_chat_templates/tool_use.jinja
 check "--from: the result has its dropouts" grep -q '"attn_pdrop": 0.2' tuned/config.json
 check "--from: no word about little text" [ "$(grep -c 'too few' err)" = 0 ]
 run train -o flags --from own $fine --dropout 0 --clip 0 --rate 0.001

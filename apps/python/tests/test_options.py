@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tfm
-from conftest import DEMO, Program
+from conftest import DEMO, GOLDEN, Program
 from tfm import _options, _tokens
 
 
@@ -49,7 +49,7 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
         demo.score(["a"], ["b"], zzz=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'beam_size'"):
         demo.translate_batch([["a"]], beam_sizes=2)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="did you mean 'precision'"):
+    with pytest.raises(TypeError, match=r"^Translator\(\) got .*did you mean 'precision'"):
         tfm.Translator(DEMO, precison="fp32")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'pooling'"):
         tfm.Embedder(DEMO, poolin="mean")  # type: ignore[call-arg]
@@ -62,3 +62,15 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
     assert pickle.loads(pickle.dumps(tfm.ops.attention)) is tfm.ops.attention
     with pytest.raises(TypeError, match="did you mean 'lowercase'"):
         tfm.evaluate(["a"], ["b"], lower_case=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("value", ["4", 4.0, [4]])
+def test_a_count_that_is_no_whole_number_is_named(demo: tfm.Translator, value: Any) -> None:
+    with pytest.raises(TypeError, match="^beam is .*: give a whole number"):
+        demo.translate("Danke.", beam=value)
+
+
+def test_a_folder_for_embeddings_is_refused_by_its_kind() -> None:
+    for opens in (tfm.Translator, tfm.Generator):
+        with pytest.raises(tfm.ArgumentError, match="sentence-transformers folder; open it with tfm.Embedder"):
+            opens(GOLDEN / "embedder")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -65,9 +66,13 @@ def count_of(value: int | None, what: str) -> int:
     """A number of the options, of which the library takes 0 for its own choice, as None says it here."""
     if value is None:
         return 0
-    if value < 1:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}: give a whole number, or leave it away") from None
+    if number < 1:
         raise ArgumentError(f"{what} is {value}: give at least 1, or leave it away")
-    return value
+    return number
 
 
 def choice(names: Iterable[str], given: Any, what: str) -> int:

@@ -193,7 +193,8 @@ def keywords(passed_on: Callable[..., Any] | type | None = None) -> Callable[[F]
         def checked(*given: Any, **options: Any) -> Any:
             for name in options:
                 if name not in known:
-                    raise _unknown(function.__qualname__, name, known)
+                    made = function.__name__ == "__init__" and given  # as the caller writes it
+                    raise _unknown(type(given[0]).__name__ if made else function.__qualname__, name, known)
             return function(*given, **options)
 
         checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -193,17 +193,19 @@ class Generator(Model):
         return best[0] if single else best
 
     @keywords()
-    def score(self, texts: Iterable[Text], *, ends: bool = False, batch_tokens: int | None = None,
-              reject: Reject | None = None, progress: Progress = False) -> list[Score]:
+    def score(self, texts: Iterable[Text], *, ends: bool = False, add_bos: bool = False,
+              batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False) -> list[Score]:
         """How likely the model finds each of several texts: the sum of log p of its tokens, each given those before it,
-        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `ends` the end token counts too.
-        Where `reject` is given, a bad text has NaN and 0 tokens."""
+        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `ends` the end token counts too;
+        with `add_bos` the model's BOS token comes first where the tokenizer puts none, so that the first token counts.
+        A text of which no token counts has NaN and 0 tokens, and so has a bad one where `reject` is given."""
         lines = Lines(several(texts))
         if not lines.count:
             return []
         calls, bar, found = Callbacks(), Bar(progress, "scoring"), list[Score]()
         options = ffi.new("tfm_text_options *")
         options.line_bytes, options.ends, options.batch_tokens = lines.bytes, ends, count_of(batch_tokens, "batch_tokens")
+        options.add_bos = add_bos
         options.progress = calls.make("tfm_progress_fn", bar)
         if reject is not None:
             options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))

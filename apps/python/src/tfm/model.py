@@ -88,11 +88,14 @@ class Model:
         """Refuses a model that another class is for, before a device is opened or weights are loaded."""
         if self._kind is None:
             return
+        refused = f"{os.fspath(path)} is no model for tfm.{type(self).__name__}"
+        modules, config = (os.path.exists(os.path.join(path, name)) for name in ("modules.json", "config.json"))
+        if self._kind != "encoder" and modules and not config:
+            raise ArgumentError(f"{refused}: it is a sentence-transformers folder; open it with tfm.Embedder")
         info = read_info(path)
         if info.kind != self._kind:
             fits, what = _CLASSES[info.kind]
-            raise ArgumentError(f"{os.fspath(path)} is no model for tfm.{type(self).__name__}: it is {what} "
-                                f"({info.family}); open it with {fits}")
+            raise ArgumentError(f"{refused}: it is {what} ({info.family}); open it with {fits}")
 
     def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
         handle, options = ffi.new("tfm_model **"), ffi.new("tfm_model_options *")

@@ -174,7 +174,7 @@ def sentences(text: Text, language: str | None = None) -> list[str]:
 class Score(NamedTuple):
     """How likely a model finds a text, or the translation of one."""
 
-    log_prob: float  #: the sum of log p of its tokens; NaN for a text or pair that was rejected
+    log_prob: float  #: the sum of log p of its tokens; NaN for a text or pair that was rejected, or has none
     tokens: int  #: how many these are
 
     @property
