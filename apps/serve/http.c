@@ -79,6 +79,15 @@ static bool is_path(const char *url, const char *path) {
     return name ? strncmp(url, path, length) == 0 && url[length] : strcmp(url, path) == 0;
 }
 
+/* The path of a request's target, which may be absolute: "http://host/path" (RFC 9112, 3.2.2). */
+static const char *path_of(const char *url) {
+    const char *host = strncasecmp(url, "http://", 7) == 0    ? url + 7
+                       : strncasecmp(url, "https://", 8) == 0 ? url + 8
+                                                              : NULL;
+    const char *path = host ? strchr(host, '/') : url;
+    return path ? path : "/";
+}
+
 static serve_request *begin_request(server *s, struct MHD_Connection *connection, const char *url, const char *method) {
     serve_request *r = calloc(1, sizeof(*r));
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -86,11 +95,11 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
         return NULL;
     *r =
         (serve_request){.server = s, .connection = connection, .start = cli_seconds(), .of = connection_of(connection)};
-    r->url = url;
+    r->url = path_of(url);
     r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     name_client(r->client, sizeof(r->client), connection);
     for (size_t i = 0; i < CLI_COUNT(ROUTES); i++)
-        if (is_path(url, ROUTES[i].path))
+        if (is_path(r->url, ROUTES[i].path))
             r->route = &ROUTES[i];
     r->too_large =
         length && strtoull(length, NULL, 10) > (unsigned long long)s->options->limits.chars * 12 + (64 << 10);
@@ -102,15 +111,23 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
  * not know until the connection closes; a proxy may take the other one, and so see other requests in the same bytes. */
 typedef struct framing {
     const char *length;
-    int codings;
+    int codings, hosts;
     bool differs, unknown, damaged;
 } framing;
+
+/* Whether a name begins with another one: libmicrohttpd has "Transfer-Encodingchunked" where the value is on a line of
+ * its own after the name. */
+static bool is_joined(const char *name, const char *header) {
+    return strncasecmp(name, header, strlen(header)) == 0 && name[strlen(header)];
+}
 
 static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value) {
     framing *f = user;
     const size_t bytes = strlen(name);
     (void)kind;
-    f->damaged = f->damaged || bytes == 0 || strcspn(name, " \t") < bytes;
+    f->damaged = f->damaged || bytes == 0 || strcspn(name, " \t") < bytes ||
+                 is_joined(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_joined(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    f->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
     if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
         value = value ? value : "";
         f->damaged = f->damaged || !*value || value[strspn(value, "0123456789")] != 0;
@@ -130,6 +147,7 @@ static bool is_unframed(serve_request *r, const char *version, serve_reply *repl
     const char *why = f.differs                   ? "it has two Content-Lengths that differ"
                       : f.damaged                 ? "a name or Content-Length is malformed"
                       : f.codings > 0 && f.length ? "it has Content-Length and Transfer-Encoding"
+                      : f.hosts > 1               ? "it has two Hosts"
                       : f.codings > 1             ? "it has two Transfer-Encodings"
                       : f.codings > 0 && strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding"
                                                                           : NULL;
