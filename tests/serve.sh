@@ -447,17 +447,28 @@ check "OpenAI: what is not done is refused by its name" [ "$code" = 400 -a -n "$
 for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
     '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
     '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
-    '"max_tokens":-1' '"n":1.0' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    '"max_tokens":-1' '"n":1.0' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     check "OpenAI: a field that changes nothing or is supported is accepted: $field" [ "$code" = 200 ]
 done
 for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"json_object"}' '"frequency_penalty":0.1' \
     '"logprobs":1' '"suffix":"a"' '"ignore_eos":true' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
-    '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
+    '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
+    '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
     check "OpenAI: a value that is not supported is refused by its name: $field" [ "$code" = 400 -a \
         -n "$(grep "\"message\":\"[^\"]*$name.*\"param\":\"$name\"" out)" ]
+done
+for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
+    json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
+    check "OpenAI: a field of chats that changes nothing is accepted: $field" [ "$code" = 200 ]
+done
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":12,"temperature":0}'
+greedy=$(sed 's/.*"choices"/"choices"/' out)
+for field in '"temperature":1e-300' '"temperature":1e-40' '"temperature":1e-9' '"top_p":1e-300' '"top_p":0'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"max_tokens\":12,\"seed\":3,$field}"
+    check "OpenAI: what leaves the likeliest token alone is greedy: $field" [ "$(sed 's/.*"choices"/"choices"/' out)" = "$greedy" ]
 done
 for _ in 1 2; do
     json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":1,"ui_theme":"dark"}'

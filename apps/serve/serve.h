@@ -296,7 +296,7 @@ enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply);
 /* Adds the headers that every answer has. */
 void serve_reply_headers(const server *s, struct MHD_Response *response, const char *policy);
 
-/* ---- Requests (request.c, http.c) ------------------------------------------------------------------------------ */
+/* ---- Requests (request.c, framing.c, http.c) ------------------------------------------------------------------- */
 
 struct serve_request {
     server *server;
@@ -319,6 +319,8 @@ struct serve_request {
     double start;
 };
 
+/* Whether the headers leave a doubt where the body ends: the answer then, after which the connection is closed. */
+bool serve_unframed(serve_request *r, const char *version, serve_reply *reply);
 /* Appends to the body. What is beyond the limit is read and forgotten. */
 void serve_request_body(serve_request *r, const char *data, size_t bytes);
 /* Makes `fields` of the body. True, or false with the answer. */
