@@ -102,6 +102,13 @@ for text in 'Guten Tag' 'Wo ist Tom?' 'Ich' 'Danke'; do
     check "/detect takes a short text, $text, for the language that is served" [ "$(detected "$text" | cut -d' ' -f1)" = de ]
 done
 check "/detect knows a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
+for pair in 'tr İstasyon nerede?' 'vi Ga ở đâu?' 'ru Где вокзал?' 'it Ti amo' 'uk Де вокзал?' 'pl Gdzie jest dworzec?'; do
+    check "/detect knows a short text by its letters and frequent words: $pair" [ "$(detected "${pair#* }" | cut -d' ' -f1)" = "${pair%% *}" ]
+done
+for text in https://example.com/where/is/the/and somebody@example.org 'www.example.org  http://a.example/the'; do
+    check "/detect names a served language with confidence 0 for addresses: $text" [ "$(detected "$text")" = 'de 0' ]
+done
+check "/detect knows a text beside an address" [ "$(detected 'Guten Tag, https://example.com/where/is/the' | cut -d' ' -f1)" = de ]
 check "/detect names a served language with confidence 0 where there are no letters" [ "$(detected '12345 !')" = 'de 0' ]
 check "/detect knows Italian from English, and is not surer than a short text lets it be" eval \
     "detected 'La tua password non è corretta' | awk '{ exit !(\$1 == \"it\" && \$2 < 90) }'"
@@ -511,8 +518,11 @@ check "OpenAI: embeddings of sentence-transformers' directory of a language mode
     [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
 json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
 check "OpenAI: the dimensions that embeddings have" [ "$code" = 200 ]
-json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":8}'
-check "OpenAI: other dimensions are refused" [ "$code" = 400 -a -n "$(grep '"param":"dimensions"' out)" ]
+for field in '"dimensions":8' '"embd_normalize":-1' '"normalize":true' '"embed_dtype":"float16"' '"input_type":"query"'; do
+    json /v1/embeddings "{\"model\":\"chatty\",\"input\":\"w20\",$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "OpenAI: other embeddings than the model's are refused: $field" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
+done
 : >other/model.safetensors # it is not loaded yet
 json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
 check "OpenAI: a model that does not load is 500, not an event of a stream" [ "$code" = 500 ]

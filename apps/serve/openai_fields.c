@@ -123,7 +123,10 @@ static const field FIELDS[] = {
     {"return_tokens_as_token_ids", G, "b", "[false]"},
     {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
+    {"embed_dtype", E, "s", "[\"float32\", \"auto\"]"},
+    {"endianness", E, "s", "[\"native\", \"little\"]"},
     /* llama.cpp's */
+    {"embd_normalize", E, "i", "[]"},
     {"n_predict", G, "i", "[-1]"},
     {"n_indent", G, "i", "[0]"},
     {"n_probs", G, "i", "[0]"},

@@ -424,6 +424,10 @@ int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models
 bool serve_detect_writes(const char *code, const char *text, size_t bytes);
 /* Whether two codes are of one language, as "de" and "deu_Latn". */
 bool serve_language_same(const char *a, const char *b);
+/* How a language is written with letters: all are its own, some are of loanwords and names, or some are neither. */
+typedef enum serve_letters { SERVE_LETTERS_OWN, SERVE_LETTERS_LOANS, SERVE_LETTERS_FOREIGN } serve_letters;
+/* LOANS where there are no letters, or the language is not known. */
+serve_letters serve_letters_of(const char *code, const int32_t *letters, size_t count);
 /* The languages that a word of small letters is frequent in: a bit for each, by its index. */
 uint64_t serve_frequent_word(const char *word);
 /* The i-th language of which frequent words are known; NULL after the last. */
