@@ -216,6 +216,11 @@ check "OpenAI: the vector is tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\
 printf 'the cat\n' | "$tfm" embed -m "$root/tests/golden/embedder" --prompt query >want.json
 json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"query"}'
 check "a prompt of the directory, as tfm embed --prompt" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+prompted=$(sed 's/.*"usage"/"usage"/' out)
+json /v1/embeddings '{"model":"embedder","input":"query: a the cat"}'
+check "and its tokens are counted" [ "$(sed 's/.*"usage"/"usage"/' out)" = "$prompted" ]
+json /v1/embeddings "{\"model\":\"embedder\",\"input\":\"$(printf 'cat %.0s' $(seq 100))\"}"
+check "OpenAI: of a text that is cut, the tokens that are read are counted" says out '"usage":{"prompt_tokens":16,'
 json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"nobody"}'
 check "a prompt that the directory does not have" [ "$code" = 400 -a -n "$(grep "has no prompt 'nobody'" out)" ]
 json /v1/embeddings '{"model":"nobody","input":"a"}'
