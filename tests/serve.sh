@@ -102,7 +102,8 @@ for text in 'Guten Tag' 'Wo ist Tom?' 'Ich' 'Danke'; do
     check "/detect takes a short text, $text, for the language that is served" [ "$(detected "$text" | cut -d' ' -f1)" = de ]
 done
 check "/detect knows a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
-for pair in 'tr İstasyon nerede?' 'vi Ga ở đâu?' 'ru Где вокзал?' 'it Ti amo' 'uk Де вокзал?' 'pl Gdzie jest dworzec?'; do
+for pair in 'tr İstasyon nerede?' 'vi Ga ở đâu?' 'ru Где вокзал?' 'it Ti amo' 'uk Де вокзал?' 'pl Gdzie jest dworzec?' \
+    'en Łukasz is here' 'fa صبح بخیر' 'be Добрай раніцы' 'de Das Café ist schön' 'mr तुम्ही कसे आहात?'; do
     check "/detect knows a short text by its letters and frequent words: $pair" [ "$(detected "${pair#* }" | cut -d' ' -f1)" = "${pair%% *}" ]
 done
 for text in https://example.com/where/is/the/and somebody@example.org 'www.example.org  http://a.example/the'; do

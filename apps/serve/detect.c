@@ -14,6 +14,8 @@ enum { MOST = 4096, SHORT = 240, WORDS = 48, WORD_BYTES = 48, CANDIDATES = 64, L
 static const double CLEAR = 900, MOST_POINTS = 3000, WORD_POINTS = 2200;
 /* Points for letters beside a to z that are all of a language; the part that is left where one is not. */
 static const double OWN_LETTERS = 120, FOREIGN_LETTERS = 0.3;
+/* The part of a text that is frequent words, from which a foreign letter is that of a name. */
+static const double ENOUGH_WORDS = 0.3;
 
 typedef struct sample {
     const char *text;
@@ -209,7 +211,7 @@ static void add_letters(choice *c, const sample *s) {
         candidate *at = &c->items[i];
         const serve_letters how = serve_letters_of(at->code, s->special, s->specials);
         at->points += how == SERVE_LETTERS_OWN ? OWN_LETTERS : 0;
-        at->points *= how == SERVE_LETTERS_FOREIGN ? FOREIGN_LETTERS : 1;
+        at->points *= how == SERVE_LETTERS_FOREIGN && at->words < ENOUGH_WORDS ? FOREIGN_LETTERS : 1;
         at->points *= serve_language_same(at->code, usual) ? 1.15 : 1;
     }
 }
@@ -284,6 +286,14 @@ static void first_served(char out[SERVE_CODE], const serve_models *models, UScri
     likely_language(out, script == USCRIPT_COMMON ? USCRIPT_LATIN : script);
 }
 
+/* Languages without frequent words here that letters tell from those that share their script. */
+static void add_by_letters(choice *c, const sample *s) {
+    static const char *const CODES[] = {"fa", "ur", "mr", "be", "kk", "lv", "lt"};
+    for (size_t i = 0; s->specials > 0 && i < CLI_COUNT(CODES); i++)
+        if (serve_letters_of(CODES[i], s->special, s->specials) == SERVE_LETTERS_OWN)
+            add_candidate(c, CODES[i], s->script);
+}
+
 /* Puts blanks in the place of addresses of the web and of mail, which are in no language. */
 static void blank_addresses(char *text) {
     for (char *word = text + strspn(text, " \t\r\n"), *end; *word; word = end + strspn(end, " \t\r\n")) {
@@ -327,6 +337,7 @@ int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models
         add_candidate(&c, code, s.script);
     }
     add_words(&c, &s);
+    add_by_letters(&c, &s);
     if (s.letters > 0)
         add_points(&c, &s), add_letters(&c, &s);
     prefer_served(&c, models, &s);
