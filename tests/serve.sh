@@ -102,6 +102,14 @@ for text in 'Guten Tag' 'Wo ist Tom?' 'Ich' 'Danke'; do
     check "/detect takes a short text, $text, for the language that is served" [ "$(detected "$text" | cut -d' ' -f1)" = de ]
 done
 check "/detect knows a language by its script" [ "$(detected Привет | cut -d' ' -f1) $(detected こんにちは)" = 'ru ja 98' ]
+for pair in 'tr İstasyon nerede?' 'vi Ga ở đâu?' 'ru Где вокзал?' 'it Ti amo' 'uk Де вокзал?' 'pl Gdzie jest dworzec?' \
+    'en Łukasz is here' 'fa صبح بخیر' 'be Добрай раніцы' 'de Das Café ist schön' 'mr तुम्ही कसे आहात?'; do
+    check "/detect knows a short text by its letters and frequent words: $pair" [ "$(detected "${pair#* }" | cut -d' ' -f1)" = "${pair%% *}" ]
+done
+for text in https://example.com/where/is/the/and somebody@example.org 'www.example.org  http://a.example/the'; do
+    check "/detect names a served language with confidence 0 for addresses: $text" [ "$(detected "$text")" = 'de 0' ]
+done
+check "/detect knows a text beside an address" [ "$(detected 'Guten Tag, https://example.com/where/is/the' | cut -d' ' -f1)" = de ]
 check "/detect names a served language with confidence 0 where there are no letters" [ "$(detected '12345 !')" = 'de 0' ]
 check "/detect knows Italian from English, and is not surer than a short text lets it be" eval \
     "detected 'La tua password non è corretta' | awk '{ exit !(\$1 == \"it\" && \$2 < 90) }'"
@@ -209,6 +217,11 @@ check "OpenAI: the vector is tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\
 printf 'the cat\n' | "$tfm" embed -m "$root/tests/golden/embedder" --prompt query >want.json
 json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"query"}'
 check "a prompt of the directory, as tfm embed --prompt" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+prompted=$(sed 's/.*"usage"/"usage"/' out)
+json /v1/embeddings '{"model":"embedder","input":"query: a the cat"}'
+check "and its tokens are counted" [ "$(sed 's/.*"usage"/"usage"/' out)" = "$prompted" ]
+json /v1/embeddings "{\"model\":\"embedder\",\"input\":\"$(printf 'cat %.0s' $(seq 100))\"}"
+check "OpenAI: of a text that is cut, the tokens that are read are counted" says out '"usage":{"prompt_tokens":16,'
 json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"nobody"}'
 check "a prompt that the directory does not have" [ "$code" = 400 -a -n "$(grep "has no prompt 'nobody'" out)" ]
 json /v1/embeddings '{"model":"nobody","input":"a"}'
@@ -321,7 +334,16 @@ check "the log: a line of JSON for each request, without its text" [ -n "$(grep 
 
 # ---- Keys and limits
 printf '0123456789abcdef\nfedcba9876543210\n' >keys
-start -m "$demo" --api-keys keys --max-queue 40 --max-client 30 --timeout 3
+start -m "$demo" --api-keys keys --max-queue 40 --max-client 30 --timeout 3 --allow-origin https://page.example
+for path in /v1/chat/completions /translate; do
+    ask "$at$path" -X OPTIONS -H 'Origin: https://page.example' -H 'Access-Control-Request-Method: POST' \
+        -H 'Access-Control-Request-Headers: authorization,content-type,x-stainless-os'
+    check "a page of another origin may ask, with the headers that clients add: $path" [ "$code" = 204 -a \
+        -n "$(grep -i '^Access-Control-Allow-Origin: https://page.example' head)" -a \
+        -n "$(grep -i '^Access-Control-Allow-Headers: Authorization, Content-Type, \*' head)" ]
+done
+json /v1/chat/completions '{}'
+check "and reads why it is refused" [ "$code" = 401 -a -n "$(grep -i '^Access-Control-Allow-Origin: https://page.example' head)" ]
 form -d "q=$line"
 check "no key" [ "$code" = 400 -a "$(cat out)" = '{"error":"Please contact the server operator to get an API key"}' ]
 form -d "q=$line" -d api_key=0123456789abcdeX
@@ -447,17 +469,28 @@ check "OpenAI: what is not done is refused by its name" [ "$code" = 400 -a -n "$
 for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
     '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
     '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
-    '"max_tokens":-1' '"n":1.0' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    '"max_tokens":-1' '"n":1.0' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     check "OpenAI: a field that changes nothing or is supported is accepted: $field" [ "$code" = 200 ]
 done
 for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"json_object"}' '"frequency_penalty":0.1' \
     '"logprobs":1' '"suffix":"a"' '"ignore_eos":true' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
-    '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
+    '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
+    '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
     json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
     name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
     check "OpenAI: a value that is not supported is refused by its name: $field" [ "$code" = 400 -a \
         -n "$(grep "\"message\":\"[^\"]*$name.*\"param\":\"$name\"" out)" ]
+done
+for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
+    json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
+    check "OpenAI: a field of chats that changes nothing is accepted: $field" [ "$code" = 200 ]
+done
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":12,"temperature":0}'
+greedy=$(sed 's/.*"choices"/"choices"/' out)
+for field in '"temperature":1e-300' '"temperature":1e-40' '"temperature":1e-9' '"top_p":1e-300' '"top_p":0'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"max_tokens\":12,\"seed\":3,$field}"
+    check "OpenAI: what leaves the likeliest token alone is greedy: $field" [ "$code" = 200 -a "$(sed 's/.*"choices"/"choices"/' out)" = "$greedy" ]
 done
 for _ in 1 2; do
     json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":1,"ui_theme":"dark"}'
@@ -500,8 +533,11 @@ check "OpenAI: embeddings of sentence-transformers' directory of a language mode
     [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
 json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
 check "OpenAI: the dimensions that embeddings have" [ "$code" = 200 ]
-json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":8}'
-check "OpenAI: other dimensions are refused" [ "$code" = 400 -a -n "$(grep '"param":"dimensions"' out)" ]
+for field in '"dimensions":8' '"embd_normalize":-1' '"normalize":true' '"embed_dtype":"float16"' '"input_type":"query"'; do
+    json /v1/embeddings "{\"model\":\"chatty\",\"input\":\"w20\",$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "OpenAI: other embeddings than the model's are refused: $field" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
+done
 : >other/model.safetensors # it is not loaded yet
 json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
 check "OpenAI: a model that does not load is 500, not an event of a stream" [ "$code" = 500 ]

@@ -359,16 +359,28 @@ static char *token_of(const json_t *config, const json_t *map, const char *name)
     return text ? strdup(text) : NULL;
 }
 
+/* A template, or NULL for a blank one, which is none. A byte order mark before it is not of it. Takes `text` over. */
+static char *not_blank(char *text) {
+    static const char bom[] = "\xEF\xBB\xBF";
+    const size_t skipped = text && strncmp(text, bom, strlen(bom)) == 0 ? strlen(bom) : 0;
+    if (!text || !text[skipped + strspn(text + skipped, " \t\r\n")]) {
+        free(text);
+        return NULL;
+    }
+    memmove(text, text + skipped, strlen(text + skipped) + 1);
+    return text;
+}
+
 int serve_chat_read(serve_chat *chat, const char *dir) {
     int code = CLI_OK;
     json_t *config = read_json(dir, "tokenizer_config.json", &code);
     json_t *other = code == CLI_OK ? read_json(dir, "chat_template.json", &code) : NULL;
     json_t *map = code == CLI_OK ? read_json(dir, "special_tokens_map.json", &code) : NULL;
-    chat->text = read_text(dir, "chat_template.jinja");
+    chat->text = not_blank(read_text(dir, "chat_template.jinja"));
     if (!chat->text)
-        chat->text = template_of(json_object_get(other, "chat_template"));
+        chat->text = not_blank(template_of(json_object_get(other, "chat_template")));
     if (!chat->text)
-        chat->text = template_of(json_object_get(config, "chat_template"));
+        chat->text = not_blank(template_of(json_object_get(config, "chat_template")));
     chat->eos_token = token_of(config, map, "eos_token");
     chat->bos_token = token_of(config, map, "bos_token");
     json_decref(config);

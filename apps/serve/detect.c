@@ -8,15 +8,21 @@
 
 /* Bytes that are looked at; up to how many a text is short; words of it that are looked up; languages to choose from.
  */
-enum { MOST = 4096, SHORT = 240, WORDS = 48, WORD_BYTES = 48, CANDIDATES = 64 };
+enum { MOST = 4096, SHORT = 240, WORDS = 48, WORD_BYTES = 48, CANDIDATES = 64, LETTERS = 16 };
 /* Points: CLD2's score of a text that is clearly of a language is more than CLEAR; frequent words add up to
  * WORD_POINTS. */
 static const double CLEAR = 900, MOST_POINTS = 3000, WORD_POINTS = 2200;
+/* Points for letters beside a to z that are all of a language; the part that is left where one is not. */
+static const double OWN_LETTERS = 120, FOREIGN_LETTERS = 0.3;
+/* The part of a text that is frequent words, from which a foreign letter is that of a name. */
+static const double ENOUGH_WORDS = 0.3;
 
 typedef struct sample {
     const char *text;
     size_t bytes, letters, words;
-    UScriptCode script; /* of most letters */
+    UScriptCode script;       /* of most letters */
+    UChar32 special[LETTERS]; /* those beside a to z, each once */
+    size_t specials;
     char lower[WORDS][WORD_BYTES];
 } sample;
 
@@ -114,6 +120,14 @@ static void add_letter(sample *s, size_t *used, UChar32 c) {
     }
 }
 
+static void add_special(sample *s, UChar32 c) {
+    for (size_t i = 0; i < s->specials; i++)
+        if (s->special[i] == c)
+            return;
+    if (c >= 0x80 && s->specials < LETTERS)
+        s->special[s->specials++] = c;
+}
+
 static void read_sample(sample *s, const char *text, size_t bytes) {
     size_t counts[USCRIPT_CODE_LIMIT] = {0}, used = 0, kana;
     *s = (sample){.text = text, .bytes = bytes < MOST ? bytes : MOST, .script = USCRIPT_COMMON};
@@ -127,7 +141,7 @@ static void read_sample(sample *s, const char *text, size_t bytes) {
         const bool letter = c >= 0 && u_isalpha(c), mark = script == USCRIPT_INHERITED || c == '\'';
         add_letter(s, &used, letter ? c : mark && used > 0 ? c : c == 0x2019 && used > 0 ? '\'' : -1);
         if (letter && script > USCRIPT_INHERITED && script < USCRIPT_CODE_LIMIT)
-            counts[script]++, s->letters++;
+            counts[script]++, s->letters++, add_special(s, c);
     }
     add_letter(s, &used, -1);
     kana = counts[USCRIPT_HIRAGANA] + counts[USCRIPT_KATAKANA];
@@ -184,6 +198,21 @@ static void add_points(choice *c, const sample *s) {
             at->points = found[0].score;
         at->points = at->points < MOST_POINTS ? at->points : MOST_POINTS;
         at->points += WORD_POINTS * at->words;
+    }
+}
+
+/* A short text's letters: those of a few languages tell more than n-grams. Of those that share a script, the one that
+ * is written most comes first. */
+static void add_letters(choice *c, const sample *s) {
+    char usual[SERVE_CODE] = "";
+    if (s->script != USCRIPT_LATIN)
+        likely_language(usual, s->script);
+    for (int i = 0; i < c->count && s->bytes <= SHORT; i++) {
+        candidate *at = &c->items[i];
+        const serve_letters how = serve_letters_of(at->code, s->special, s->specials);
+        at->points += how == SERVE_LETTERS_OWN ? OWN_LETTERS : 0;
+        at->points *= how == SERVE_LETTERS_FOREIGN && at->words < ENOUGH_WORDS ? FOREIGN_LETTERS : 1;
+        at->points *= serve_language_same(at->code, usual) ? 1.15 : 1;
     }
 }
 
@@ -257,12 +286,40 @@ static void first_served(char out[SERVE_CODE], const serve_models *models, UScri
     likely_language(out, script == USCRIPT_COMMON ? USCRIPT_LATIN : script);
 }
 
+/* Languages without frequent words here that letters tell from those that share their script. */
+static void add_by_letters(choice *c, const sample *s) {
+    static const char *const CODES[] = {"fa", "ur", "mr", "be", "kk", "lv", "lt"};
+    for (size_t i = 0; s->specials > 0 && i < CLI_COUNT(CODES); i++)
+        if (serve_letters_of(CODES[i], s->special, s->specials) == SERVE_LETTERS_OWN)
+            add_candidate(c, CODES[i], s->script);
+}
+
+/* Puts blanks in the place of addresses of the web and of mail, which are in no language. */
+static void blank_addresses(char *text) {
+    for (char *word = text + strspn(text, " \t\r\n"), *end; *word; word = end + strspn(end, " \t\r\n")) {
+        end = word + strcspn(word, " \t\r\n");
+        const char last = *end, *at;
+        *end = 0;
+        at = strchr(word, '@');
+        const bool address = strstr(word, "://") || strncmp(word, "www.", 4) == 0 || (at && strchr(at, '.'));
+        *end = last;
+        if (address)
+            memset(word, ' ', (size_t)(end - word));
+    }
+}
+
 int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models, const char *text, size_t bytes) {
     sample s;
     choice c = {0};
-    char code[SERVE_CODE];
+    char code[SERVE_CODE], copy[MOST + 1];
     const char *frequent;
-    read_sample(&s, text, bytes);
+    int32_t looked = bytes < MOST ? (int32_t)bytes : MOST;
+    if (bytes > MOST)
+        U8_SET_CP_START((const uint8_t *)text, 0, looked); /* not in the middle of a character */
+    memcpy(copy, text, (size_t)looked);
+    copy[looked] = 0;
+    blank_addresses(copy);
+    read_sample(&s, copy, (size_t)looked);
     if (s.script != USCRIPT_COMMON && !is_shared(s.script)) { /* the script says it */
         likely_language(code, s.script);
         name_code(out[0].code, models, code);
@@ -280,8 +337,9 @@ int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models
         add_candidate(&c, code, s.script);
     }
     add_words(&c, &s);
+    add_by_letters(&c, &s);
     if (s.letters > 0)
-        add_points(&c, &s);
+        add_points(&c, &s), add_letters(&c, &s);
     prefer_served(&c, models, &s);
     sort(&c);
     if (c.count > 0 && c.items[0].points > 0)

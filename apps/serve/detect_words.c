@@ -21,7 +21,7 @@ static const struct {
     {"it",
      " il lo la gli i un una di e è sono io tu lei noi non che chi dove cosa con per in sul nel della del dei mio mia "
      "tua tuo sua suo ho hai ha abbiamo ciao buongiorno grazie sì no come stai questo questa sei bene anche si "
-     "più nella alla al dov'è c'è "},
+     "ti amo più nella alla al dov'è c'è "},
     {"es",
      " el la los las un una de y es son yo tú él ella nosotros no que quién dónde qué con por para en del al mi mis "
      "tu su está estás estoy hola gracias buenos buenas sí cómo muy lo se este esta pero más días usted favor "
@@ -64,6 +64,8 @@ static const struct {
            "terima kasih ya selamat pagi akan bisa tahu "},
     {"hr", " i u na s z do ne je su to da se ja ti on ona mi što gdje tko kako moj moja imam bok hvala dobar dan molim "
            "za ali sam "},
+    {"vi",
+     " tôi bạn là và của không có gì ở đâu cảm ơn xin chào này một người được với cho những vâng rất thế nào ai khi "},
     {"ca", " el la els les un una de i és són jo tu no que qui on què amb per en del al meu gràcies bon dia sí molt "
            "està estàs "},
     {"ru", " и в не на я ты он она мы вы что где кто как это с по к у но да нет мой моя привет спасибо здравствуйте "

@@ -79,6 +79,15 @@ static bool is_path(const char *url, const char *path) {
     return name ? strncmp(url, path, length) == 0 && url[length] : strcmp(url, path) == 0;
 }
 
+/* The path of a request's target, which may be absolute: "http://host/path" (RFC 9112, 3.2.2). */
+static const char *path_of(const char *url) {
+    const char *host = strncasecmp(url, "http://", 7) == 0    ? url + 7
+                       : strncasecmp(url, "https://", 8) == 0 ? url + 8
+                                                              : NULL;
+    const char *path = host ? strchr(host, '/') : url;
+    return path ? path : "/";
+}
+
 static serve_request *begin_request(server *s, struct MHD_Connection *connection, const char *url, const char *method) {
     serve_request *r = calloc(1, sizeof(*r));
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -86,62 +95,16 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
         return NULL;
     *r =
         (serve_request){.server = s, .connection = connection, .start = cli_seconds(), .of = connection_of(connection)};
-    r->url = url;
+    r->url = path_of(url);
     r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     name_client(r->client, sizeof(r->client), connection);
     for (size_t i = 0; i < CLI_COUNT(ROUTES); i++)
-        if (is_path(url, ROUTES[i].path))
+        if (is_path(r->url, ROUTES[i].path))
             r->route = &ROUTES[i];
     r->too_large =
         length && strtoull(length, NULL, 10) > (unsigned long long)s->options->limits.chars * 12 + (64 << 10);
     atomic_fetch_add(&s->requests, 1);
     return r;
-}
-
-/* What the headers say of where the body ends. libmicrohttpd takes the first length, and reads a coding that it does
- * not know until the connection closes; a proxy may take the other one, and so see other requests in the same bytes. */
-typedef struct framing {
-    const char *length;
-    int codings;
-    bool differs, unknown, damaged;
-} framing;
-
-static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value) {
-    framing *f = user;
-    const size_t bytes = strlen(name);
-    (void)kind;
-    f->damaged = f->damaged || bytes == 0 || strcspn(name, " \t") < bytes;
-    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
-        value = value ? value : "";
-        f->damaged = f->damaged || !*value || value[strspn(value, "0123456789")] != 0;
-        f->differs = f->differs || (f->length && strcmp(f->length, value) != 0);
-        f->length = value;
-    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
-        f->codings++;
-        f->unknown = f->unknown || !value || strcasecmp(value, "chunked") != 0;
-    }
-    return MHD_YES;
-}
-
-/* Whether the headers leave a doubt where the body ends: the answer then, after which the connection is closed. */
-static bool is_unframed(serve_request *r, const char *version, serve_reply *reply) {
-    framing f = {0};
-    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, on_header, &f);
-    const char *why = f.differs                   ? "it has two Content-Lengths that differ"
-                      : f.damaged                 ? "a name or Content-Length is malformed"
-                      : f.codings > 0 && f.length ? "it has Content-Length and Transfer-Encoding"
-                      : f.codings > 1             ? "it has two Transfer-Encodings"
-                      : f.codings > 0 && strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding"
-                                                                          : NULL;
-    if (why)
-        *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the header of HTTP: %s", why);
-    else if (f.unknown)
-        *reply = serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
-                                   "Invalid request: Transfer-Encoding is not chunked, the only one that is known");
-    else
-        return false;
-    reply->close = true;
-    return true;
 }
 
 static serve_reply too_large(const serve_request *r) {
@@ -202,7 +165,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         *state = r = begin_request(user, connection, url, method);
         if (!r)
             return MHD_NO;
-        if (is_unframed(r, version, &reply))
+        if (serve_unframed(r, version, &reply))
             return serve_reply_send(r, reply);
         return r->too_large ? serve_reply_send(r, too_large(r)) : MHD_YES;
     }

@@ -68,6 +68,8 @@ static const field FIELDS[] = {
     {"dry_sequence_breakers", G, "a", NULL},
     {"xtc_threshold", G, "n", NULL},
     {"repeat_last_n", G, "i", NULL},
+    {"n_keep", G, "i", NULL}, /* of what is kept when a context is full: texts end there here */
+    {"n_discard", G, "i", NULL},
     {"penalize_nl", G, "b", NULL},
     {"reasoning_format", C, "s", NULL},
     /* OpenAI's that are not supported */
@@ -97,7 +99,8 @@ static const field FIELDS[] = {
     {"ignore_eos", G, "b", "[false]"},
     {"skip_special_tokens", G, "b", "[true]"},
     {"spaces_between_special_tokens", G, "b", "[true]"},
-    {"add_special_tokens", A, "b", "[]"},
+    {"add_special_tokens", T | E, "b", "[true]"},
+    {"add_special_tokens", C, "b", "[false]"},
     {"truncate_prompt_tokens", A, "i", "[]"},
     {"prompt_logprobs", G, "i", "[]"},
     {"allowed_token_ids", G, "a", "[]"},
@@ -107,7 +110,8 @@ static const field FIELDS[] = {
     {"continue_final_message", C, "b", "[false]"},
     {"documents", C, "a", "[[]]"},
     {"chat_template", C, "s", "[]"},
-    {"chat_template_kwargs", C, "o", "[{}]"},
+    /* none of the templates that are run knows the switch */
+    {"chat_template_kwargs", C, "o", "[{}, {\"enable_thinking\": false}, {\"enable_thinking\": true}]"},
     {"mm_processor_kwargs", C, "o", "[{}]"},
     {"guided_json", G, "*", "[]"},
     {"guided_regex", G, "s", "[]"},
@@ -119,9 +123,11 @@ static const field FIELDS[] = {
     {"return_tokens_as_token_ids", G, "b", "[false]"},
     {"input_type", E, "s", "[]"},
     {"normalize", E, "b", "[]"},
+    {"embed_dtype", E, "s", "[\"float32\", \"auto\"]"},
+    {"endianness", E, "s", "[\"native\", \"little\"]"},
     /* llama.cpp's */
+    {"embd_normalize", E, "i", "[]"},
     {"n_predict", G, "i", "[-1]"},
-    {"n_keep", G, "i", "[0]"},
     {"n_indent", G, "i", "[0]"},
     {"n_probs", G, "i", "[0]"},
     {"min_keep", G, "i", "[0]"},
@@ -134,6 +140,8 @@ static const field FIELDS[] = {
     {"dry_multiplier", G, "n", "[0]"},
     {"xtc_probability", G, "n", "[0]"},
     {"repeat_penalty", G, "n", "[1]"},
+    {"image_data", G, "a", "[[]]"},
+    {"multimodal_data", G, "a", "[[]]"},
     {"grammar", G, "s", "[\"\"]"},
     {"grammar_lazy", G, "b", "[false]"},
     {"json_schema", G, "o", "[]"},
@@ -152,6 +160,16 @@ static bool is_type(const json_t *value, const char *types) {
                                                : 'n';
     return strchr(types, type) || *types == '*' || (type == 'n' && strchr(types, 'i') && x == (double)(int64_t)x) ||
            (type == 'n' && strchr(types, 'i') && json_is_real(value) && (x >= 0x1p63 || x < -0x1p63)); /* a seed */
+}
+
+/* Whether all values of an object are 0. */
+static bool is_zeros(const json_t *object) {
+    bool zeros = json_is_object(object);
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value) zeros =
+        zeros && json_is_number(value) && json_number_value(value) == 0;
+    return zeros;
 }
 
 static bool is_neutral(const json_t *value, const char *neutral) {
@@ -186,6 +204,8 @@ static bool check_field(const serve_request *r, const field *f, const json_t *va
         return false;
     }
     if (!f->neutral || is_neutral(value, f->neutral))
+        return true;
+    if (strcmp(f->name, "logit_bias") == 0 && is_zeros(value))
         return true;
     const json_t *n = json_object_get(r->fields, "n");
     if (strcmp(f->name, "best_of") == 0 && json_number_value(value) == json_number_value(n))

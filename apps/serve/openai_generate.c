@@ -101,22 +101,25 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
         !serve_request_whole(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
         return false;
     g->repetition_penalty = (float)penalty;
-    g->draw = temperature > 0;
+    g->draw = temperature >= 1e-5; /* below, only the likeliest token is left */
     if (!g->draw)
         return true;
     g->temperature = (float)temperature;
     g->top_p = top_p < 1e-6 ? 1e-6F : (float)top_p;              /* 0: the likeliest token */
     g->top_k = top_k == -2 ? 0 : top_k <= 0 ? INT32_MAX : top_k; /* -1 and 0: all, as vLLM and llama.cpp have it */
-    g->min_p = min_p < 0 ? 0 : min_p == 0 ? FLT_MIN : (float)min_p;
+    g->min_p = min_p < 0 ? 0 : min_p < (double)FLT_MIN ? FLT_MIN : (float)min_p;
     return true;
 }
 
 /* The most and the fewest tokens. -1 is no limit, as llama.cpp has it. */
 static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
     const int most = r->server->options->limits.max_new, usual = most < 256 ? most : 256;
-    const json_t *asked = json_object_get(r->fields, "max_tokens");
-    if (json_is_number(asked) && json_number_value(asked) == -1)
-        json_object_del(r->fields, "max_tokens");
+    static const char *const NAMES[] = {"max_tokens", "max_completion_tokens"};
+    for (size_t i = 0; i < CLI_COUNT(NAMES); i++) {
+        const json_t *asked = json_object_get(r->fields, NAMES[i]);
+        if (json_is_number(asked) && json_number_value(asked) == -1)
+            json_object_del(r->fields, NAMES[i]);
+    }
     int max_new = usual;
     if (!serve_request_whole(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
         !serve_request_whole(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
@@ -153,6 +156,12 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
         !read_sampling(r, g, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
         !read_stream_options(r, job, reply))
         return false;
+    if (g->min_new > 0 && (g->stop_count > 0 || job->stop_id_count > 0)) {
+        *reply = serve_reply_field(r, "min_tokens", "unsupported_parameter",
+                                   "Invalid request: min_tokens is not supported with stop, stop_token_ids or a chat "
+                                   "whose turns end otherwise than the model's texts: leave it out");
+        return false;
+    }
     job->key.max_new = g->max_new;
     g->n_best = job->key.n_best = n;
     if (!g->draw && n > 1) {

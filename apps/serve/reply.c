@@ -79,7 +79,7 @@ void serve_reply_headers(const server *s, struct MHD_Response *response, const c
         add(response, "Strict-Transport-Security", "max-age=31536000");
     if (s->options->origin) {
         add(response, "Access-Control-Allow-Origin", s->options->origin);
-        add(response, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+        add(response, "Access-Control-Allow-Headers", "Authorization, Content-Type, *"); /* OpenAI's clients add some */
         add(response, "Access-Control-Allow-Methods", "GET, POST");
         add(response, "Vary", "Origin");
     }

@@ -172,9 +172,17 @@ static bool check_types(const serve_request *r, serve_reply *refusal) {
 
 bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *coding = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_ENCODING);
     char why[CLI_WHY];
     if (r->starved) {
         *refusal = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+        return false;
+    }
+    if (r->bytes > 0 && coding && *coding && strcasecmp(coding, "identity") != 0) {
+        *refusal = serve_reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                     "Invalid request: Content-Encoding is %.20s: bodies are read as they are, without "
+                                     "compression",
+                                     coding);
         return false;
     }
     if (is_type(type, "application/json")) {

@@ -296,7 +296,7 @@ enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply);
 /* Adds the headers that every answer has. */
 void serve_reply_headers(const server *s, struct MHD_Response *response, const char *policy);
 
-/* ---- Requests (request.c, http.c) ------------------------------------------------------------------------------ */
+/* ---- Requests (request.c, framing.c, http.c) ------------------------------------------------------------------- */
 
 struct serve_request {
     server *server;
@@ -319,6 +319,8 @@ struct serve_request {
     double start;
 };
 
+/* Whether the headers leave a doubt where the body ends: the answer then, after which the connection is closed. */
+bool serve_unframed(serve_request *r, const char *version, serve_reply *reply);
 /* Appends to the body. What is beyond the limit is read and forgotten. */
 void serve_request_body(serve_request *r, const char *data, size_t bytes);
 /* Makes `fields` of the body. True, or false with the answer. */
@@ -422,6 +424,10 @@ int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models
 bool serve_detect_writes(const char *code, const char *text, size_t bytes);
 /* Whether two codes are of one language, as "de" and "deu_Latn". */
 bool serve_language_same(const char *a, const char *b);
+/* How a language is written with letters: all are its own, some are of loanwords and names, or some are neither. */
+typedef enum serve_letters { SERVE_LETTERS_OWN, SERVE_LETTERS_LOANS, SERVE_LETTERS_FOREIGN } serve_letters;
+/* LOANS where there are no letters, or the language is not known. */
+serve_letters serve_letters_of(const char *code, const int32_t *letters, size_t count);
 /* The languages that a word of small letters is frequent in: a bit for each, by its index. */
 uint64_t serve_frequent_word(const char *word);
 /* The i-th language of which frequent words are known; NULL after the last. */

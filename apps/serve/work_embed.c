@@ -17,14 +17,22 @@ static bool make_room(serve_job *job, int width) {
     return job->vectors != NULL;
 }
 
-/* The tokens of a line, which its answer counts. */
-static size_t count_tokens(const serve_seat *seat, const char *line, size_t bytes) {
+/* The tokens of a line that are read, with the prompt before it, which its answer counts. */
+static size_t count_tokens(const serve_seat *seat, const char *prompt, const char *line, size_t bytes) {
+    const size_t most = (size_t)tfm_embedder_get_info(seat->embedder)->max_tokens, before = prompt ? strlen(prompt) : 0;
+    char *text = malloc(before + bytes + 1);
     int32_t *ids = NULL;
     size_t count = 0;
-    if (tfm_tokenizer_encode(tfm_model_tokenizer(seat->model), &ids, &count, TFM_SOURCE, line, bytes) != TFM_OK)
+    if (text) {
+        memcpy(text, prompt ? prompt : "", before);
+        memcpy(text + before, line, bytes);
+    }
+    if (!text || tfm_tokenizer_encode(tfm_model_tokenizer(seat->model), &ids, &count, TFM_SOURCE, text,
+                                      before + bytes) != TFM_OK)
         count = 0;
     tfm_ids_free(&ids);
-    return count;
+    free(text);
+    return count < most ? count : most;
 }
 
 /* The text of the prompt that a job names. False, and the job fails, where the directory has none of that name. */
@@ -51,7 +59,8 @@ tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_uni
         const cli_piece *piece = &units[i].job->pieces[units[i].piece];
         lines[i] = piece->text;
         bytes[i] = piece->bytes;
-        units[i].job->results[units[i].piece].source_tokens = count_tokens(seat, lines[i], bytes[i]);
+        units[i].job->results[units[i].piece].source_tokens =
+            count_tokens(seat, prompt ? prompt : tfm_embedder_prompt(seat->embedder, NULL), lines[i], bytes[i]);
         status = make_room(units[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
     }
     tfm_embed_stats stats = {0};

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 with open(HERE + "/../golden/chat_templates.json", encoding="utf-8") as file:
     GOLDEN = json.load(file)
 # Where a template is: each name is of a folder, too.
-PLACES = ("config", "jinja", "json", "list", "object")
+PLACES = ("config", "jinja", "json", "list", "object", "marked", "blank")
 BIG = 1000000000000000019884624838656
 
 
@@ -26,12 +26,12 @@ def put(folder, template, place):
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": BIG, "bos_token": "<|endoftext|>",
               "eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "special": True}}
     wrong = "{{ 'not this one' }}"
-    config["chat_template"] = {"config": template, "list": [{"name": "tool_use", "template": wrong},
+    config["chat_template"] = {"config": template, "blank": template, "list": [{"name": "tool_use", "template": wrong},
                                                             {"name": "default", "template": template}],
                                "object": {"default": template}}.get(place, wrong)
-    if place == "jinja":
+    if place in ("jinja", "marked", "blank"):
         with open(folder + "/chat_template.jinja", "w", encoding="utf-8") as out:
-            out.write(template)
+            out.write({"jinja": template, "marked": "\ufeff" + template, "blank": " \n"}[place])
     if place == "json":
         with open(folder + "/chat_template.json", "w", encoding="utf-8") as out:
             json.dump({"chat_template": template}, out)

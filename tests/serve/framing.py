@@ -1,5 +1,5 @@
 """Requests to a tfm serve whose headers leave a doubt where their bodies end (RFC 9112, 6.1 and 6.3): each must be refused
-at once, and its connection closed; those without a doubt are answered.
+at once, and its connection closed; those without a doubt are answered. Also absolute targets, and compressed bodies.
     python3 tests/serve/framing.py PORT
 Ends with a line of counts; exits with 1 if something was wrong."""
 import json
@@ -18,14 +18,16 @@ REFUSED += [(b"Content-Length: %s\r\n" % value, BODY) for value in
             (b"-1", b"+38", b"0x26", b"", b"many", b"38, 38", b"38, 3", b"38.0", b"38 38")]
 REFUSED += [(b"Transfer-Encoding: %s\r\n" % value, CHUNKS) for value in
             (b"gzip, chunked", b"chunked, gzip", b"gzip", b"identity", b"xchunked", b"chunked, chunked", b"")]
+REFUSED += [(b"Host: x\r\n" + LENGTH, BODY), (b"Transfer-Encoding:\r\n chunked\r\n", CHUNKS),
+            (b"Content-Length:\r\n %d\r\n" % len(BODY), BODY), (b"Transfer-Encoding:\r\n\tgzip,\r\n chunked\r\n", CHUNKS)]
 TAKEN = [(LENGTH, BODY), (CHUNKED, CHUNKS), (b"Transfer-Encoding: Chunked\r\n", CHUNKS), (LENGTH + LENGTH, BODY)]
 
 
-def ask(head, body, port):
+def ask(head, body, port, target=b"/translate"):
     """The status, whether the connection was closed, and the seconds until then."""
     start = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
-        s.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + head + b"\r\n" + body)
+        s.sendall(b"POST " + target + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + head + b"\r\n" + body)
         try:
             answer = s.recv(1 << 16)
             seconds = time.monotonic() - start
@@ -50,6 +52,14 @@ for head, body in TAKEN:
     status, closed, _ = ask(head, body, int(sys.argv[1]))
     if status != 200:
         wrong.append("%r: %d" % (head, status))
+for target in (b"http://x/translate", b"HTTP://x:80/translate?source=de", b"/translate?source=de", b"/%74ranslate"):
+    status, _, _ = ask(LENGTH, BODY, int(sys.argv[1]), target)
+    if status != 200:
+        wrong.append("%r: %d" % (target, status))
+for coding, wanted in ((b"gzip", 415), (b"br", 415), (b"gzip, br", 415), (b"identity", 200), (b"Identity", 200)):
+    status, _, _ = ask(LENGTH + b"Content-Encoding: " + coding + b"\r\n", BODY, int(sys.argv[1]))
+    if status != wanted:
+        wrong.append("Content-Encoding: %s: %d" % (coding.decode(), status))
 for line in wrong:
     print("# " + line)
 print(json.dumps({"requests": len(REFUSED) + len(TAKEN), "wrong": len(wrong)}))
