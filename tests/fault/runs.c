@@ -121,7 +121,8 @@ static int sentences(char *text) {
     last_sentence[0] = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         if (begins(line, "tfm: warning: ") || begins(line, "tfm: error: ") || begins(line, "CLBlast") ||
-            begins(line, "MESA: warning: ") || begins(line, "tfm: building kernels"))
+            begins(line, "MESA: warning: ") || begins(line, "tfm: building kernels") ||
+            begins(line, "tfm: still building kernels"))
             continue;
         snprintf(last_sentence, sizeof(last_sentence), "%s", line);
         count++;
