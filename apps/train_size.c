@@ -50,3 +50,8 @@ int train_size_warn(train_run *r) {
               parameters / PARAMETERS_PER_TOKEN);
     return CLI_OK;
 }
+
+void train_texts_warn(const train_recipe *o, uint64_t texts) {
+    if (o->separator && *o->separator && texts <= o->texts.count)
+        train_say("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
+}

@@ -66,11 +66,6 @@ static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
     return CLI_GO;
 }
 
-void train_texts_warn(const train_recipe *o, uint64_t texts) {
-    if (o->separator && *o->separator && texts <= o->texts.count)
-        train_say("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
-}
-
 int train_texts_check(train_recipe *o, const cli_syntax *syntax) {
     const bool texts = train_of_texts(o);
     const char *paired = texts ? find_paired(o) : NULL;
