@@ -50,7 +50,7 @@ static void print_empty(const tfm_device_info *devices, size_t count) {
                           : " show no devices: see tfm devices --verbose\n");
 }
 
-/* Platforms without devices have rows where they are asked for, or where nothing else is there. */
+/* Platforms without devices have rows where they are requested, or where nothing else is there. */
 static int print_table(const tfm_device_info *devices, size_t count, bool verbose) {
     size_t shown = 0;
     for (size_t i = 0; i < count; i++)

@@ -31,7 +31,7 @@ static size_t after(const html_lexer *l, size_t from, const char *what) {
 
 /* The end of what a template language has at `at`, in which '<' and '>' are no markup: <?php ?>, <% %>, {% %}, {# #},
  * and with `tag` {{ }}, which is text elsewhere; 0: there is nothing of it. What reaches over an end tag or begins once
- * more has no end, but for PHP and comments. */
+ * more has no end, except PHP and comments. */
 static size_t template_end(const char *text, size_t at, size_t bytes, bool tag) {
     static const struct {
         const char *open, *close;

@@ -1,4 +1,4 @@
-/* JSON that others wrote: files beside models, and bodies of requests. The same as lib/base/json.c, which the program
+/* JSON that others wrote: files next to models, and bodies of requests. The same as lib/base/json.c, which the program
  * does not see, except that of duplicate keys the last one holds, as in Python; test_json gives both the same texts. */
 #include <errno.h>
 #include <jansson.h>

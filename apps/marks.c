@@ -1,4 +1,4 @@
-/* Where marks go in a translation: beside the words that correspond to their neighbors, and in their sentence. */
+/* Where marks go in a translation: next to the words that correspond to their neighbors, and in their sentence. */
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/uchar.h>
@@ -131,7 +131,7 @@ static size_t before_word(const marks_pair *p, size_t word) {
 static size_t behind_word(const marks_pair *p, size_t word, const marks_mark *mark) {
     const marks_word *s = &p->source.words[word];
     const bool stops = is_stop(&p->source, s) && ends_sentence(&p->source, word);
-    const bool alone = mark->at < s->end && mark->blank_before; /* "a X.", where X is a word of its own */
+    const bool alone = mark->at < s->end && mark->blank_before; /* "a X.", where X is a separate word */
     size_t t = s->other;
     if (stops && (mark->at == s->end || alone))
         t = edge(&p->target, s->sentence, false, t);

@@ -41,7 +41,7 @@ typedef struct marks_mark {
     size_t at;
     size_t index;                   /* which of the source's marks it is, in order; the caller's */
     bool blank_before, blank_after; /* blanks that are not in the text */
-    bool parts;                     /* it stands in the place of the blank at `at` */
+    bool parts;                     /* it stands in place of the blank at `at` */
 } marks_mark;
 
 /* Puts each of the marks where it goes in the target, and sorts them by place; those of one place stay in their order.

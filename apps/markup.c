@@ -62,7 +62,7 @@ static size_t first_edit(const markup *m, size_t at) {
 
 static void write_range(FILE *out, const markup *m, size_t begin, size_t end);
 
-/* No deeper than elements with runs of their own lie in each other (markup_walk.c). */
+/* No deeper than elements with their own runs lie in each other (markup_walk.c). */
 static void write_put(FILE *out, const markup *m, const markup_run *run) {
     size_t at = 0;
     for (size_t i = 0; i < run->insert_count; i++) {

@@ -31,7 +31,7 @@ typedef struct run_atom {
     int element;
     bool gap;   /* a blank stands before it */
     bool solid; /* it is seen, or has a blank in it: words before and after are two words; no footnote's mark is */
-    bool deep;  /* has runs of its own */
+    bool deep;  /* has its own runs */
 } run_atom;
 
 /* The bytes of the document from `begin` to `end` become those from `at` on. */
@@ -93,13 +93,13 @@ typedef struct run_builder {
     size_t generation;    /* grows with each run */
 } run_builder;
 
-/* Adds text from `begin` to `end`; what a separator parts is runs of its own, with `lines` its lines and columns too.
+/* Adds text from `begin` to `end`; what a separator parts is separate runs, with `lines` its lines and columns too.
  */
 void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool references, bool lines);
 /* Ends the run before a start tag of a form's control that follows another one without text between, or of a box of a
  * choice: these are no part of one sentence. */
 void run_part_controls(markup *m, run_builder *b, const html_token *t);
-/* Parts a sentence that ends at `stop`, but for end tags, from one that begins at `at`: "gut.</b>Wir", not "z.<b>B". */
+/* Parts a sentence that ends at `stop`, except end tags, from one that begins at `at`: "gut.</b>Wir", not "z.<b>B". */
 void run_part_sentences(markup *m, run_builder *b, size_t stop, size_t at);
 /* Adds a tag or an atom; returns the event. */
 size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end);

@@ -1,4 +1,4 @@
-/* A translation in the place of a run: its words are in the elements that the words which they correspond to are in,
+/* A translation in place of a run: its words are in the elements that the words which they correspond to are in,
  * and what stands between words goes where marks.c says. */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
         w->starved = true;
 }
 
-/* Whether a byte of the translation, asked for in order, is of a template's expression, as {{ a && b }}, that stands in
+/* Whether a byte of the translation, requested in order, is of a template's expression, as {{ a && b }}, that stands in
  * the source as it is: its author wrote no references in it. */
 static bool in_expression(writer *w, size_t at) {
     static const char *const PAIRS[][2] = {{"{{", "}}"}, {"{%", "%}"}, {"<%", "%>"}, {"<?", "?>"}, {"${", "}"}};

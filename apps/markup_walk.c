@@ -6,7 +6,7 @@
 #include "cli.h"
 #include "markup_parts.h"
 
-/* How far an end tag looks for its start tag, as browsers nest elements; and elements with text of their own within
+/* How far an end tag looks for its start tag, as browsers nest elements; and elements with their own text within
  * each other in the middle of sentences, beyond which they end them. */
 enum { DEEPEST = 512, ISLANDS = 16 };
 
@@ -19,7 +19,7 @@ typedef struct open_element {
     bool point;  /* HTML goes on in this one of svg or math */
     bool kept;   /* its text is not translated */
     bool lines;  /* they are kept */
-    bool island; /* has a builder of its own */
+    bool island; /* has its own builder */
     size_t event, generation;
     size_t parts; /* runs and edits before it */
 } open_element;
@@ -194,7 +194,7 @@ static open_element *push(walker *w, const html_element *element, const html_tok
     return &w->stack[w->count - 1];
 }
 
-/* Links and buttons that touch one another are words of their own, though no blank stands between them. */
+/* Links and buttons that touch one another are separate words, though no blank stands between them. */
 static void part_neighbors(walker *w, const html_element *element, const html_token *t) {
     const run_builder *b = builder(w);
     const run_event *last = b->count > 0 && !top(w)->kept ? &b->events[b->count - 1] : NULL;
@@ -225,7 +225,7 @@ static void push_phrasing(walker *w, const html_element *element, const html_tok
         if (!e->island)
             run_finish(w->m, builder(w));
         w->island += e->island;
-        run_finish(w->m, builder(w)); /* it is empty, but for what an island before it has left */
+        run_finish(w->m, builder(w)); /* it is empty, except what an island before it has left */
     } else {
         e->event = event;
         e->generation = builder(w)->generation;

@@ -94,7 +94,7 @@ static void put_number(FILE *file, double number, int width, int digits, const c
         fprintf(file, " %*.*f %s |", width - 1 - (int)strlen(unit), digits, number, unit);
 }
 
-/* The rows that have a reason in the place of a time. */
+/* The rows that have a reason in place of a time. */
 static void put_untimed(FILE *file, const json_t *rows, const char *state, const char *heading) {
     size_t i;
     json_t *row;

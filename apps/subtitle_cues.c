@@ -99,7 +99,7 @@ static arrow find_arrow(const subtitle_line *line) {
     return (arrow){0};
 }
 
-/* What is beside an arrow. */
+/* What is next to an arrow. */
 typedef enum side { GARBAGE, NOTHING, GARBLED, TIME_LIKE } side;
 
 /* `stop`: where the time ends, before settings or other text. */

@@ -1,4 +1,4 @@
-/* A translation in the place of a part: tags go around the words that come from theirs, line breaks where they fit. */
+/* A translation in place of a part: tags go around the words that come from theirs, line breaks where they fit. */
 #include <stdlib.h>
 #include <string.h>
 #include "marks.h"

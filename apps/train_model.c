@@ -105,7 +105,7 @@ static int copy_tokenizer(const char *from, const char *to) {
     return code == CLI_OK && last ? copy_named(from, to, LAST) : code;
 }
 
-/* The folder of chat templates beside the first, where there is one. */
+/* The folder of chat templates next to the first, where there is one. */
 static int copy_templates(const char *from, const char *to) {
     char *a = train_path(from, train_templates), *b = train_path(to, train_templates);
     struct stat info;

@@ -72,7 +72,7 @@ static void on_log(void *user, tfm_log_level level, const char *line) {
 }
 
 /* Each device that is left out must have a warning that names it and says why, and be one of those that are to fail;
- * there are no other warnings. Each is judged by the last warning of its own: a device without room is tried again two
+ * there are no other warnings. Each is judged by its own last warning: a device without room is tried again two
  * calls later, while another one, whose failure was of another kind and may have been reported before, stays left
  * out. */
 static const char *judge_members(const run *r) {

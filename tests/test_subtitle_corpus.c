@@ -14,7 +14,7 @@ typedef struct corpus {
     harness_random random;
     bool vtt;
     const char *line_end; /* NULL: another one for each line */
-    FILE *in, *marked;    /* the file; and as the marking translator leaves it, but for how lines are broken */
+    FILE *in, *marked;    /* the file; and as the marking translator leaves it, except how lines are broken */
     FILE *texts;          /* the texts to be visited, a line each */
     size_t visits;
     bool begun, word_first; /* a text has begun; its next word is the first */
@@ -287,7 +287,7 @@ static void make(corpus *c) {
 
 /* ---- Translators ----------------------------------------------------------------------------------------------- */
 
-/* Blanks and line breaks, which a translation may place anew, as one blank each. In place. */
+/* Blanks and line breaks, which a translation may place differently, as one blank each. In place. */
 static char *without_breaks(char *text) {
     char *to = text;
     for (const char *at = text; *at;) {

@@ -12,7 +12,7 @@ enum { MOST = 4096, SHORT = 240, WORDS = 48, WORD_BYTES = 48, CANDIDATES = 64, L
 /* Points: CLD2's score of a text that is clearly of a language is more than CLEAR; frequent words add up to
  * WORD_POINTS. */
 static const double CLEAR = 900, MOST_POINTS = 3000, WORD_POINTS = 2200;
-/* Points for letters beside a to z that are all of a language; the part that is left where one is not. */
+/* Points for letters next to a to z that are all of a language; the part that is left where one is not. */
 static const double OWN_LETTERS = 120, FOREIGN_LETTERS = 0.3;
 /* The part of a text that is frequent words, from which a foreign letter is that of a name. */
 static const double ENOUGH_WORDS = 0.3;
@@ -21,7 +21,7 @@ typedef struct sample {
     const char *text;
     size_t bytes, letters, words;
     UScriptCode script;       /* of most letters */
-    UChar32 special[LETTERS]; /* those beside a to z, each once */
+    UChar32 special[LETTERS]; /* those next to a to z, each once */
     size_t specials;
     char lower[WORDS][WORD_BYTES];
 } sample;
@@ -294,7 +294,7 @@ static void add_by_letters(choice *c, const sample *s) {
             add_candidate(c, CODES[i], s->script);
 }
 
-/* Puts blanks in the place of addresses of the web and of mail, which are in no language. */
+/* Puts blanks in place of addresses of the web and of mail, which are in no language. */
 static void blank_addresses(char *text) {
     for (char *word = text + strspn(text, " \t\r\n"), *end; *word; word = end + strspn(end, " \t\r\n")) {
         end = word + strcspn(word, " \t\r\n");

@@ -148,7 +148,7 @@ static serve_reply answer_job(serve_request *r) {
     return reply;
 }
 
-/* Whether the answer is a stream: what is known before its first event has a status of its own. */
+/* Whether the answer is a stream: what is known before its first event has its own status. */
 static bool streams(const serve_request *r) {
     server *s = r->server;
     pthread_mutex_lock(&s->lock);

@@ -146,7 +146,7 @@ static bool read_stream_options(serve_request *r, serve_job *job, serve_reply *r
     return false;
 }
 
-/* How the text is to be generated. What is sampled or has stop strings is a batch of its own, so that its random
+/* How the text is to be generated. What is sampled or has stop strings is a separate batch, so that its random
  * numbers are its own. */
 static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;

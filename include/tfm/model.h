@@ -489,10 +489,10 @@ typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
  * begun with 8 rows at least, lines times beams; the decoder has no rotary positions, relative bias or SSRU cells, the
  * model no shortlist and no rule that counts tokens or looks at the source (min_length, min_new_tokens,
  * begin_suppress_tokens, exponential_decay_length_penalty, encoder_repetition_penalty, encoder_no_repeat_ngram_size); a
- * beam is not searched as transformers does it, neither alignments nor placeholders are asked for, and the model was
+ * beam is not searched as transformers does it, neither alignments nor placeholders are requested, and the model was
  * not opened on a fleet, not even one of a single device. Else they make the next batch. Each line is emitted when its
  * batch is done with it, whatever comes before it. The call ends when all are done and `more` has none. It obeys the
- * options of tfm_translate_lines, but for line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
+ * options of tfm_translate_lines, except line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
  * the call if nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
 TFM_API tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
                                       const tfm_search_options *search, tfm_translation_fn emit, void *user);

@@ -87,7 +87,7 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
     part_by_head(w, p);
 }
 
-/* The family's name with the layer's number in the place of `#`; of layers in groups, the group's number in the place
+/* The family's name with the layer's number in place of `#`; of layers in groups, the group's number in the place
  * of the first one, as transformers finds it, and the number within it in that of the second, or the head's. */
 static void name_layer(char *out, size_t size, const char *name, const walker *w) {
     const tfm__stack_arch *s = w->stack;

@@ -128,7 +128,7 @@ tfm_status tfm__document_next(tfm__lines *lines, const tfm_document_options *o, 
     return o->separator ? next_between(lines, o->separator, more) : tfm__lines_next(lines, more);
 }
 
-/* ---- The door ---- */
+/* ---- Public functions ---- */
 
 struct tfm_documents {
     tfm__lines lines;

@@ -33,7 +33,7 @@ static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, si
     return status;
 }
 
-/* Makes the alignments of a batch's results: of all that are asked for, and of those that placeholders are put into. */
+/* Makes the alignments of a batch's results: of all that are requested, and of those that placeholders are put into. */
 static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
     const bool all = t->text->alignments && t->detailed;
     const size_t n_best = (size_t)t->n_best;
