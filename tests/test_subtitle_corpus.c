@@ -312,10 +312,13 @@ static char *translated(const char *file, bool vtt, bool marks, char **texts) {
     assert_non_null(content);
     for (size_t i = 0; i < kind->count(content); i++) {
         const char *text = kind->text(content, i);
-        char *own = malloc(strlen(text) + 32);
-        sprintf(own, "%s", text);
+        const size_t room = strlen(text) + 32;
+        char *own = malloc(room);
+        assert_non_null(own);
         if (marks)
-            sprintf(own, "%zu[%s", i, text);
+            snprintf(own, room, "%zu[%s", i, text);
+        else
+            snprintf(own, room, "%s", text);
         fprintf(all, "%s%s", i > 0 ? "\n" : "", text);
         assert_true(kind->put(content, i, own, NULL));
         free(own);
