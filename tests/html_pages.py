@@ -179,9 +179,23 @@ class Page:
         self.begins.pop()
         self.end(name)
 
+    def control(self):
+        """A control among the words of a sentence, which it does not end: only neighboring controls part texts."""
+        name = self.random.choice("button label input".split())
+        self.word()
+        self.put(" ")
+        if name == "input":
+            self.mark(name)
+        else:
+            self.tag(name)
+            self.word()
+            self.end(name)
+        self.put(" ")
+        self.word()
+
     def phrasing(self, depth):
         for _ in range(self.random.randint(1, 4)):
-            kind = self.random.randrange(8)
+            kind = self.random.randrange(9)
             if kind < 3 or depth > 4:
                 self.words()
             elif kind < 6:
@@ -195,6 +209,8 @@ class Page:
                     self.word()
             elif kind == 6:
                 self.hidden()
+            elif kind == 7:
+                self.control()
             else:
                 self.put(self.random.choice(["<b>", "<i>", "</b>", "</i>", "</unknown>", "</xyz>"]))
 
