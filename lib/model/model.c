@@ -5,7 +5,6 @@
 #include "model/family/wrapper.h"
 #include "model/file/shortlist.h"
 #include "model/fleet.h"
-#include "model/generate/recorded.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -478,7 +477,6 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_tokenizer_free(&model->tokenizer);
     tfm__shortlist_free(&model->shortlist);
     free(model);
-    tfm__recorded_roomy(ctx);
     tfm_context_free(&ctx);
 }
 
