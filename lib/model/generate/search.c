@@ -358,18 +358,3 @@ tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_se
     free(own);
     return status;
 }
-
-void tfm__hypothesis_clear(tfm_hypothesis *hypothesis) {
-    free(hypothesis->ids);
-    free(hypothesis->log_probs);
-    *hypothesis = (tfm_hypothesis){0};
-}
-
-void tfm_hypotheses_free(tfm_hypotheses *hypotheses) {
-    if (!hypotheses)
-        return;
-    for (size_t i = 0; hypotheses->items && i < hypotheses->sentences * (size_t)hypotheses->n_best; i++)
-        tfm__hypothesis_clear(&hypotheses->items[i]);
-    free(hypotheses->items);
-    *hypotheses = (tfm_hypotheses){0};
-}
