@@ -50,10 +50,9 @@ int cmd_selftest(int argc, char **argv) {
         .name = "selftest",
         .usage = "selftest [--device DEVICE]",
         .about = "Runs every op, and each provider of matrix multiplication, on small odd\n"
-                 "shapes, and compares the results with double precision on the host; and steps\n"
-                 "of decoding that are recorded with such as are not. Each line says pass, fail,\n"
-                 "or not available with the reason, and the last one is the verdict. The exit\n"
-                 "code is 1 if a check fails.\n",
+                 "shapes, and compares the results with double precision on the host. Each\n"
+                 "line says pass, fail, or not available with the reason, and the last one is the\n"
+                 "verdict. The exit code is 1 if a check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -69,8 +68,6 @@ int cmd_selftest(int argc, char **argv) {
         return cli_fail_library();
     cli_put_device(ctx, NULL);
     tfm_status status = tfm_selftest(ctx, on_record, &t);
-    if (status == TFM_OK)
-        status = tfm_selftest_steps(ctx, on_record, &t);
     if (status == TFM_OK)
         print_verdict(&t);
     if (t.writing != CLI_OK)

@@ -226,76 +226,6 @@ static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const t
     return code == CLI_OK && i == s.count ? try_one(ctx, t, NULL, model, o) : code;
 }
 
-/* ---- Steps of decoding ---- */
-
-static tfm_status open_model(tfm_model **out, tfm_context *ctx, const model_sizes *sizes, const tune_options *o) {
-    const tfm_model_shape made = {.width = sizes->width,
-                                  .heads = sizes->heads,
-                                  .feed_forward = sizes->feed_forward,
-                                  .encoder_layers = 1, /* which no step runs */
-                                  .decoder_layers = 6,
-                                  .source_vocabulary = sizes->vocabulary,
-                                  .max_positions = 64,
-                                  .pad_id = sizes->vocabulary - 1,
-                                  .start_id = sizes->vocabulary - 1,
-                                  .eos_id = 0,
-                                  .activation = TFM_RELU,
-                                  .seed = 1};
-    return o->model ? tfm_model_open(out, ctx, o->model, &(tfm_model_options){.no_tokenizer = true})
-                    : tfm_model_new(out, ctx, &made);
-}
-
-static int put_steps(tfm_context *ctx, tally *t, const tfm_tune_record *r, int rows, const tune_options *o) {
-    char name[64];
-    snprintf(name, sizeof(name), "steps of %d row%s", rows, rows > 1 ? "s" : "");
-    count_in(t, r);
-    int code = keep(ctx, t);
-    if (code == CLI_OK)
-        code = print_row(name, r, o);
-    if (code != CLI_OK || o->json || strcmp(r->other, "recorded") != 0)
-        return code;
-    printf("%*s %-13s", name_width(o), "", r->other);
-    print_time(r->other_seconds);
-    puts("  is not surely faster");
-    return CLI_OK;
-}
-
-/* By rows, those that a user feels first: one sentence in a beam, a text that is written greedily, batches. What the
- * device has no room for, and a model whose steps cannot be recorded, is left out with a sentence. */
-static int try_steps(tfm_context *ctx, tally *t, const model_sizes *sizes, const tune_options *o, double end) {
-    static const struct { int sentences, beam; } ROWS[] = {{1, 4}, {1, 1}, {4, 4}, {16, 4}};
-    tfm_model *model = NULL;
-    tfm_tune_record record;
-    int code = CLI_OK;
-    size_t i = 0;
-    if (!sizes->writes) {
-        fputs("steps of decoding are left out: this model has no decoder\n", stderr);
-        return CLI_OK;
-    }
-    cli_progress("tune: steps of decoding");
-    tfm_status status = cli_seconds() < end ? open_model(&model, ctx, sizes, o) : TFM_OK;
-    /* What was opened is tried once, however long that took. */
-    for (; model && status == TFM_OK && code == CLI_OK && i < CLI_COUNT(ROWS) && (i == 0 || cli_seconds() < end); i++) {
-        cli_progress("tune: steps of decoding, %zu of %zu, at most %.0f s more", i + 1, CLI_COUNT(ROWS),
-                     end - cli_seconds());
-        status = tfm_tune_steps(model, &record, ROWS[i].sentences, ROWS[i].beam);
-        if (status == TFM_OK)
-            code = put_steps(ctx, t, &record, ROWS[i].sentences * ROWS[i].beam, o);
-    }
-    cli_progress(NULL);
-    if (status == TFM_ERROR_MEMORY || status == TFM_ERROR_UNSUPPORTED) {
-        fprintf(stderr, "steps of decoding are left out: %s\n", tfm_error_message());
-        tfm_context_clear_error(ctx);
-    } else if (status != TFM_OK) {
-        code = cli_fail_library();
-    } else if (code == CLI_OK && i < CLI_COUNT(ROWS)) {
-        fprintf(stderr, "the time was up when steps of %zu of %zu sizes were tried: --seconds gives it more\n", i,
-                CLI_COUNT(ROWS));
-    }
-    tfm_model_free(&model);
-    return code;
-}
-
 static int tune(tfm_context *ctx, const tune_options *o) {
     model_sizes model;
     tally t = {.stored = tfm_tune_hash(ctx)};
@@ -307,10 +237,7 @@ static int tune(tfm_context *ctx, const tune_options *o) {
         return cli_fail_library();
     if (!o->json)
         printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", way_width(o), "after", "", "gain");
-    if (tfm_tune_possible(ctx))
-        code = try_all(ctx, &t, &model, o, end);
-    if (code == CLI_OK && tfm_tune_steps_possible(ctx))
-        code = try_steps(ctx, &t, &model, o, end);
+    code = try_all(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
     fflush(stdout); /* the table comes first, wherever the two go */
@@ -352,16 +279,14 @@ int cmd_tune(int argc, char **argv) {
         .usage = "tune [-m MODEL | --preset NAME] [--precision fp16|bf16] [option...]",
         .about = "Tries what else could run on this device: other tiles and splits of matrix\n"
                  "products, CLBlast or tfm's own kernels, a matrix engine or none for products in\n"
-                 "16 bits (--precision), other sizes of work-groups, and steps of decoding that\n"
-                 "are recorded as command buffers, where the device has such.\n"
-                 "What is faster in two contests, and right by comparison with the plain kernel\n"
-                 "or with launched steps, is stored at once in a table in the cache folder, for\n"
-                 "this device and driver; every command uses it from then on. Results stay the\n"
-                 "same from run to run as long as the table does. Shapes that were tuned before\n"
-                 "stay in it.\n"
+                 "16 bits (--precision), and other sizes of work-groups.\n"
+                 "What is faster in two contests, and right by comparison with the plain kernel,\n"
+                 "is stored at once in a table in the cache folder, for this device and driver;\n"
+                 "every command uses it from then on. Results stay the same from run to run as\n"
+                 "long as the table does. Shapes that were tuned before stay in it.\n"
                  "A product MxNxK has two letters after it, which say whether a and b are\n"
                  "transposed; then f16 or bf16 where b is kept so, and \"as bf16\" where floats\n"
-                 "are rounded to it. On CPUs with wide vectors there are only steps to try.\n",
+                 "are rounded to it. On CPUs with wide vectors there is nothing to try.\n",
         .examples = "  tfm tune\n  tfm tune --device nvidia -m apps/demo\n  tfm tune --preset small --training\n"
                     "  tfm tune --precision bf16\n  tfm tune --reset\n",
         .options = options,
@@ -379,12 +304,11 @@ int cmd_tune(int argc, char **argv) {
     cli_put_device(ctx, tfm_context_variant(ctx));
     if (o.reset) {
         code = reset(ctx);
-    } else if (tfm_tune_possible(ctx) || tfm_tune_steps_possible(ctx)) {
+    } else if (tfm_tune_possible(ctx)) {
         code = tune(ctx, &o);
     } else {
         code = CLI_OK;
-        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors, and it "
-              "has no command buffers\n",
+        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
               stderr);
     }
     tfm_context_free(&ctx);

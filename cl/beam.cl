@@ -21,30 +21,12 @@
 #define MERGE_PARAMETERS
 #endif
 
-/* What differs from step to step: the number of the step, the columns of the table, and the first nodes of this step's
- * rows and of the next one's. With FIXED it lies in `now` (steps.cl), both tables have `room` columns, of which `past`
- * count, and the newest column has a place from `stage` on instead of a node. */
-#ifdef FIXED
-#define NUMBERS TFM_INPUT(int, now), const long room, const long stage
-#define STEP(given) ((long)TFM_AT(now)[0])
-#define NUMBERS_READ const long past = TFM_AT(now)[1], first_node = TFM_AT(now)[2], next_node = first_node + m * BEAM;
-#define NEW_ROOM room
-#define NEWEST(row, node) (stage + (row))
-#define OLD_ROOM room
-#define PAST_NODE(line, i, parent) ((i) == (int)past - 1 ? (int)first_node + (parent) : (line)[i])
-#else
-#define NUMBERS const long past, const long first_node, const long next_node
-#define STEP(given) (given)
-#define NUMBERS_READ
-#define NEWEST(row, node) (node)
-#define PAST_NODE(line, i, parent) (line)[i]
 #ifdef RAGGED
 #define NEW_ROOM columns
 #define OLD_ROOM old_columns
 #else
 #define NEW_ROOM (past + 1)
 #define OLD_ROOM past
-#endif
 #endif
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
@@ -55,7 +37,8 @@
         TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens),           \
         TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
-        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
+        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, const long past,                    \
+        const long first_node, const long next_node
 /* PoCL 3.1 makes one loop of the items of a group. Where its compiler then took several turns of the copy below at
  * once, it read and wrote far beyond the line: on CPUs with AVX-512 that ended the program. */
 #if TFM_GROUP > 1 && defined(__clang__)
@@ -75,7 +58,7 @@
         TFM_AT(node_token)[node] = token;                                                                              \
         TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
         TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
-        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)NEWEST(row, node);                                             \
+        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)node;                                                          \
         if (b == 0) {                                                                                                  \
             TFM_AT(new_sentences)[group] = sentence;                                                                   \
             TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
@@ -85,7 +68,7 @@
         const int parent = TFM_AT(next_parent)[(from)*BEAM + b];                                                       \
         __global const int *line = TFM_AT(table) + parent * OLD_ROOM;                                                  \
         __global int *to = TFM_AT(new_table) + ((first) + b) * NEW_ROOM;                                               \
-        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP) to[i] = PAST_NODE(line, i, parent);    \
+        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP) to[i] = line[i];                       \
     }
 
 /* Where the rows of a sentence are, and what a step tells of those that it chooses. */
@@ -204,11 +187,8 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     const long group = TFM_ROW();
     if (group >= m)
         return;
-#ifndef RAGGED
-    NUMBERS_READ
-#endif
     const int rows = (int)ROWS(group), sentence = TFM_AT(sentences)[group];
-    const long base = FIRST_ROW(group), number = STEP(step) - SINCE(sentence);
+    const long base = FIRST_ROW(group), number = step - SINCE(sentence);
     const int generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
     const bool last = last_token >= 0 && generated >= limit;
     const int certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
@@ -431,7 +411,6 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
     const long group = TFM_ROW();
     if (group >= m)
         return;
-    NUMBERS_READ
     const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
     EXTEND(group, from, first, count)
 }
@@ -634,18 +613,17 @@ TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_
 }
 
 /* A work-group per row: a mask (R, room) of what a row's past really has, -inf where its prompt has none, and positions
- * (R) of its newest tokens. pads (N): columns before the prompt; sources (R). The past has `room` columns, or where now
- * (steps.cl) is not null, as many as it says. */
+ * (R) of its newest tokens. pads (N): columns before the prompt; sources (R). The past has `past` columns. */
 TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
-                            TFM_INPUT(int, sources), TFM_INPUT(int, now), const long rows, const long room) {
+                            TFM_INPUT(int, sources), const long rows, const long past) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    const int none = TFM_AT(pads)[TFM_AT(sources)[row]], past = now != 0 ? TFM_AT(now)[1] : (int)room;
+    const int none = TFM_AT(pads)[TFM_AT(sources)[row]];
     for (long i = TFM_LANE(); i < past; i += TFM_GROUP)
-        TFM_AT(mask)[row * room + i] = i < none ? -INFINITY : 0.0f;
+        TFM_AT(mask)[row * past + i] = i < none ? -INFINITY : 0.0f;
     if (TFM_LANE() == 0)
-        TFM_AT(positions)[row] = past - 1 - none;
+        TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 
 /* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */

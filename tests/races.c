@@ -1,6 +1,6 @@
 /* The self-test of every op once more, forward and then backward, for races.sh, which looks on with oclgrind: as on a
  * GPU, and what matrix engines take by each of them, emulated; and searches, whose kernels are no op's.
- *     races NAME...          ops, engines, "rows-8" of attention, "search", and "steps" in the form of recordings
+ *     races NAME...          ops, engines, "rows-8" of attention, and "search"
  *     races                  lists these names
  *
  * Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line for
@@ -254,45 +254,6 @@ static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws
     tfm_model_free(&model);
 }
 
-/* The linker puts this in the place of the library's (meson.build). oclgrind has no command buffers, so what begins as
- * a recording comes to nothing, and its form is left at once; it is said to be whole as long as `fixed` is. */
-static bool fixed;
-bool __real_tfm__recording_end(tfm_context *ctx, tfm__recording *recording);
-bool __wrap_tfm__recording_end(tfm_context *ctx, tfm__recording *recording);
-
-bool __wrap_tfm__recording_end(tfm_context *ctx, tfm__recording *recording) {
-    return __real_tfm__recording_end(ctx, recording) || fixed;
-}
-
-/* The form is entered at the third step, and from the fifth on it would be recordings that run. */
-static bool four_steps(void *user) {
-    return ++*(int *)user <= 4;
-}
-
-static void steps_that_are_recorded(tfm_context *ctx, const char *what, tfm_dtype kept) {
-    const int32_t ids[] = {5, 6, 0, 7, 0};
-    const size_t counts[] = {3, 2};
-    const uint32_t has = ctx->capabilities.has;
-    int steps = 0;
-    tfm_model *model = NULL;
-    tfm_hypotheses out = {0};
-    tfm_status status = tfm_model_new(&model, ctx, &TINY_TRANSLATOR);
-    ctx->capabilities.has |= TFM__HAS_COMMANDS;
-    ctx->tuning.records = fixed = true;
-    if (status == TFM_OK) {
-        model->kept = kept;
-        model->rules.eos_id = -1;
-        status =
-            tfm_search(model, &out, ids, counts, 2, NULL, NULL,
-                       &(tfm_search_options){.beam = 2, .max_length = 20, .go_on = four_steps, .go_on_user = &steps});
-    }
-    told(ctx, what, status == TFM_ERROR_CANCELLED ? TFM_OK : status, steps == 5);
-    ctx->tuning.records = fixed = false;
-    ctx->capabilities.has = has;
-    tfm_hypotheses_free(&out);
-    tfm_model_free(&model);
-}
-
 static void run_searches(tfm_context *ctx) {
     const tfm__tuning before = ctx->tuning;
     translate(ctx, "of translations", TFM_F32, false);
@@ -315,7 +276,6 @@ int main(int count, char **arguments) {
             puts(ENGINES[e].name);
         puts("rows-8");
         puts("search");
-        puts("steps");
         return 0;
     }
     tfm_context *ctx = NULL;
@@ -332,10 +292,6 @@ int main(int count, char **arguments) {
             run_many_rows(ctx);
         if (strcmp(arguments[i], "search") == 0)
             run_searches(ctx);
-        if (strcmp(arguments[i], "steps") == 0) {
-            steps_that_are_recorded(ctx, "in the form of recordings", TFM_F32);
-            steps_that_are_recorded(ctx, "in the form of recordings, of 16 bits", TFM_F16);
-        }
     }
     tfm_context_free(&ctx);
     return failed > 0 || ran == 0;

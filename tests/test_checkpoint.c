@@ -88,14 +88,6 @@ static void test_another_table(void **state) {
         harness_ok(tfm_trainer_load(trainer, NULL, path));
         assert_int_equal(retuned, CASES[i].warnings);
     }
-    /* How steps of decoding are run changes no update. */
-    retuned = 0;
-    harness_ok(tfm__tuned_set(harness_context(), "nobody", NULL));
-    harness_ok(tfm_trainer_save(trainer, NULL, path));
-    harness_ok(tfm__tuned_set(harness_context(), "steps 5 1", "recorded"));
-    harness_ok(tfm_trainer_load(trainer, NULL, path));
-    assert_int_equal(retuned, 0);
-    harness_ok(tfm__tuned_set(harness_context(), "steps 5 1", NULL));
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     free_both(&model, &trainer);
 }

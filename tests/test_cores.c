@@ -80,7 +80,7 @@ static void test_parts(void **state) {
     free(got);
 }
 
-/* Whose queue is known by its name, as a caller's own or a recording's, keeps it. */
+/* A caller's own queue stays. */
 static void test_kept(void **state) {
     (void)state;
     tfm_context *all[2] = {0}, *wrapped = NULL;
@@ -88,14 +88,6 @@ static void test_kept(void **state) {
         harness_ok(tfm_context_open(&all[i], NULL));
         tfm__cores_share(all[i], true);
     }
-    tfm__cores_keep(all[1], true);
-    tfm__cores_share(all[0], false);
-    tfm__cores_share(all[0], true);
-    expect(all[1], 0, 1);
-    expect(all[0], 0, 1); /* nor is it counted among those that share */
-    tfm__cores_keep(all[1], false);
-    tfm__cores_share(all[1], true);
-    expect(all[1], shared_here(all[1]) ? 1 : 0, shared_here(all[1]) ? 2 : 1);
     harness_ok(tfm_context_wrap(&wrapped, all[0]->cl, all[0]->device, NULL, NULL));
     tfm__cores_share(wrapped, true);
     expect(wrapped, 0, 1);

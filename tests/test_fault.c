@@ -262,9 +262,6 @@ static void test_clblast_chosen(void **state) {
 
 /* ---- Going on after a failure ------------------------------------------------------------------------------------ */
 
-/* With this in its environment such a run records its steps. */
-#define RECORDS "TFM_TEST_RECORDS"
-
 static bool print(void *user, size_t line, int best, const char *text, double score) {
     (void)user, (void)line, (void)best, (void)score;
     return puts(text) >= 0;
@@ -283,8 +280,6 @@ static int again(void) {
     tfm_status status = tfm_context_open(&ctx, NULL);
     if (status != TFM_OK)
         status = tfm_context_open(&ctx, NULL);
-    if (status == TFM_OK)
-        ctx->tuning.records = getenv(RECORDS) != NULL;
     if (status == TFM_OK && tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL) != TFM_OK) {
         tfm_context_clear_error(ctx);
         status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
@@ -300,35 +295,12 @@ static int again(void) {
     return status == TFM_OK ? 0 : 1;
 }
 
-/* With this in its environment such a run makes the trial of recorded steps, and says what is right if that is. */
-#define TRIAL "TFM_TEST_TRIAL"
-
-static bool hear(void *user, const tfm_selftest_record *record) {
-    *(bool *)user = record->state == TFM_SELFTEST_PASS;
-    if (!*(bool *)user)
-        fprintf(stderr, "tfm: %s %s: %s\n", record->op, record->form, record->message);
-    return true;
-}
-
-static int try_steps(void) {
-    tfm_context *ctx = NULL;
-    bool good = false;
-    if (tfm_context_open(&ctx, NULL) == TFM_OK && !tfm_tune_steps_possible(ctx))
-        good = true;
-    else if (!ctx || tfm_selftest_steps(ctx, hear, &good) != TFM_OK)
-        fprintf(stderr, "tfm: %s\n", tfm_error_message());
-    if (good)
-        puts("Thanks.");
-    tfm_context_free(&ctx);
-    return good ? 0 : 1;
-}
-
-static void again_after(unsigned long number, const char *name, bool records) {
+static void again_after(unsigned long number, const char *name) {
     char title[128], call[64], only[96];
     snprintf(title, sizeof(title), "again after %s %lu", name ? name : "call", number);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name ? name : "");
-    runs_add_again(title, (const char *const[]){call, only, records ? RECORDS "=1" : NULL, NULL}, RUNS_RIGHT);
+    runs_add_again(title, (const char *const[]){call, only, NULL}, RUNS_RIGHT);
 }
 
 /* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
@@ -337,54 +309,15 @@ static void test_go_on(void **state) {
     const runs_report *plain = runs_plain();
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
-        again_after(sampled(turn, sample, sample / 5), NULL, false);
+        again_after(sampled(turn, sample, sample / 5), NULL);
     for (int i = 0; i < plain->function_count && !runs_slow(); i += harness_brief() ? 4 : 1)
-        again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name, false);
+        again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name);
     runs_finish("one call fails, and the caller goes on");
-}
-
-/* Steps that cannot be recorded are launched, and one that cannot be run again is a failure as that of a launch. */
-static void test_recorded(void **state) {
-    (void)state;
-    static const char *const NAMES[] = {"clGetExtensionFunctionAddressForPlatform",
-                                        "clCreateCommandBufferKHR",
-                                        "clCommandNDRangeKernelKHR",
-                                        "clFinalizeCommandBufferKHR",
-                                        "clEnqueueCommandBufferKHR",
-                                        "clReleaseCommandBufferKHR"};
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
-        for (unsigned long call = 1; call <= (runs_slow() ? 1 : 5); call += harness_brief() ? 4 : 2)
-            again_after(call, NAMES[i], true);
-    runs_finish("one call fails that records, and the caller goes on");
-}
-
-/* A driver that refuses groups in mid-trial of recorded steps, which it runs rightly in smaller ones: of some twenty
- * builds, the tenth is the first one that recorded steps ask for. */
-static void test_trial_in_small_groups(void **state) {
-    (void)state;
-    static const char LIE[] = "TFM_FAULT_LIE=type=4,width=1,local=32768";
-    char cold[4300], call[64], title[64];
-    if (runs_slow() || harness_brief()) {
-        printf("skipped: it compiles for long\n");
-        skip();
-    }
-    runs_short();
-    for (int number = 2; number <= 20; number += 2) {
-        snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/trial-%d", runs_folder(), number);
-        snprintf(call, sizeof(call), "TFM_FAULT_CALL=%d", number);
-        snprintf(title, sizeof(title), "build %d of a trial", number);
-        runs_add_again(title,
-                       (const char *const[]){TRIAL "=1", RUNS_HASTY, cold, LIE, "TFM_FAULT_NAME=clBuildProgram", call,
-                                             "TFM_FAULT_CODE=-6", NULL},
-                       RUNS_RIGHT);
-    }
-    runs_finish("a build of a trial takes smaller groups");
-    runs_lines(1);
 }
 
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
-        return getenv(TRIAL) ? try_steps() : again();
+        return again();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call),      cmocka_unit_test(test_each_function),
         cmocka_unit_test(test_dead_device),    cmocka_unit_test(test_cold_cache),
@@ -392,7 +325,6 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_first_launch),   cmocka_unit_test(test_no_queue),
         cmocka_unit_test(test_profiled),       cmocka_unit_test(test_clblast),
         cmocka_unit_test(test_clblast_chosen), cmocka_unit_test(test_small_groups),
-        cmocka_unit_test(test_recorded),       cmocka_unit_test(test_trial_in_small_groups),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

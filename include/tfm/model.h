@@ -662,22 +662,6 @@ typedef bool (*tfm_generation_fn)(void *user, const tfm_generation *generation);
 TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count,
                                 const tfm_generate_options *options, tfm_generation_fn emit, void *user);
 
-/* ---- Tuning ------------------------------------------------------------------------------------------------------ */
-
-/* Tries whether this model's steps of decoding are faster where they are recorded: a command buffer
- * (cl_khr_command_buffer) takes a driver one call where launches take it several for each kernel, which is most of the
- * time of a small model on many GPUs. Searches in a beam for so many sentences, 64 at most, take turns with recordings
- * and without. Recorded steps are used in this context from then on, for models of a width between the same powers of
- * two, and about as many rows (sentences times beam, between the same powers of four), if they are faster by more than
- * the timings scatter, and if they have come to the same tokens and scores to the bit, in these searches as in those of
- * tfm_selftest_steps, which are tried before. Times are those of a step. out->wrong says that they have not, or that
- * the driver has failed, which is no failure of the call. tfm_tune_save stores it (tune.h). Takes the time of
- * some thirty texts of 32 tokens. TFM_ERROR_UNSUPPORTED where the device has no command buffers, and for a model whose
- * steps are not recorded: without a decoder, with SSRU cells or a bias by distance, or with less than 40 positions; and
- * where another program still tries recorded steps after 20 seconds of waiting: call again later. The table stays then.
- * TFM_ERROR_ARGUMENT for sentences below 1 or above 64, and a beam below 1 or above TFM_MAX_BEAM. */
-TFM_API tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences, int beam);
-
 #ifdef __cplusplus
 }
 #endif

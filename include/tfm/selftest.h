@@ -38,13 +38,6 @@ typedef bool (*tfm_selftest_fn)(void *user, const tfm_selftest_record *record);
  * failed before. */
 TFM_API tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user);
 
-/* Tries whether steps of decoding that are recorded as command buffers (cl_khr_command_buffer) come to what launched
- * ones do, to the bit, and reports one record, "steps recorded", whose error is 0. A device that records wrongly, or
- * not at all, is one that launches its steps, so this is no failure: TFM_SELFTEST_UNAVAILABLE, and the message says
- * why. TFM_SELFTEST_FAIL means that it could not be tried, for example for lack of memory. The verdict is kept: a table
- * of `tfm tune` has steps recorded only where it is good. Otherwise as tfm_selftest. */
-TFM_API tfm_status tfm_selftest_steps(tfm_context *ctx, tfm_selftest_fn report, void *user);
-
 #ifdef __cplusplus
 }
 #endif

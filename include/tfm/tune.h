@@ -38,10 +38,6 @@ typedef struct tfm_tune_record {
  * kernels. False for NULL. */
 TFM_API bool tfm_tune_possible(const tfm_context *ctx);
 
-/* Whether there are steps of decoding to try (tfm_tune_steps, model.h): true on devices with command buffers
- * (cl_khr_command_buffer), where the context compiles its kernels itself and does not profile them. False for NULL. */
-TFM_API bool tfm_tune_steps_possible(const tfm_context *ctx);
-
 /* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
  * result is right, by comparison with the plain kernel. What is fastest of all, and then faster than the device's own
  * rule by more than the timings scatter when the two take turns once more, is used in this context from then on, for
@@ -80,18 +76,17 @@ TFM_API tfm_status tfm_tune_storable(tfm_context *ctx);
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
 /* Forgets the table, as tfm_tune_clear and tfm_tune_save do, and what trials on this device have come to: whether
- * recorded steps of decoding and matrix engines are right under this driver, or have ended the program. Contexts that
- * are open keep what they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
+ * kernels for matrix engines are right under this driver, or have ended the program. Contexts that are open keep what
+ * they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
 TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
 
-/* For a handler of a signal that ends the program, such as SIGINT. Recorded steps (tfm_tune_steps, tfm_selftest_steps),
- * and each kernel for matrix engines at its first use, are tried before they are used. What has ended the program in
- * two trials is not tried any more; after this call the trials that are under way do not count. May be called from any
- * thread and at any time. */
+/* For a handler of a signal that ends the program, such as SIGINT. Each kernel for matrix engines is tried at its first
+ * use. What has ended the program in two trials is not tried any more; after this call the trials that are under way do
+ * not count. May be called from any thread and at any time. */
 TFM_API void tfm_tune_interrupted(void);
 
-/* A hash of this context's table: 0 if it has none. Checkpoints of training record that of the rows that are not about
- * steps of decoding, since other ones may change the last bits of sums. 0 for NULL. */
+/* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since rows may change the last
+ * bits of sums. 0 for NULL. */
 TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);
 
 /* Receives one row of the table: what it is for, such as "gemm nt 6 9 9", and what is used there. The strings are valid

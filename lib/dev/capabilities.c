@@ -35,7 +35,6 @@ static const struct {
     {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
     {"cl_intel_subgroup_matrix_multiply_accumulate", TFM__HAS_INTEL_MATRICES, 12},
     {"cl_intel_required_subgroup_size", TFM__HAS_INTEL_SIZES, 12},
-    {"cl_khr_command_buffer", TFM__HAS_COMMANDS, 12},
 };
 
 /* What a kernel text asks for by the word, which is defined where the device has it. */

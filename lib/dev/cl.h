@@ -85,11 +85,10 @@ enum {
     TFM__HAS_AVX512VNNI = 1 << 12,     /* instructions of this machine's processor that the driver's compiler may not */
     TFM__HAS_AVXVNNI = 1 << 13,        /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
     TFM__HAS_AVX512BF16 = 1 << 14,     /*   and of bf16 */
-    TFM__HAS_COMMANDS = 1 << 15,       /* what is enqueued can be recorded: cl_khr_command_buffer */
-    TFM__HAS_AMX_BF16 = 1 << 16,       /* products of tiles by the processor, of bf16 */
-    TFM__HAS_AMX_INT8 = 1 << 17,       /*   and of bytes, where tfm__tiles_allowed */
-    TFM__HAS_INTEL_MATRICES = 1 << 18, /* Intel's matrix engine: cl_intel_subgroup_matrix_multiply_accumulate */
-    TFM__HAS_INTEL_SIZES = 1 << 19,    /* cl_intel_required_subgroup_size, which is how its GPUs are known */
+    TFM__HAS_AMX_BF16 = 1 << 15,       /* products of tiles by the processor, of bf16 */
+    TFM__HAS_AMX_INT8 = 1 << 16,       /*   and of bytes, where tfm__tiles_allowed */
+    TFM__HAS_INTEL_MATRICES = 1 << 17, /* Intel's matrix engine: cl_intel_subgroup_matrix_multiply_accumulate */
+    TFM__HAS_INTEL_SIZES = 1 << 18,    /* cl_intel_required_subgroup_size, which is how its GPUs are known */
 };
 
 typedef struct tfm__capabilities {
@@ -116,12 +115,11 @@ struct tfm_context {
     cl_command_queue whole;    /* the queue on all cores, while `queue` is one on a part; NULL: it never was */
     size_t part, parts;        /* which part of how many `queue` is on; 0 of 0 at first, which is all */
     unsigned followed;         /* up to which change of those that share */
-    bool keeps_queue;          /* it changes no more */
     tfm_context *next_sharing; /* the next one that shares cores */
     tfm__tuning tuning;
     tfm__capabilities capabilities;
     tfm__limits limits; /* in force: the device's, but smaller groups once the driver has refused those */
-    uint64_t shrinks;   /* how often the driver has refused groups, which are smaller since then */
+    bool shrunk;        /* the driver has refused groups, which are smaller since then */
 
     tfm_status status;
     char message[TFM__MESSAGE];
@@ -156,9 +154,6 @@ struct tfm_context {
     tfm__profile *profile;
     uint64_t launches; /* kernels, copies and fills that were enqueued: what tests hold steps of decoding to */
     uint64_t waits;    /* times that the host waited for the device, but for builds */
-
-    tfm__recording *recording; /* the one that is under way, or NULL */
-    uint64_t recorded_runs;    /* parts of recordings that were enqueued */
 
     tfm__slot *slots; /* what layers above keep here, the last one first */
 

@@ -217,7 +217,6 @@ void tfm__context_unheard(tfm_context *ctx) {
 
 static void recover(tfm_context *ctx, int depth) {
     bool crowded = ctx->status == TFM_ERROR_MEMORY;
-    tfm__recording_give_up(ctx);
     ctx->status = TFM_OK;
     ctx->message[0] = 0;
     while (ctx->depth > depth)

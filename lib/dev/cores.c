@@ -98,9 +98,9 @@ static void take(tfm_context *ctx, size_t part, size_t parts) {
     ctx->parts = parts;
 }
 
-/* Whether its queue may change: it is not the caller's, nor one with clocks, nor a recording's. */
+/* Whether its queue may change: it is not the caller's, nor one with clocks. */
 static bool may_share(const tfm_context *ctx) {
-    return ctx->on_pocl && ctx->common && !ctx->profile && !ctx->keeps_queue;
+    return ctx->on_pocl && ctx->common && !ctx->profile;
 }
 
 void tfm__cores_follow(tfm_context *ctx) {
@@ -129,12 +129,4 @@ void tfm__cores_share(tfm_context *ctx, bool shares) {
     }
     pthread_mutex_unlock(&lock);
     tfm__cores_follow(ctx);
-}
-
-void tfm__cores_keep(tfm_context *ctx, bool keeps) {
-    if (keeps) {
-        tfm__cores_share(ctx, false);
-        take(ctx, 0, 1);
-    }
-    ctx->keeps_queue = keeps;
 }

@@ -12,7 +12,5 @@
 void tfm__cores_share(tfm_context *ctx, bool shares);
 /* Takes the part that is the context's by now; waits for its commands where that is another one. */
 void tfm__cores_follow(tfm_context *ctx);
-/* Takes all cores, and keeps its queue, since a recording knows it; or may share again. */
-void tfm__cores_keep(tfm_context *ctx, bool keeps);
 
 #endif

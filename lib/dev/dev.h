@@ -134,7 +134,6 @@ typedef struct tfm__tuning {
     int64_t search_ragged; /* batches of so many rows have as many in each step as there is hope for, for which the host
                               waits; 0: none */
     bool keeps_halves;     /* keys and values of the past are kept in 16 bits where a model's matrices are */
-    bool records;          /* steps are recorded whatever the table says, where they can be: for tests and trials */
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
@@ -186,9 +185,8 @@ tfm_status tfm__tuned_set(tfm_context *ctx, const char *name, const char *settin
 void tfm__tuned_clear(tfm_context *ctx);
 /* Puts the rows that dev itself knows into the tuning. */
 void tfm__tuned_apply(tfm_context *ctx);
-/* A hash of all rows, or of those that do not begin with `but` if it is not NULL; 0 where there are none, and for a
- * context that is NULL. */
-uint64_t tfm__tuned_hash(const tfm_context *ctx, const char *but);
+/* A hash of all rows; 0 where there are none, and for a context that is NULL. */
+uint64_t tfm__tuned_hash(const tfm_context *ctx);
 /* Stores the rows for contexts that open later: what this context has changed since it read or stored them goes into
  * what is stored by now, which others may have changed meanwhile. After tfm__tuned_clear nothing of that stays, and
  * without rows there is no table. The caller's failure. */
@@ -267,14 +265,6 @@ void tfm__context_recover(tfm_context *ctx, int depth);
  * forgotten with the scopes above `depth`. It ends by itself, since groups only get smaller. */
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status);
 
-/* How often work-groups have become smaller. Those add in another order, so who compares results to the bit looks
- * whether it is the same as before. */
-uint64_t tfm__context_shrinks(const tfm_context *ctx);
-
-/* Has what failed for want of memory be begun anew, by whoever asks tfm__context_again: the caller knows to do with
- * less from now on, and that it ends. `what` does the log say of it. */
-void tfm__context_do_with_less(tfm_context *ctx, const char *what);
-
 /* ---- Several devices -------------------------------------------------------------------------------------------- */
 
 /* Whether `wanted`, or where that is NULL or "" TFM_DEVICE, may be a list of devices: it is `all` or has a comma. */
@@ -346,31 +336,6 @@ size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel);
 
 /* Enqueues. The global size must be a multiple of the local one. Any dimension of 0 is a no-op. */
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
-
-/* ---- Recordings (recording.c) ------------------------------------------------------------------------------------ */
-
-/* Launches that are made again as they are, with the same arguments: what differs must lie in memory. A recording has
- * parts, which are recorded and run one by one. */
-typedef struct tfm__recording tfm__recording;
-enum { TFM__RECORDED_PARTS = 4 };
-
-/* Whether this context can have recordings: its device has command buffers, and its kernels need not be known. */
-bool tfm__context_records(const tfm_context *ctx);
-/* Sets tfm__tuning.records; returns what that was. */
-bool tfm__context_set_records(tfm_context *ctx, bool records);
-/* How many parts of recordings this context has enqueued. */
-uint64_t tfm__recording_runs(const tfm_context *ctx);
-/* From here on launches are recorded besides, until the end. *recording is NULL at first. It is no failure if nothing
- * can be recorded: the end tells. */
-tfm_status tfm__recording_begin(tfm_context *ctx, tfm__recording **recording, int part);
-/* Whether all that was enqueued since its beginning can be run again, as this part. */
-bool tfm__recording_end(tfm_context *ctx, tfm__recording *recording);
-/* Enqueues a part. Tensors that it writes and that are to last must be alive, or not be scratch of the recording: such
- * are those that were made before it, and are not given back while it is recorded. */
-tfm_status tfm__recording_run(tfm_context *ctx, tfm__recording *recording, int part);
-void tfm__recording_free(tfm_context *ctx, tfm__recording **recording);
-/* What is to be enqueued now cannot be recorded: the recording that is under way, if there is one, is given up. */
-void tfm__recording_give_up(tfm_context *ctx);
 
 /* ---- Tensors' memory -------------------------------------------------------------------------------------------- */
 

@@ -1,17 +1,17 @@
 /* Smaller work-groups, once a driver has refused those that the tuning asks for. Ops read the tuning at any point of a
  * call, so the call in which that happens fails, and whoever made it begins anew: kernels are kept by their group, so
- * that those from before are not mistaken for the new ones. Others who know to do with less use that way, too. */
+ * that those from before are not mistaken for the new ones. */
 #include <inttypes.h>
 #include "dev/cl.h"
 
 enum { LARGEST = 256 }; /* items of a group that any kernel has, whatever the tuning says: the plain product's */
 
 static void fail_again(tfm_context *ctx, const char *what) {
-    tfm__log(ctx->shrinks ? TFM_LOG_INFO : TFM_LOG_WARNING,
+    tfm__log(ctx->shrunk ? TFM_LOG_INFO : TFM_LOG_WARNING,
              "%s refuses kernels for the size of their work-groups: they have at most %zu items from now on, and "
              "what was begun is begun anew (%s)",
              ctx->info.name, ctx->limits.max_group, what);
-    ctx->shrinks++;
+    ctx->shrunk = true;
     tfm__context_fail(
         ctx, TFM_ERROR_AGAIN,
         "%s: the context's work-groups have at most %zu items from now on: clear its error and call again", what,
@@ -40,18 +40,6 @@ bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error) 
     ctx->limits.max_group = limit > (size_t)ctx->tuning.group ? limit : (size_t)ctx->tuning.group;
     fail_again(ctx, what);
     return true;
-}
-
-uint64_t tfm__context_shrinks(const tfm_context *ctx) {
-    return ctx->shrinks;
-}
-
-void tfm__context_do_with_less(tfm_context *ctx, const char *what) {
-    if (ctx->status != TFM_ERROR_MEMORY)
-        return;
-    tfm__log(TFM_LOG_INFO, "%s, and what was begun is begun anew: %s", what, ctx->message);
-    ctx->status = TFM_ERROR_AGAIN;
-    tfm__pool_trim(ctx);
 }
 
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {

@@ -4,7 +4,6 @@
 #include "dev/cl.h"
 #include "dev/pocl_launch.h"
 #include "dev/profile.h"
-#include "dev/recording.h"
 
 static int parameters_of(const tfm__arg *arg) {
     return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
@@ -178,7 +177,5 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
     }
     if (event)
         tfm__profile_add(ctx->profile, kernel->name, event, &grid);
-    if (ctx->recording)
-        tfm__recording_add(ctx, kernel, &grid, count, args);
     return TFM_OK;
 }

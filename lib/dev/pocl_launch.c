@@ -136,14 +136,6 @@ tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, cons
     return begin(ctx, several() && !used(key, width_of(grid)));
 }
 
-tfm__pocl_turn tfm__pocl_begin_again(tfm_context *ctx) {
-    if (!ctx->on_pocl)
-        return TFM__POCL_FREE;
-    pthread_mutex_lock(&all.lock);
-    wait_for_turn();
-    return begin(ctx, false);
-}
-
 tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx) {
     if (!ctx->on_pocl)
         return TFM__POCL_FREE;

@@ -24,8 +24,6 @@ void tfm__pocl_part(tfm_context *ctx);
 cl_command_queue tfm__pocl_swap(tfm_context *ctx, cl_command_queue queue);
 
 tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid);
-/* The same for launches that were all made before, with these grids: a recording's. Never TFM__POCL_ALONE. */
-tfm__pocl_turn tfm__pocl_begin_again(tfm_context *ctx);
 /* The same for launches that are not seen here: another library's. Alone where there is another context. */
 tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx);
 /* `run`: whether the driver took it. */

@@ -37,7 +37,7 @@ void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char
     free(key);
 }
 
-/* Trials that this thread is at: one of recorded steps may meet a matrix engine that is still to be tried. */
+/* Trials of this thread. They nest: one may launch a kernel that is itself still to be tried. */
 static _Thread_local int under_way;
 
 bool tfm__trial_begin(tfm__trial *trial, double seconds) {

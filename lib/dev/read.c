@@ -29,7 +29,6 @@ tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
     if (check(ctx, "tensor_write", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->waits++;
-    tfm__recording_give_up(ctx);
     cl_int error =
         clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
@@ -41,7 +40,6 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
     if (check(ctx, "tensor_read", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->waits++;
-    tfm__recording_give_up(ctx);
     cl_int error =
         clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     if (error != CL_SUCCESS)
@@ -59,7 +57,6 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
     if (byte_count(to) == 0)
         return TFM_OK;
     ctx->launches++;
-    tfm__recording_give_up(ctx);
     cl_int error = clEnqueueCopyBuffer(ctx->queue, from.buffer->memory, to.buffer->memory, byte_offset(from),
                                        byte_offset(to), byte_count(to), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
@@ -69,7 +66,6 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
     if (check(ctx, "tensor_fill", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     ctx->launches++;
-    tfm__recording_give_up(ctx);
     cl_int error = clEnqueueFillBuffer(ctx->queue, x.buffer->memory, element, tfm_dtype_size(x.dtype), byte_offset(x),
                                        byte_count(x), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
@@ -88,7 +84,6 @@ static tfm_status start(tfm_context *ctx, tfm__read **out, void *host, void *own
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for a read of %zu bytes", byte_count(x));
     }
     *read = (struct tfm__read){.host = host, .own = own};
-    tfm__recording_give_up(ctx);
     cl_int error = clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host, 0,
                                        NULL, &read->event);
     if (error != CL_SUCCESS) {

@@ -4,7 +4,6 @@
 #include "dev/reserve.h"
 #include <inttypes.h>
 #include "dev/cl.h"
-#include "dev/recording.h"
 
 enum { OCTAVE = 4, LEAST_RESERVE = 4 << 20 };
 
@@ -72,18 +71,8 @@ static void unused_take(tfm_context *ctx, tfm_buffer *buffer) {
     tfm__pool_leave(buffer);
 }
 
-void tfm__pool_join(tfm_context *ctx, tfm_buffer **others) {
-    for (int i = 0; i < TFM__SIZE_CLASSES; i++)
-        while (others[i]) {
-            tfm_buffer *buffer = others[i];
-            tfm__pool_leave(buffer);
-            unused_push(ctx, i, buffer);
-        }
-}
-
 bool tfm__pool_trim(tfm_context *ctx) {
     bool any = false;
-    tfm__recording_give_up(ctx); /* its blocks may be all that there are */
     clFinish(ctx->queue);
     ctx->released = 0;
     for (int i = 0; i < TFM__SIZE_CLASSES; i++) {
@@ -217,14 +206,7 @@ tfm_buffer *tfm__pool_take(tfm_context *ctx, size_t bytes) {
     uint64_t block;
     int class = size_class(bytes, &block);
     const size_t rounded = block > ctx->limits.max_alloc ? bytes : (size_t)block;
-    /* Those of a recording come first: others that it takes are its own from then on. */
-    tfm_buffer *buffer = ctx->recording ? free_block(tfm__recording_blocks(ctx->recording), class, bytes) : NULL;
-    if (buffer) {
-        tfm__pool_leave(buffer);
-        tfm__pool_enter(ctx, ctx->depth, buffer);
-        return buffer;
-    }
-    buffer = free_block(ctx->free, class, bytes);
+    tfm_buffer *buffer = free_block(ctx->free, class, bytes);
     if (buffer) {
         unused_take(ctx, buffer);
         ctx->used_most = used_with(ctx, 0);
@@ -277,10 +259,7 @@ void tfm__pool_give_back(tfm_buffer *buffer) {
     int class = size_class(buffer->bytes, &rounded);
     if (rounded > buffer->bytes && class > 0)
         class -= 1;
-    if (ctx->recording)
-        list_push(&tfm__recording_blocks(ctx->recording)[class], buffer);
-    else
-        unused_push(ctx, class, buffer);
+    unused_push(ctx, class, buffer);
 }
 
 void tfm__pool_free(tfm_context *ctx) {

@@ -142,12 +142,10 @@ void tfm__tuned_free(tfm_context *ctx) {
     empty(&ctx->tuned_before);
 }
 
-uint64_t tfm__tuned_hash(const tfm_context *ctx, const char *but) {
+uint64_t tfm__tuned_hash(const tfm_context *ctx) {
     tfm__hash hash = {.value = FORMAT};
     bool some = false;
     for (size_t i = 0; ctx && i < ctx->tuned.count; i++) {
-        if (but && strncmp(ctx->tuned.rows[i].name, but, strlen(but)) == 0)
-            continue;
         some = true;
         tfm__hash_add(&hash, ctx->tuned.rows[i].name, strlen(ctx->tuned.rows[i].name) + 1);
         tfm__hash_add(&hash, ctx->tuned.rows[i].setting, strlen(ctx->tuned.rows[i].setting) + 1);

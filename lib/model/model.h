@@ -202,19 +202,13 @@ typedef struct tfm__step {
      * position + 1), what is added to the scores of the places in `table`, so -inf at those that are none of the row's.
      * Empty where all stand at `position`. */
     tfm_tensor positions, mask;
-    /* Steps of one token whose numbers lie in memory alone: (R) I32, how many places of `table`, of which there is then
-     * room for more, count; and (1, E), what is added to the embedding of all rows, where positions do not say it.
-     * `position` is then one of those that the step may stand at, and `length` as long as the text may become. */
-    tfm_tensor lengths, place;
+    /* (R) I32, in steps of one token: how many places of each row's line in `table` count. Empty: all. */
+    tfm_tensor lengths;
 } tfm__step;
 /* Whether keys that were made for texts of `from` tokens serve for texts of `to` tokens. Where they do not, since a
  * model turns by other rates in longer texts, a text that grows over that border must be run again from its beginning,
  * with its new `length` in each step. */
 bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to);
-/* Whether all steps of texts of `from` to `to` tokens turn by the same rates. */
-bool tfm__model_turns_alike(const tfm_model *model, int64_t from, int64_t to);
-/* What is added to the embedding by position (P, E), or empty. */
-tfm_tensor tfm__model_positions(const tfm_model *model);
 /* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions), or of
  * layer after layer where each has its own. Leaves *out empty where the decoder has none. */
 tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);

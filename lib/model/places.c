@@ -21,15 +21,6 @@ bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to) {
     return true;
 }
 
-bool tfm__model_turns_alike(const tfm_model *model, int64_t from, int64_t to) {
-    const tfm__stack_arch *arch = &model->arch.decoder;
-    const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
-    for (int k = 0; k < 2; k++)
-        if (rotary[k]->width && kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
-            return false;
-    return true;
-}
-
 /* The rate of pair i in texts of a kind. Rates that follow the length belong to a base that grows with it. */
 static double rate_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
     const tfm__rope_form *form = &rotary->form;

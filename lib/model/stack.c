@@ -44,10 +44,6 @@ static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const 
     return used;
 }
 
-tfm_tensor tfm__model_positions(const tfm_model *model) {
-    return positions_of(model->ctx, &model->decoder, &model->arch.decoder);
-}
-
 /* *x (R, 1, e): what ids (R, 1) get that stand where p->positions says, but for those that stand nowhere. */
 static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids, tfm_tensor table) {
     tfm_context *ctx = model->ctx;
@@ -88,14 +84,12 @@ static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
-    const bool placed_alike = p->step && p->step->place.buffer;
-    const tfm_tensor positions = placed_alike ? p->step->place : positions_of(ctx, stack, p->arch);
+    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
     tfm_tensor narrow = {0}, wide = {0}, placed = {0};
     tfm_scope_open(ctx);
     tfm__embedding_param(ctx, &narrow, stack->table, ids, p->arch->embedding_scale, (tfm_tensor){0}, 0, NULL);
     tfm_dense_forward(ctx, &wide, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
-    add_positions(model, dropout ? &placed : x, p, wide, positions, p->positions.buffer && !placed_alike,
-                  placed_alike ? 0 : p->position);
+    add_positions(model, dropout ? &placed : x, p, wide, positions, p->positions.buffer, p->position);
     if (dropout)
         tfm_dropout(ctx, x, placed, dropout);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
@@ -109,9 +103,8 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
-    const bool placed_alike = p->step && p->step->place.buffer; /* all rows by what the step has */
-    const tfm_tensor positions = placed_alike ? p->step->place : positions_of(ctx, stack, p->arch);
-    const bool scattered = p->positions.buffer && positions.buffer && !placed_alike;
+    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
+    const bool scattered = p->positions.buffer && positions.buffer;
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
     const tfm__skip skip = {
@@ -122,8 +115,7 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
         embed_skipping(model, placed, p, ids, positions);
     else
         tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
-                             scattered ? (tfm_tensor){0} : positions, placed_alike ? 0 : p->position,
-                             skips ? &skip : NULL);
+                             scattered ? (tfm_tensor){0} : positions, p->position, skips ? &skip : NULL);
     if (scattered && !skips)
         add_positions(model, placed, p, bare, positions, true, 0);
     if (typed) {

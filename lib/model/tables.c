@@ -1,4 +1,6 @@
-/* Which stored tensors are the tables of words, and which of them are one. */
+/* Embedding tables and the output projection: which stored tensors they are, which roles share one, and the biases of
+ * the logits. */
+#include <math.h>
 #include <string.h>
 #include "model/load.h"
 
@@ -98,4 +100,31 @@ bool tfm__load_alias(const tfm__loader *l, const tfm__stored *stored) {
         if (l->tables[role] && equal(stored, l->tables[role]))
             return true;
     return false;
+}
+
+/* ---- Of a model ---- */
+
+void tfm__model_set_tables(tfm_model *model) {
+    const tfm__arch *arch = &model->arch;
+    model->encoder.table = &model->tables[0];
+    model->decoder.table = arch->shared_tables ? model->encoder.table : &model->tables[1];
+    model->output = arch->headless         ? NULL
+                    : !arch->tied_output   ? &model->tables[2]
+                    : arch->decoder.layers ? model->decoder.table
+                                           : model->encoder.table;
+}
+
+tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
+    const int64_t size = tfm__arch_writer(&model->arch)->vocabulary;
+    const int64_t some = tfm__arch_writer(&model->arch)->stored_vocabulary, stored = some ? some : size;
+    tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
+    bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
+    tfm_status status = TFM_OK;
+    for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
+        tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
+        for (int64_t i = 0; without[k] && i < size; i++)
+            bias[i] = i >= stored || without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
+        status = tfm_tensor_write(model->ctx, *tensors[k], bias);
+    }
+    return status;
 }

@@ -23,8 +23,6 @@ typedef struct tfm__attention {
 
 /* No sum of a target, a key, a past and a window leaves an int. */
 enum { TFM__ATTENTION_MOST = 1 << 29, TFM__ATTENTION_FAR = 1 << 30 };
-/* A table of the past that has room for more has a multiple of so many columns, the next above what counts. */
-enum { TFM__TABLE_ROOM = 32 };
 
 /* Fills in the rest from the inputs and options: lib/ops/attention_shape.c. */
 tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options);

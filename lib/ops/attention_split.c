@@ -2,15 +2,15 @@
  * devices: with few queries and many keys a device would be empty for the most part. cl/attention.cl. */
 #include "ops/attention.h"
 
-enum { MOST_SPANS = 64 };
+enum { MOST_SPANS = 64, PAST_STEP = 32 };
 
 /* Keys, at most, that any query of the call sees, from the nearest to the furthest of a sequence. Those of the past are
- * counted in steps, so that a text is cut alike whether its table has room for more or not. */
+ * counted in steps of PAST_STEP, so that its spans grow only now and then. */
 static int64_t keys_seen(const tfm__attention *a) {
     const int64_t window = a->to - a->from + a->targets - 1, end = a->to + a->targets - 1;
     int64_t seen = a->length < a->columns ? a->length : a->columns;
     if (a->paged)
-        seen = tfm__divide_up(seen, TFM__TABLE_ROOM) * TFM__TABLE_ROOM;
+        seen = tfm__divide_up(seen, PAST_STEP) * PAST_STEP;
     seen = window < seen ? window : seen;
     return !a->aligned && end < seen ? end : seen;
 }

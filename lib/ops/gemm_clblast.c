@@ -134,7 +134,6 @@ static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task, 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
-    tfm__recording_give_up(ctx); /* what CLBlast enqueues is not seen here */
     const tfm__pocl_turn turn = tfm__pocl_begin_unseen(ctx);
     const CLBlastStatusCode code = multiply(ctx, task, (size_t)task->scratch);
     const cl_int waited = turn == TFM__POCL_ALONE ? clFinish(ctx->queue) : CL_SUCCESS;

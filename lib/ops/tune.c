@@ -303,10 +303,6 @@ bool tfm_tune_possible(const tfm_context *ctx) {
     return ctx && tfm__context_tuning(ctx)->class == TFM__SIMT;
 }
 
-bool tfm_tune_steps_possible(const tfm_context *ctx) {
-    return ctx && tfm__context_records(ctx);
-}
-
 tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out) {
     if (TFM__NEEDS(call, ctx, out) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
@@ -370,7 +366,7 @@ void tfm_tune_interrupted(void) {
 }
 
 uint64_t tfm_tune_hash(const tfm_context *ctx) {
-    return tfm__tuned_hash(ctx, NULL);
+    return tfm__tuned_hash(ctx);
 }
 
 tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user) {

@@ -44,7 +44,7 @@ static bool same_kind(const char *a, const char *b) {
 /* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
  * mean it, which do not say. */
 static const char *table_of(const tfm_trainer *t, char *text) {
-    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx, "steps "));
+    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx));
     return text;
 }
 

@@ -19,7 +19,6 @@
  *     c_version=N   the newest OpenCL C, times ten
  *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
  *     slow=N        the platform's last device takes so many milliseconds longer for each launch
- *     forgets=N     command buffers lose every N-th kernel that is put into them, and say that all is well
  *
  * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
  */
@@ -371,95 +370,6 @@ ENQUEUE(clEnqueueUnmapMemObject, CL_OUT_OF_RESOURCES, (cl_command_queue queue, c
 ENQUEUE(clEnqueueMarkerWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
 ENQUEUE(clEnqueueBarrierWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
 
-/* ---- Command buffers --------------------------------------------------------------------------------------------- */
-
-/* Functions of an extension, which a program asks for by name: cl_khr_command_buffer, as far as the library takes it.
- */
-static struct {
-    void *(CL_API_CALL *clCreateCommandBufferKHR)(cl_uint count, const cl_command_queue *queues,
-                                                  const cl_bitfield *properties, cl_int *code);
-    cl_int(CL_API_CALL *clFinalizeCommandBufferKHR)(void *buffer);
-    cl_int(CL_API_CALL *clReleaseCommandBufferKHR)(void *buffer);
-    cl_int(CL_API_CALL *clCommandNDRangeKernelKHR)(void *buffer, cl_command_queue queue, const void *properties,
-                                                   cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-                                                   const size_t *global, const size_t *local, cl_uint waits,
-                                                   const cl_uint *list, cl_uint *point, void *handle);
-    cl_int(CL_API_CALL *clEnqueueCommandBufferKHR)(cl_uint count, cl_command_queue *queues, void *buffer, cl_uint waits,
-                                                   const cl_event *list, cl_event *event);
-} extension;
-
-static void *CL_API_CALL my_clCreateCommandBufferKHR(cl_uint count, const cl_command_queue *queues,
-                                                     const cl_bitfield *properties, cl_int *code) {
-    cl_int unasked, *into = code ? code : &unasked;
-    if (ledger_due("clCreateCommandBufferKHR", queues[0])) {
-        *into = ledger_code(CL_OUT_OF_RESOURCES);
-        return NULL;
-    }
-    void *made = extension.clCreateCommandBufferKHR(count, queues, properties, into);
-    if (made && *into == CL_SUCCESS)
-        ledger_add(made, LEDGER_COMMAND_BUFFER, queues[0]);
-    return made;
-}
-
-static cl_int CL_API_CALL my_clFinalizeCommandBufferKHR(void *buffer) {
-    return ledger_due("clFinalizeCommandBufferKHR", buffer) ? ledger_code(CL_OUT_OF_RESOURCES)
-                                                            : extension.clFinalizeCommandBufferKHR(buffer);
-}
-
-static cl_int CL_API_CALL my_clReleaseCommandBufferKHR(void *buffer) {
-    bool due = ledger_due("clReleaseCommandBufferKHR", buffer);
-    ledger_drop(buffer, LEDGER_COMMAND_BUFFER);
-    cl_int code = extension.clReleaseCommandBufferKHR(buffer);
-    return due ? ledger_code(CL_OUT_OF_RESOURCES) : code;
-}
-
-static cl_int CL_API_CALL my_clCommandNDRangeKernelKHR(void *buffer, cl_command_queue queue, const void *properties,
-                                                       cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-                                                       const size_t *global, const size_t *local, cl_uint waits,
-                                                       const cl_uint *list, cl_uint *point, void *handle) {
-    static uint64_t kernels;
-    uint64_t lost;
-    const bool due = ledger_due("clCommandNDRangeKernelKHR", buffer);
-    if (!due && ledger_lie("forgets", &lost) && ++kernels % lost == 0)
-        return CL_SUCCESS;
-    return due ? ledger_code(CL_OUT_OF_RESOURCES)
-               : extension.clCommandNDRangeKernelKHR(buffer, queue, properties, kernel, dimensions, offset, global,
-                                                     local, waits, list, point, handle);
-}
-
-static cl_int CL_API_CALL my_clEnqueueCommandBufferKHR(cl_uint count, cl_command_queue *queues, void *buffer,
-                                                       cl_uint waits, const cl_event *list, cl_event *event) {
-    if (ledger_due("clEnqueueCommandBufferKHR", buffer))
-        return ledger_code(CL_OUT_OF_RESOURCES);
-    cl_int code = extension.clEnqueueCommandBufferKHR(count, queues, buffer, waits, list, event);
-    if (code == CL_SUCCESS && event)
-        ledger_add(*event, LEDGER_EVENT, buffer);
-    return code;
-}
-
-/* Whoever asks for one of them gets the layer's. Addresses of functions come as those of data. */
-static void *CL_API_CALL my_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name) {
-#define OF(function)                                                                                                   \
-    { #function, &extension.function, (void (*)(void))my_##function }
-    static const struct {
-        const char *name;
-        void *theirs;
-        void (*own)(void);
-    } OWN[] = {OF(clCreateCommandBufferKHR), OF(clFinalizeCommandBufferKHR), OF(clReleaseCommandBufferKHR),
-               OF(clCommandNDRangeKernelKHR), OF(clEnqueueCommandBufferKHR)};
-#undef OF
-    if (ledger_due("clGetExtensionFunctionAddressForPlatform", NULL))
-        return NULL;
-    void *address = next.clGetExtensionFunctionAddressForPlatform(platform, name);
-    for (size_t i = 0; address && i < sizeof(OWN) / sizeof(OWN[0]); i++)
-        if (strcmp(OWN[i].name, name) == 0) {
-            memcpy(OWN[i].theirs, &address, sizeof(address));
-            memcpy(&address, &OWN[i].own, sizeof(address));
-            break;
-        }
-    return address;
-}
-
 /* ---- The layer's own interface ----------------------------------------------------------------------------------- */
 
 #pragma GCC visibility push(default)
@@ -501,7 +411,6 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     OWN(clCreateUserEvent), OWN(clRetainEvent), OWN(clReleaseEvent), OWN(clWaitForEvents), OWN(clGetEventInfo);
     OWN(clGetEventProfilingInfo);
     OWN(clEnqueueNDRangeKernel), OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer);
-    OWN(clGetExtensionFunctionAddressForPlatform);
     OWN(clEnqueueFillBuffer), OWN(clEnqueueMapBuffer), OWN(clEnqueueUnmapMemObject);
     OWN(clEnqueueMarkerWithWaitList), OWN(clEnqueueBarrierWithWaitList);
     *own_count = (cl_uint)entries;

@@ -7,8 +7,8 @@
 /* A power of two, far above what one run of a program keeps alive. */
 #define SLOTS 65536
 
-static const char *const NAMES[LEDGER_KINDS] = {"cl_context", "cl_command_queue", "cl_program",       "cl_kernel",
-                                                "cl_mem",     "cl_event",         "cl_command_buffer"};
+static const char *const NAMES[LEDGER_KINDS] = {"cl_context", "cl_command_queue", "cl_program",
+                                                "cl_kernel",  "cl_mem",           "cl_event"};
 
 /* An object keeps its slot when its references are gone: drivers use addresses again. Devices have slots too, without
  * a reference. */

@@ -30,7 +30,6 @@ enum ledger_kind {
     LEDGER_KERNEL,
     LEDGER_MEM,
     LEDGER_EVENT,
-    LEDGER_COMMAND_BUFFER,
     LEDGER_KINDS
 };
 

@@ -284,57 +284,6 @@ MOVE(clEnqueueFillBuffer,
      (cl_command_queue queue, cl_mem memory, const void *pattern, size_t width, size_t offset, size_t bytes, WAITS),
      (queue, memory, pattern, width, offset, bytes, waits, list, event))
 
-/* ---- Command buffers --------------------------------------------------------------------------------------------- */
-
-/* The functions of cl_khr_command_buffer that the library asks for. What it puts into a command buffer it has launched
- * before, and that is written down; one that is enqueued does nothing, where the driver's would run. There is one for
- * all. */
-static int command_buffer;
-
-static void *CL_API_CALL my_create(cl_uint count, const cl_command_queue *queues, const cl_bitfield *properties,
-                                   cl_int *code) {
-    (void)count, (void)queues, (void)properties;
-    if (code)
-        *code = CL_SUCCESS;
-    return &command_buffer;
-}
-
-static cl_int CL_API_CALL my_one(void *buffer) {
-    (void)buffer;
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL my_kernel(void *buffer, cl_command_queue queue, const void *properties, cl_kernel kernel,
-                                    cl_uint dimensions, const size_t *offset, const size_t *global, const size_t *local,
-                                    cl_uint waits, const cl_uint *list, cl_uint *point, void *handle) {
-    (void)buffer, (void)queue, (void)properties, (void)kernel, (void)dimensions, (void)offset, (void)global;
-    (void)local, (void)waits, (void)list, (void)point, (void)handle;
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL my_enqueue(cl_uint count, cl_command_queue *queues, void *buffer, WAITS) {
-    (void)count, (void)queues, (void)buffer, (void)waits, (void)list;
-    if (event)
-        *event = NULL; /* which nobody waits for: there is one only to be released */
-    return CL_SUCCESS;
-}
-
-static void *CL_API_CALL my_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name) {
-    static const struct {
-        const char *name;
-        void (*own)(void);
-    } OWN[] = {{"clCreateCommandBufferKHR", (void (*)(void))my_create},
-               {"clFinalizeCommandBufferKHR", (void (*)(void))my_one},
-               {"clReleaseCommandBufferKHR", (void (*)(void))my_one},
-               {"clCommandNDRangeKernelKHR", (void (*)(void))my_kernel},
-               {"clEnqueueCommandBufferKHR", (void (*)(void))my_enqueue}};
-    void *address = next.clGetExtensionFunctionAddressForPlatform(platform, name);
-    for (size_t i = 0; address && !runs() && i < sizeof(OWN) / sizeof(OWN[0]); i++)
-        if (strcmp(OWN[i].name, name) == 0)
-            memcpy(&address, &OWN[i].own, sizeof(address));
-    return address;
-}
-
 /* ---- The layer's own interface ----------------------------------------------------------------------------------- */
 
 #pragma GCC visibility push(default)
@@ -358,7 +307,6 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     own = next;
     OWN(clGetDeviceInfo), OWN(clGetKernelWorkGroupInfo), OWN(clBuildProgram), OWN(clEnqueueNDRangeKernel);
     OWN(clGetProgramInfo), OWN(clCreateKernel), OWN(clGetKernelInfo), OWN(clGetKernelArgInfo), OWN(clSetKernelArg);
-    OWN(clGetExtensionFunctionAddressForPlatform);
     OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer), OWN(clEnqueueFillBuffer);
     *own_count = (cl_uint)entries;
     *out = &own;

@@ -1,6 +1,6 @@
 /* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
  * in the heads of published models, products of few rows and of many, forward and backward, and by bytes, a step of
- * decoding that keeps keys and values in 16 bits, and searches, launched and in the form of steps that are recorded.
+ * decoding that keeps keys and values in 16 bits, and searches.
  * Under the pose layer nothing is computed; find.sh runs it beside the tests.
  *
  *     gpu_programs           prints what the device refuses, and ends with 1 then */
@@ -215,7 +215,7 @@ static void steps(tfm_context *ctx) {
 }
 
 /* Searches by a model of this family, NULL for a translator. They write a few tokens, since what tells how many
- * sentences remain is zero here, and have the form of recordings from the third one on. */
+ * sentences remain is zero here. */
 static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
     enum { VOCABULARY = 16384, SENTENCES = 2, LENGTH = 5, TOKENS = 24 };
     const tfm_model_shape shape = {.family = family,
@@ -238,10 +238,9 @@ static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
     tfm_scope_open(ctx);
     if (tfm_model_new(&model, ctx, &shape) == TFM_OK)
         model->kept = kept;
-    for (int turn = 0; model && turn < 4; turn++) {
-        const int beam = turn % 2 ? 4 : 1;
+    for (int turn = 0; model && turn < 2; turn++) {
+        const int beam = turn ? 4 : 1;
         tfm_hypotheses found;
-        ctx->tuning.records = turn >= 2;
         if (family)
             tfm_generate_ids(model, &found, ids, counts, SENTENCES,
                              &(tfm_generate_options){.beam = beam, .max_new = TOKENS});
@@ -250,7 +249,6 @@ static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
                        &(tfm_search_options){.beam = beam, .max_length = TOKENS});
         tfm_hypotheses_free(&found);
     }
-    ctx->tuning.records = false;
     tfm_model_free(&model);
     done(ctx, "searches of a vocabulary of", VOCABULARY);
 }

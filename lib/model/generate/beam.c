@@ -3,29 +3,6 @@
 #include <string.h>
 #include "model/generate/beam.h"
 
-tfm__grid tfm__beam_items(const tfm_context *ctx, int64_t count) {
-    size_t group = (size_t)tfm__context_tuning(ctx)->group;
-    return TFM__GRID_1D(((size_t)count + group - 1) / group * group, group);
-}
-
-tfm_tensor tfm__beam_ints(tfm_context *ctx, int64_t count) {
-    tfm_tensor x = {0};
-    tfm_tensor_new(ctx, &x, TFM_I32, 1, &count);
-    return x;
-}
-
-tfm_tensor tfm__beam_floats(tfm_context *ctx, int64_t count) {
-    tfm_tensor x = {0};
-    tfm_tensor_new(ctx, &x, TFM_F32, 1, &count);
-    return x;
-}
-
-tfm_tensor tfm__beam_ints_of(tfm_context *ctx, const int32_t *host, int64_t count) {
-    tfm_tensor x = tfm__beam_ints(ctx, count);
-    tfm_tensor_write(ctx, x, host);
-    return x;
-}
-
 static tfm_tensor ints_filled(tfm_context *ctx, int64_t count, int32_t value) {
     tfm_tensor x = tfm__beam_ints(ctx, count);
     tfm__tensor_fill(ctx, x, &value);
@@ -38,34 +15,6 @@ static tfm_tensor ints_first(tfm_context *ctx, int64_t count, const int32_t *hos
     tfm_tensor_rows(ctx, &front, x, 0, given);
     tfm_tensor_write(ctx, front, host);
     return x;
-}
-
-/* After a failure the log is as it was. */
-tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
-    enum { LOGS = 3 };
-    tfm_context *ctx = beam->ctx;
-    if (needed <= beam->nodes)
-        return tfm_context_status(ctx);
-    int64_t capacity = 2 * beam->nodes;
-    while (capacity < needed)
-        capacity *= 2;
-    tfm_tensor *const logs[LOGS] = {&beam->node_token, &beam->node_parent, &beam->node_score};
-    tfm_tensor larger[LOGS] = {{0}};
-    for (int i = 0; i < LOGS; i++) {
-        tfm_tensor head = {0};
-        larger[i] = logs[i]->dtype == TFM_I32 ? tfm__beam_ints(ctx, capacity) : tfm__beam_floats(ctx, capacity);
-        tfm_tensor_rows(ctx, &head, larger[i], 0, beam->nodes);
-        tfm__tensor_copy(ctx, head, *logs[i]);
-    }
-    const bool whole = tfm_context_status(ctx) == TFM_OK;
-    for (int i = 0; i < LOGS; i++) {
-        tfm_tensor_free(ctx, whole ? logs[i] : &larger[i]);
-        if (whole)
-            *logs[i] = larger[i];
-    }
-    if (whole)
-        beam->nodes = capacity;
-    return tfm_context_status(ctx);
 }
 
 /* Whether more than the probability of tokens counts. */
@@ -170,10 +119,6 @@ typedef struct made {
     int64_t m, rows, next_node;
 } made;
 
-tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps) {
-    return tfm__beam_grow(beam, beam->node + (steps + 1) * beam->rows);
-}
-
 /* Their table has `columns`. */
 static made make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns) {
     tfm_context *ctx = beam->ctx;
@@ -195,20 +140,6 @@ static made make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns)
     return to;
 }
 
-/* The other turn's. */
-static made other_rows(const tfm__beam *beam, chosen *next) {
-    const tfm__beam_rows *rows = &beam->turns->rows[!beam->turns->turn];
-    next->token = rows->chosen;
-    return (made){.tokens = rows->tokens,
-                  .scores = rows->scores,
-                  .table = rows->table,
-                  .sentences = rows->sentences,
-                  .done = rows->done,
-                  .sources = rows->sources,
-                  .m = beam->live,
-                  .rows = beam->rows};
-}
-
 /* What rows are made of: sixteen tensors and four numbers that beam_step and beam_extend share; and what beam_step has
  * in their place where rows are ragged. */
 enum { EXTEND_ARGS = 20, RAGGED_ARGS = 10 };
@@ -228,7 +159,6 @@ static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
 }
 
 static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *next, const made *to, int64_t m) {
-    const tfm__beam_turns *turns = beam->turns;
     const tfm__arg all[EXTEND_ARGS] = {TFM__T_AS("next_token", next->token),
                                        TFM__T_AS("next_parent", next->parent),
                                        TFM__T_AS("next_score", next->score),
@@ -250,18 +180,6 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
                                        TFM__I_AS("first_node", beam->node),
                                        TFM__I_AS("next_node", to->next_node)};
     memcpy(args, all, sizeof(all));
-    if (turns) {
-        const tfm__arg numbers[] = {TFM__T_AS("now", turns->rows[turns->turn].now), TFM__I_AS("room", turns->room),
-                                    TFM__I_AS("stage", turns->stage)};
-        memcpy(args + EXTEND_ARGS - TFM__COUNT(numbers), numbers, sizeof(numbers));
-    }
-}
-
-tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more) {
-    const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    const char *form = beam->turns ? " -DFIXED" : beam->ragged ? " -DRAGGED" : "";
-    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
-                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", form, more);
 }
 
 /* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. `to` is NULL
@@ -321,22 +239,6 @@ static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
                           TFM__I_AS("m", to->m)));
     extend_args(args, beam, next, to, to->m);
     tfm__launch(ctx, tfm__beam_kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
-}
-
-void tfm__beam_take_turn(tfm__beam *beam) {
-    tfm__beam_turns *turns = beam->turns;
-    turns->turn = !turns->turn;
-    const tfm__beam_rows *rows = &turns->rows[turns->turn];
-    if (beam->as_transformers)
-        beam->chosen = rows->chosen;
-    beam->tokens = rows->tokens;
-    beam->scores = rows->scores;
-    beam->table = rows->table;
-    beam->sentences = rows->sentences;
-    beam->done = rows->done;
-    beam->sources = rows->sources;
-    beam->node += beam->rows;
-    beam->step++;
 }
 
 static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
@@ -420,16 +322,11 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     if (beam->ragged)
         return advance_ragged(beam, logits);
     tfm_scope_open(ctx);
-    chosen next = {.token = beam->turns ? (tfm_tensor){0} : tfm__beam_ints(ctx, beam->rows),
-                   .parent = tfm__beam_ints(ctx, beam->rows),
-                   .score = tfm__beam_floats(ctx, beam->rows)};
-    made to = beam->turns ? other_rows(beam, &next)
-                          : make_rows(beam, keep, keep * beam->width, beam->before + beam->step + 2);
+    const chosen next = {.token = tfm__beam_ints(ctx, beam->rows),
+                         .parent = tfm__beam_ints(ctx, beam->rows),
+                         .score = tfm__beam_floats(ctx, beam->rows)};
+    made to = make_rows(beam, keep, keep * beam->width, beam->before + beam->step + 2);
     choose_rows(beam, &next, &to, logits);
-    if (beam->turns) {
-        tfm__beam_take_turn(beam);
-        return tfm_scope_close(ctx, 0, NULL);
-    }
     if (keep < beam->live)
         extend_rows(beam, &next, &to);
     if (beam->as_transformers)

@@ -31,21 +31,6 @@ typedef struct tfm__beam_choice {
 /* What the directory says of it. */
 tfm__beam_choice tfm__beam_choice_of(const tfm__rules *rules);
 
-/* What a step of rows reads and the one before has written. */
-typedef struct tfm__beam_rows {
-    tfm_tensor tokens, chosen, scores, table, sentences, done, sources; /* as in tfm__beam */
-    tfm_tensor now, lengths, positions, place;                          /* what steps_end (cl/steps.cl) makes of them */
-} tfm__beam_rows;
-
-/* The form of steps that can be recorded (recorded.h): two sets of rows take turns, and numbers that differ from step
- * to step lie in `now`. No sentence leaves the batch. */
-typedef struct tfm__beam_turns {
-    tfm__beam_rows rows[2];
-    int turn;      /* whose rows the next step reads */
-    int64_t room;  /* columns of the tables: no fewer than before + step + 1 */
-    int64_t stage; /* what the newest column of a row's line is: this and the row */
-} tfm__beam_turns;
-
 typedef struct tfm__beam {
     tfm_context *ctx;
     int width;             /* K */
@@ -59,8 +44,6 @@ typedef struct tfm__beam {
     int64_t before;        /* what each row's past has besides: the columns of tfm__beam_past */
     int64_t node;          /* first node of this step's rows */
     int64_t nodes;         /* capacity of the node log */
-
-    tfm__beam_turns *turns; /* NULL: the rows of each step are tensors of their own */
 
     tfm_tensor tokens; /* (R): the decoder's next input */
     tfm_tensor
@@ -143,14 +126,8 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
  * says; after the last one `live` and `rows` are 0, and no step may follow. */
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep);
 
-/* Has the host know what tfm__beam_advance would, in turns; the device's part of it runs otherwise. */
-void tfm__beam_take_turn(tfm__beam *beam);
-
 /* A kernel of beam.cl for this beam; `more` are further build options, each after a space. */
 tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more);
-
-/* Room in the log of nodes for so many steps of these rows. */
-tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps);
 
 /* Ends those sentences, of a beam of one, for which `stops` (N) is not 0: what they have is their hypothesis. */
 tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops);
@@ -188,9 +165,6 @@ tfm_status tfm__beam_put_words(tfm__beam *beam);
  * is possible: (R, V), or (V) for all rows, with -inf for those that are not. */
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                              tfm_tensor *logits, int k);
-
-/* Whether the candidates of this step and of all later ones are found by the same launches, with the same arguments. */
-bool tfm__beam_steady(const tfm__beam *beam);
 
 /* ---- Screens (screened.c) ---- */
 

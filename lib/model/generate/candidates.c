@@ -101,13 +101,6 @@ static bool forbids(const tfm__beam *beam) {
     return words_now(beam, &first) > 0 || (repeat > 0 && columns >= repeat) || tfm__beam_withholds(beam);
 }
 
-bool tfm__beam_steady(const tfm__beam *beam) {
-    const int64_t first_free = beam->rules->forced_bos_id >= 0;
-    return !beam->choice.draws && beam->choice.repetition_penalty == 0 && !beam->bias.buffer && beam->words == 0 &&
-           beam->rules->no_repeat <= 0 && beam->step > first_free && beam->step >= beam->choice.min_new &&
-           !tfm__beam_source_rules(&beam->choice) && beam->choice.decay == 0;
-}
-
 /* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
  * whether any may be forbidden in this step. */
 static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {

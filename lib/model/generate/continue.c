@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 #include "model/generate/continue.h"
-#include "model/generate/recorded.h"
 
 /* What the host knows of texts that somebody watches. */
 typedef struct watched {
@@ -34,7 +33,6 @@ typedef struct run {
     int32_t *table, *last;
     tfm__beam beam;
     tfm_kv_cache cache;
-    tfm__recorded recorded;
     tfm_tensor relative, pads; /* pads (texts): columns before each prompt; empty where all are as long */
     watched eyes;
     size_t first; /* the first text's number for who watches */
@@ -115,8 +113,7 @@ static tfm_tensor bias_of(const run *r) {
 }
 
 /* Logits (R, V) of the next token of each row, or where the beam has a screen, what they would be made of. */
-static tfm_status step(void *user, tfm_tensor *logits) {
-    run *r = user;
+static tfm_status step(run *r, tfm_tensor *logits) {
     tfm_context *ctx = r->model->ctx;
     tfm__beam *beam = &r->beam;
     const int64_t rows = beam->rows, position = beam->before + beam->step;
@@ -132,17 +129,14 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     if (!tfm__model_keys_serve(r->model, position, position + 1))
         tfm__prompts_again(r->model, &r->cache, beam, r->relative);
     if (r->pads.buffer) {
-        const int64_t room = beam->table.dims[1];
+        const int64_t past = beam->table.dims[1];
         tfm_tensor_new(ctx, &at.positions, TFM_I32, 2, (int64_t[]){rows, 1});
-        tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, room});
-        tfm__launch(
-            ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
-            TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions), TFM__T_AS("pads", r->pads),
-                      TFM__T_AS("sources", beam->sources),
-                      TFM__T_AS("now", beam->turns ? beam->turns->rows[beam->turns->turn].now : (tfm_tensor){0}),
-                      TFM__I(rows), TFM__I(room)));
+        tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, past});
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
+                    TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions),
+                              TFM__T_AS("pads", r->pads), TFM__T_AS("sources", beam->sources), TFM__I(rows),
+                              TFM__I(past)));
     }
-    tfm__recorded_fit(&r->recorded, &at);
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
     r->cache.rows += rows;
@@ -206,10 +200,9 @@ static tfm_status write(run *r) {
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__model_hurries(r->model) ? 1 : tfm__context_tuning(ctx)->search_interval;
-    tfm__recorded_begin(&r->recorded, r->model, beam, &r->cache, r->longest);
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
         tfm_tensor logits = {0};
-        tfm__recorded_step(&r->recorded, &logits, step, r);
+        step(r, &logits);
         /* The device has this step to do while the host waits for what the one before wrote. */
         if (eyes->watch && (tell(r) != TFM_OK || eyes->open == 0))
             break;
@@ -222,7 +215,8 @@ static tfm_status write(run *r) {
         const bool moved = keep < beam->live;
         const int64_t rows = beam->rows;
         tfm__screened_before(beam);
-        tfm__recorded_advance(&r->recorded, &logits, keep);
+        tfm__beam_advance(beam, logits, keep);
+        tfm_tensor_free(ctx, &logits);
         tfm__screened_after(beam, r->model, rows);
         if (eyes->watch)
             look(r, moved);
@@ -233,7 +227,6 @@ static tfm_status write(run *r) {
     }
     if (eyes->watch && status == TFM_OK)
         tell(r);
-    tfm__recorded_end(&r->recorded);
     tfm__read_free(ctx, &counter);
     tfm__read_free(ctx, &eyes->tokens);
     tfm__read_free(ctx, &eyes->sources);

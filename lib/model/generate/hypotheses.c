@@ -129,3 +129,20 @@ tfm_status tfm__beam_found(tfm__beam *beam, tfm_hypothesis *out, const int32_t *
     results_free(&r);
     return status;
 }
+
+/* ---- Memory ---- */
+
+void tfm__hypothesis_clear(tfm_hypothesis *hypothesis) {
+    free(hypothesis->ids);
+    free(hypothesis->log_probs);
+    *hypothesis = (tfm_hypothesis){0};
+}
+
+void tfm_hypotheses_free(tfm_hypotheses *hypotheses) {
+    if (!hypotheses)
+        return;
+    for (size_t i = 0; hypotheses->items && i < hypotheses->sentences * (size_t)hypotheses->n_best; i++)
+        tfm__hypothesis_clear(&hypotheses->items[i]);
+    free(hypotheses->items);
+    *hypotheses = (tfm_hypotheses){0};
+}

@@ -96,7 +96,6 @@ typedef struct stepper {
     tfm__beam *beam;
     tfm_kv_cache *cache;
     source *from;
-    tfm__recorded recorded;
 } stepper;
 
 /* The bias of the logits of all tokens. */
@@ -106,8 +105,7 @@ static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
 
 /* One step of the decoder over the live rows: logits (R, V) of the next token, or where the beam has a screen, what
  * they would be made of. */
-static tfm_status step(void *user, tfm_tensor *logits) {
-    const stepper *s = user;
+static tfm_status step(const stepper *s, tfm_tensor *logits) {
     tfm_model *model = s->model;
     tfm__beam *beam = s->beam;
     source *from = s->from;
@@ -129,7 +127,6 @@ static tfm_status step(void *user, tfm_tensor *logits) {
         at.position = beam->table.dims[1] - 1;
         at.length = beam->table.dims[1];
     }
-    tfm__recorded_fit(&s->recorded, &at);
     tfm__model_step(model, logits, beam->tokens, &at, from->kept.ids ? from->kept.bias : bias_of(model, beam));
     s->cache->rows += rows;
     return tfm_context_status(model->ctx);
@@ -149,11 +146,10 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__model_hurries(model) ? 1 : tfm__context_tuning(ctx)->search_interval;
     stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
-    tfm__recorded_begin(&s.recorded, model, beam, cache, b->longest);
     while ((fed || beam->step < b->longest) && beam->live > 0 && status == TFM_OK &&
            tfm_context_status(ctx) == TFM_OK && (status = ask(model, options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
-        tfm__recorded_step(&s.recorded, &logits, step, &s);
+        step(&s, &logits);
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
          * all is known that the last step wrote. */
         const bool look = !beam->ragged && beam->step % interval == 0;
@@ -164,7 +160,8 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
             keep = *remaining;
         const int64_t rows = beam->rows;
         tfm__screened_before(beam);
-        tfm__recorded_advance(&s.recorded, &logits, keep);
+        tfm__beam_advance(beam, logits, keep);
+        tfm_tensor_free(ctx, &logits);
         tfm__screened_after(beam, model, rows);
         if (fed)
             status = tfm__fed_turn(fed, beam, cache, from, b);
@@ -173,7 +170,6 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
             tfm__read_start(ctx, &counter, beam->remaining);
         }
     }
-    tfm__recorded_end(&s.recorded);
     tfm__read_free(ctx, &counter);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
@@ -193,7 +189,7 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
  * more. */
 static bool ragged(tfm_model *model, int64_t rows, bool joins) {
     const int64_t least = tfm__context_tuning(model->ctx)->search_ragged;
-    return least > 0 && rows >= (joins ? least / 4 : least) && tfm__recorded_never(model, rows);
+    return least > 0 && rows >= (joins ? least / 4 : least);
 }
 
 /* Whether others may join sentences of this model while they are under way: what the decoder reads of a row's past must
@@ -361,19 +357,4 @@ tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_se
         status = fed_once(model, feed, &rules, forced, options, &more);
     free(own);
     return status;
-}
-
-void tfm__hypothesis_clear(tfm_hypothesis *hypothesis) {
-    free(hypothesis->ids);
-    free(hypothesis->log_probs);
-    *hypothesis = (tfm_hypothesis){0};
-}
-
-void tfm_hypotheses_free(tfm_hypotheses *hypotheses) {
-    if (!hypotheses)
-        return;
-    for (size_t i = 0; hypotheses->items && i < hypotheses->sentences * (size_t)hypotheses->n_best; i++)
-        tfm__hypothesis_clear(&hypotheses->items[i]);
-    free(hypotheses->items);
-    *hypotheses = (tfm_hypotheses){0};
 }

@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_SEARCH_H
 #define TFM_LIB_SEARCH_H
 
-#include "model/generate/recorded.h"
+#include "model/generate/beam.h"
 
 /* What a batch needs as host arrays. */
 typedef struct tfm__search_batch {
