@@ -195,7 +195,7 @@ int cmd_bench(int argc, char **argv) {
          "this one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
-         "gemm: time only these of small, dots, thirds, packed, rows, tiled, plain, engine, clblast and openblas",
+         "gemm: time only these of small, dots, thirds, packed, rows, tiled, plain, engine, clblast, int8 and openblas",
          NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",

@@ -83,7 +83,7 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
             want[i] += 0.5 * rounded((double)a[transpose_a ? p * m + i / n : i / n * k + p], stored) *
                        rounded((double)b[transpose_b ? i % n * k + p : p * n + i % n], stored);
     assert_null(tfm__gemm_engine.declines(ctx, &task));
-    harness_ok(tfm__gemm_run(ctx, &tfm__gemm_engine, &task));
+    harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
     assert_null(tfm__gemm_engine.declines(ctx, &task)); /* else another one has computed it */
     char what[128];
     snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->engine,
@@ -224,7 +224,7 @@ static void test_wrong(void **state) {
             free(operand(&task.a, TFM_F32, 20, 20, &random));
             free(operand(&task.b, d ? TFM_F32 : TFM_F16, 20, 20, &random));
             task.c = HARNESS_TENSOR(TFM_F32, NULL, 20, 20);
-            harness_ok(tfm__gemm_run(ctx, &tfm__gemm_engine, &task));
+            harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
             const char *why = tfm__gemm_engine.declines(ctx, &task);
             assert_true(d ? !why : why && strstr(why, "wrong"));
             harness_ok(tfm_scope_close(ctx, 0, NULL));

@@ -104,7 +104,7 @@ static const char *check(product p) {
     task.bias = p.bias ? bias : none;
     const char *why = tfm__gemm_engine.declines(ctx, &task);
     if (!why)
-        harness_ok(tfm__gemm_run(ctx, &tfm__gemm_engine, &task));
+        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
     why = why ? why : tfm__gemm_engine.declines(ctx, &task);
     if (!why) {
         char what[160];

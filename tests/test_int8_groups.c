@@ -74,11 +74,11 @@ static float *run(sizes s, const float *x, const int8_t *q, const float *scales,
     tfm_context *ctx = harness_context();
     harness_ok(tfm_scope_open(ctx));
     tfm_param weight = bytes_of(q, scales, s.n, s.k);
-    tfm__int8_task t = {.m = s.m,
+    tfm__gemm_task t = {.m = s.m,
                         .n = s.n,
                         .k = s.k,
                         .c = HARNESS_TENSOR(TFM_F32, NULL, s.m, s.n),
-                        .x = HARNESS_TENSOR(TFM_F32, x, s.m, s.k),
+                        .a = HARNESS_TENSOR(TFM_F32, x, s.m, s.k),
                         .weight = &weight,
                         .activation = activation};
     if (bias)
@@ -322,7 +322,7 @@ static void again_in(void **state, const char *folder) {
 /* Why the instruction is not used for products of these rows. */
 static const char *trouble(int64_t m, int64_t n, int64_t k) {
     tfm_param weight = {.value = {.rank = 2, .dims = {n, k}}};
-    return tfm__int8_dot_trouble(harness_context(), &(tfm__int8_task){.m = m, .n = n, .k = k, .weight = &weight});
+    return tfm__int8_dot_trouble(harness_context(), &(tfm__gemm_task){.m = m, .n = n, .k = k, .weight = &weight});
 }
 
 /* What no GPU runs is not asked for where a layer poses as one, which writes down what is. */
@@ -485,7 +485,7 @@ static void test_small_device(void **state) {
         const int8_t q[40] = {0};
         const float scales[1] = {1};
         tfm_param weight = bytes_of(q, scales, 1, 40);
-        const tfm__int8_task t = {.m = 66, .n = 1, .k = 40, .weight = &weight};
+        const tfm__gemm_task t = {.m = 66, .n = 1, .k = 40, .weight = &weight};
         ctx->limits.max_group = small ? 64 : limits.max_group;
         const char *why = tfm__int8_dot_trouble(ctx, &t);
         ctx->limits = limits;

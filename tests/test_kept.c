@@ -7,7 +7,7 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "model/model.h"
-#include "ops/linears.h"
+#include "ops/fused_linear.h"
 #include "ops/rotary.h"
 
 static const tfm_dtype DTYPES[] = {TFM_F16, TFM_BF16};
@@ -101,20 +101,19 @@ static void check_layers(layers l, harness_random *random) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor y[3];
     tfm_param weights[3];
-    tfm__linear_output outputs[3];
+    tfm__fused_output outputs[3];
     for (int i = 0; i < 3; i++) {
         w[i] = malloc(sizeof(*w[i]) * (size_t)(l.n[i] * l.k));
         assert_non_null(w[i]);
         harness_fill(random, w[i], (size_t)(l.n[i] * l.k), l.far ? 1e5f : 1);
         weights[i] = (tfm_param){.value = even(w[i], l.n[i], l.k)};
         y[i] = HARNESS_TENSOR(l.kept[i], NULL, l.rows, l.n[i]);
-        outputs[i] = (tfm__linear_output){&y[i], &weights[i], {0}};
+        outputs[i] = (tfm__fused_output){&y[i], &weights[i], {0}};
     }
-    harness_ok(
-        tfm__linears(ctx,
-                     &(tfm__linears_input){
-                         .x = even(x, l.rows, l.k), .normed = l.normed, .root_mean_square = true, .epsilon = 1e-5f},
-                     3, outputs, TFM_NO_ACTIVATION));
+    harness_ok(tfm__fused_linear(
+        ctx,
+        &(tfm__fused_input){.x = even(x, l.rows, l.k), .normed = l.normed, .root_mean_square = true, .epsilon = 1e-5f},
+        3, outputs, TFM_NO_ACTIVATION));
     for (int i = 0; i < 3; i++) {
         char what[120];
         double *want = calloc((size_t)(l.rows * l.n[i]), sizeof(*want));

@@ -7,7 +7,7 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "ops/gemm.h"
-#include "ops/linears.h"
+#include "ops/fused_linear.h"
 
 typedef struct shape {
     int64_t rows, k;
@@ -81,21 +81,21 @@ static void check(shape s, harness_random *random) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor y[3] = {{0}}, got_sum = PLACED(s.even, NULL, s.rows, s.k), got_norm = PLACED(s.even, NULL, s.rows, s.k);
     tfm_param weights[3];
-    tfm__linear_output outputs[3];
+    tfm__fused_output outputs[3];
     for (int i = 0; i < s.count; i++) {
         w[i] = normals(random, s.n[i] * s.k);
         bias[i] = normals(random, s.n[i]);
         weights[i] = (tfm_param){.value = {0}};
         weights[i].value = PLACED(s.even, w[i], s.n[i], s.k);
         y[i] = PLACED(s.even, NULL, s.rows, s.n[i]);
-        outputs[i] = (tfm__linear_output){&y[i], &weights[i], {0}};
+        outputs[i] = (tfm__fused_output){&y[i], &weights[i], {0}};
         if (has_bias(&s, i))
             outputs[i].bias = PLACED(s.even, bias[i], s.n[i]);
     }
-    tfm__linears_input input = {.x = PLACED(s.even, x, s.rows, s.k),
-                                .normed = s.normed,
-                                .root_mean_square = s.root_mean_square,
-                                .epsilon = 1e-5f};
+    tfm__fused_input input = {.x = PLACED(s.even, x, s.rows, s.k),
+                              .normed = s.normed,
+                              .root_mean_square = s.root_mean_square,
+                              .epsilon = 1e-5f};
     if (s.residual)
         input.residual = PLACED(s.even, residual, s.rows, s.k);
     if (s.affine) {
@@ -107,7 +107,7 @@ static void check(shape s, harness_random *random) {
         input.sum = &got_sum;
         input.norm = &got_norm;
     }
-    harness_ok(tfm__linears(ctx, &input, s.count, outputs, TFM_RELU));
+    harness_ok(tfm__fused_linear(ctx, &input, s.count, outputs, TFM_RELU));
     if (s.normed) {
         close_to(got_sum, sum, "the sum");
         close_to(got_norm, norm, "its norm");
@@ -174,24 +174,24 @@ static void check_gated(const shape *s, bool gelu, harness_random *random) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor y = PLACED(s->even, NULL, s->rows, n), got_sum = PLACED(s->even, NULL, s->rows, s->k);
     tfm_param weights[2];
-    tfm__linear_output layers[2];
+    tfm__fused_output layers[2];
     for (int i = 0; i < 2; i++) {
         w[i] = normals(random, n * s->k);
         bias[i] = normals(random, n);
         weights[i] = (tfm_param){.value = PLACED(s->even, w[i], n, s->k)};
-        layers[i] = (tfm__linear_output){NULL, &weights[i], {0}};
+        layers[i] = (tfm__fused_output){NULL, &weights[i], {0}};
         if (s->biased)
             layers[i].bias = PLACED(s->even, bias[i], n);
     }
-    tfm__linears_input input = {.x = PLACED(s->even, x, s->rows, s->k),
-                                .normed = s->normed,
-                                .root_mean_square = s->root_mean_square,
-                                .epsilon = 1e-5f};
+    tfm__fused_input input = {.x = PLACED(s->even, x, s->rows, s->k),
+                              .normed = s->normed,
+                              .root_mean_square = s->root_mean_square,
+                              .epsilon = 1e-5f};
     if (s->normed) {
         input.residual = PLACED(s->even, residual, s->rows, s->k);
         input.sum = &got_sum;
     }
-    harness_ok(tfm__linears_gated(ctx, &input, &y, layers[0], layers[1], gelu ? TFM_GELU_TANH : TFM_SILU));
+    harness_ok(tfm__fused_linear_gated(ctx, &input, &y, layers[0], layers[1], gelu ? TFM_GELU_TANH : TFM_SILU));
     for (int64_t e = 0; e < s->rows * n; e++) {
         double v[2] = {0};
         for (int i = 0; i < 2; i++) {
@@ -325,10 +325,10 @@ static void test_far(void **state) {
     harness_ok(tfm_scope_open(ctx));
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, w, 1, K)};
     tfm_tensor y = {0}, norm = HARNESS_TENSOR(TFM_F32, NULL, 1, K);
-    harness_ok(tfm__linears(
+    harness_ok(tfm__fused_linear(
         ctx,
-        &(tfm__linears_input){.x = HARNESS_TENSOR(TFM_F32, x, 1, K), .normed = true, .epsilon = 1e-5f, .norm = &norm},
-        1, &(tfm__linear_output){&y, &weight, {0}}, TFM_NO_ACTIVATION));
+        &(tfm__fused_input){.x = HARNESS_TENSOR(TFM_F32, x, 1, K), .normed = true, .epsilon = 1e-5f, .norm = &norm}, 1,
+        &(tfm__fused_output){&y, &weight, {0}}, TFM_NO_ACTIVATION));
     close_to(norm, want, "the norm of numbers far from 0");
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_param_free(ctx, &weight);
@@ -351,21 +351,21 @@ static void test_joined(void **state) {
     const bool joins = first && strcmp(first, "rows") == 0;
     tfm_tensor x = {0}, y[3] = {{0}};
     tfm_param w[3];
-    tfm__linear_output outputs[3];
+    tfm__fused_output outputs[3];
     harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){ROWS, K}));
     for (int i = 0; i < 3; i++) {
         w[i] = (tfm_param){.value = {0}};
         harness_ok(tfm_tensor_new(ctx, &w[i].value, TFM_F32, 2, (int64_t[]){K, K}));
-        outputs[i] = (tfm__linear_output){&y[i], &w[i], {0}};
+        outputs[i] = (tfm__fused_output){&y[i], &w[i], {0}};
     }
-    const tfm__linears_input input = {.x = x, .normed = true, .epsilon = 1e-5f};
+    const tfm__fused_input input = {.x = x, .normed = true, .epsilon = 1e-5f};
     const size_t before = kernels_of(ctx);
-    harness_ok(tfm__linears(ctx, &input, 3, outputs, TFM_NO_ACTIVATION));
+    harness_ok(tfm__fused_linear(ctx, &input, 3, outputs, TFM_NO_ACTIVATION));
     if (joins)
         assert_int_equal(kernels_of(ctx), before + 1);
     else
         assert_true(kernels_of(ctx) > before + 1);
-    assert_int_equal(tfm__linears(ctx, &input, 4, outputs, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT);
+    assert_int_equal(tfm__fused_linear(ctx, &input, 4, outputs, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT);
     for (int i = 0; i < 3; i++)
         tfm_param_free(ctx, &w[i]);
     tfm_context_free(&ctx);
@@ -392,15 +392,15 @@ static void test_joined_panels(void **state) {
     for (int64_t rows = 1; rows <= MOST; rows += 4) {
         float *host = normals(&random, rows * K), *want, *got;
         tfm_tensor x = PLACED(false, host, rows, K), alone[3] = {{0}}, y[3] = {{0}};
-        tfm__linear_output outputs[3];
+        tfm__fused_output outputs[3];
         free(host);
         for (int i = 0; i < 3; i++) {
-            outputs[i] = (tfm__linear_output){&y[i], &w[i], {0}};
+            outputs[i] = (tfm__fused_output){&y[i], &w[i], {0}};
             harness_ok(tfm_linear(ctx, &alone[i], x, &w[i], (tfm_tensor){0}, TFM_RELU));
         }
         for (int count = 2; count <= 3; count++) {
             const uint64_t before = ctx->launches;
-            harness_ok(tfm__linears(ctx, &(tfm__linears_input){.x = x}, count, outputs, TFM_RELU));
+            harness_ok(tfm__fused_linear(ctx, &(tfm__fused_input){.x = x}, count, outputs, TFM_RELU));
             assert_int_equal(ctx->launches, before + 1);
             for (int i = 0; i < count; i++) {
                 want = harness_floats(alone[i]);

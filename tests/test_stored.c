@@ -7,7 +7,7 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "ops/gemm.h"
-#include "ops/linears.h"
+#include "ops/fused_linear.h"
 #include "ops/quantize.h"
 #include "tfm/tape.h"
 
@@ -183,16 +183,16 @@ static void check_joined(const tfm_dtype *dtypes, harness_random *random) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor y[3] = {{0}};
     tfm_param weights[3] = {{.value = {0}}};
-    tfm__linear_output outputs[3];
+    tfm__fused_output outputs[3];
     harness_random again = *random;
     for (int i = 0; i < 3; i++) {
         fill(random, bits, w, n[i] * K, dtypes[i]);
         weights[i].value = tensor_of(dtypes[i], bits, n[i], K, true);
-        outputs[i] = (tfm__linear_output){&y[i], &weights[i], {0}};
+        outputs[i] = (tfm__fused_output){&y[i], &weights[i], {0}};
     }
-    harness_ok(tfm__linears(
+    harness_ok(tfm__fused_linear(
         ctx,
-        &(tfm__linears_input){
+        &(tfm__fused_input){
             .x = tensor_of(TFM_F32, x, ROWS, K, true), .normed = true, .root_mean_square = true, .epsilon = 1e-5f},
         3, outputs, TFM_NO_ACTIVATION));
     for (int i = 0; i < 3; i++) {

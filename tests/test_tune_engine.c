@@ -254,8 +254,8 @@ static void test_obeys(void **state) {
         task.b = b;
         task.c = HARNESS_TENSOR(TFM_F32, NULL, 64, 40);
         assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
-        assert_false(tfm__gemm_engine.obeys(ctx, &task)); /* nobody knows yet whether it can */
-        harness_ok(tfm__gemm_run(ctx, &tfm__gemm_engine, &task));
+        assert_false(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task)); /* nobody knows yet whether it can */
+        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
         float *got = harness_floats(task.c);
         for (int row = 0; row < 64; row++)
             for (int column = 0; column < 40; column++) {
@@ -264,7 +264,8 @@ static void test_obeys(void **state) {
                     want += host[row * 136 + k] * host[column * 136 + k];
                 assert_true(got[row * 40 + column] == want);
             }
-        assert_int_equal(tfm__gemm_engine.obeys(ctx, &task), i < 2); /* the last is more than there is room for */
+        assert_int_equal(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task),
+                         i < 2); /* the last is more than there is room for */
         free(got);
         free(host);
         harness_ok(tfm_scope_close(ctx, 0, NULL));

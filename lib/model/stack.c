@@ -464,7 +464,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     const int64_t tokens = stream->x.dims[1];
     tfm_tensor whole = {0}, ended = {0}, scaled = {0};
     if (tokens == 1 && !p->arch->projected && model->arch.output_scale == 0 && !p->step->read) {
-        const tfm__linear_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
+        const tfm__fused_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
         tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
                          TFM_NO_ACTIVATION);
         return;

@@ -75,8 +75,8 @@ static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values 
     }
     tfm_tensor *const to_queries = queries_move ? &raw_queries : queries;
     tfm_tensor *const to_keys = keys_move ? &raw_keys : &own->keys;
-    const tfm__linear_output layers[] = {tfm__reads(to_queries, &layer->query), tfm__reads(to_keys, &layer->key),
-                                         tfm__reads(&own->values, &layer->value)};
+    const tfm__fused_output layers[] = {tfm__reads(to_queries, &layer->query), tfm__reads(to_keys, &layer->key),
+                                        tfm__reads(&own->values, &layer->value)};
     const int skipped = queries ? 0 : 1;
     tfm__stream_read(ctx, s, before, 3 - skipped, layers + skipped, TFM_NO_ACTIVATION);
     if (queries_move)
@@ -121,8 +121,8 @@ static void recur(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__st
     const bool step = memory->rows.buffer != NULL;
     tfm_tensor fresh = {0}, forget = {0}, cells = {0};
     tfm_scope_open(ctx);
-    const tfm__linear_output layers[] = {tfm__reads(&fresh, &block->cell.input),
-                                         tfm__reads(&forget, &block->cell.forget)};
+    const tfm__fused_output layers[] = {tfm__reads(&fresh, &block->cell.input),
+                                        tfm__reads(&forget, &block->cell.forget)};
     if (step) /* refused where there are more steps than one */
         tfm_tensor_reshape(ctx, &cells, memory->fresh.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
     tfm__stream_read(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
@@ -134,7 +134,7 @@ static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weig
                          const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
     tfm_tensor queries = {0};
-    const tfm__linear_output query = tfm__reads(&queries, &block->cross.query);
+    const tfm__fused_output query = tfm__reads(&queries, &block->cross.query);
     tfm__stream_read(ctx, s, before, 1, &query, TFM_NO_ACTIVATION);
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
                                            .sources = memory->cross_sources,
@@ -147,7 +147,7 @@ static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weig
 static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__stream *s, const tfm_norm *before) {
     tfm_feed_forward *layer = &block->feed_forward;
     tfm_tensor hidden = {0};
-    const tfm__linear_output layers[] = {tfm__reads(&hidden, &layer->up), tfm__reads(NULL, &layer->gate)};
+    const tfm__fused_output layers[] = {tfm__reads(&hidden, &layer->up), tfm__reads(NULL, &layer->gate)};
     if (layer->gate.weight.value.buffer)
         tfm__stream_read_gated(ctx, &hidden, s, before, layers, layer->activation);
     else

@@ -69,8 +69,8 @@ tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_fo
     tfm_tensor hidden = {0};
     tfm_scope_open(ctx);
     if (gated)
-        tfm__linears_gated(ctx, &(tfm__linears_input){.x = x}, &hidden, tfm__reads(NULL, &layer->up),
-                           tfm__reads(NULL, &layer->gate), layer->activation);
+        tfm__fused_linear_gated(ctx, &(tfm__fused_input){.x = x}, &hidden, tfm__reads(NULL, &layer->up),
+                                tfm__reads(NULL, &layer->gate), layer->activation);
     else
         tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
     tfm__feed_forward_end(ctx, y, layer, hidden);
@@ -107,8 +107,8 @@ void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer) {
 tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
     if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__linear_output layers[] = {tfm__reads(&out->keys, &layer->key), tfm__reads(&out->values, &layer->value)};
-    return tfm__linears(ctx, &(tfm__linears_input){.x = memory}, 2, layers, TFM_NO_ACTIVATION);
+    const tfm__fused_output layers[] = {tfm__reads(&out->keys, &layer->key), tfm__reads(&out->values, &layer->value)};
+    return tfm__fused_linear(ctx, &(tfm__fused_input){.x = memory}, 2, layers, TFM_NO_ACTIVATION);
 }
 
 tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,

@@ -20,14 +20,14 @@ static void join(tfm_context *ctx, tfm_tensor *out, tfm__stream *s, const tfm_dr
     s->added = (tfm_tensor){0};
 }
 
-static tfm__linears_input input_of(const tfm_norm *norm, tfm_tensor x, tfm_tensor residual) {
-    return (tfm__linears_input){.x = x,
-                                .residual = residual,
-                                .normed = true,
-                                .root_mean_square = norm->kind == TFM_NORM_RMS,
-                                .gamma = norm->gamma.value,
-                                .beta = norm->beta.value,
-                                .epsilon = norm->epsilon};
+static tfm__fused_input input_of(const tfm_norm *norm, tfm_tensor x, tfm_tensor residual) {
+    return (tfm__fused_input){.x = x,
+                              .residual = residual,
+                              .normed = true,
+                              .root_mean_square = norm->kind == TFM_NORM_RMS,
+                              .gamma = norm->gamma.value,
+                              .beta = norm->beta.value,
+                              .epsilon = norm->epsilon};
 }
 
 /* Norm before, and dropout: one op, which has the sum too. */
@@ -48,21 +48,21 @@ static void norm_dropped(tfm_context *ctx, tfm_tensor *normed, tfm__stream *s, c
 /* What reads the stream: layers, or two of which one is the gate of the other. */
 typedef struct reader {
     int count;
-    const tfm__linear_output *layers;
+    const tfm__fused_output *layers;
     tfm_activation activation;
     tfm_tensor *gated; /* gets the result of the two; NULL: the layers have theirs */
 } reader;
 
-static tfm_status run(tfm_context *ctx, const tfm__linears_input *in, const reader *r) {
-    return r->gated ? tfm__linears_gated(ctx, in, r->gated, r->layers[0], r->layers[1], r->activation)
-                    : tfm__linears(ctx, in, r->count, r->layers, r->activation);
+static tfm_status run(tfm_context *ctx, const tfm__fused_input *in, const reader *r) {
+    return r->gated ? tfm__fused_linear_gated(ctx, in, r->gated, r->layers[0], r->layers[1], r->activation)
+                    : tfm__fused_linear(ctx, in, r->count, r->layers, r->activation);
 }
 
 static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, const reader *r) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
         s->added.buffer ? tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL) : NULL;
-    tfm__linears_input in = {0};
+    tfm__fused_input in = {0};
     tfm_tensor whole = {0}, normed = {0};
     if (dropout && before && !s->after) {
         norm_dropped(ctx, &normed, s, before, dropout);
@@ -91,12 +91,12 @@ static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *befo
 }
 
 tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count,
-                            const tfm__linear_output *layers, tfm_activation activation) {
+                            const tfm__fused_output *layers, tfm_activation activation) {
     return read_by(ctx, s, before, &(reader){.count = count, .layers = layers, .activation = activation});
 }
 
 tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *s, const tfm_norm *before,
-                                  const tfm__linear_output *up_and_gate, tfm_activation activation) {
+                                  const tfm__fused_output *up_and_gate, tfm_activation activation) {
     return read_by(ctx, s, before, &(reader){.layers = up_and_gate, .activation = activation, .gated = y});
 }
 

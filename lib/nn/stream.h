@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_STREAM_H
 #define TFM_LIB_STREAM_H
 
-#include "ops/linears.h"
+#include "ops/fused_linear.h"
 #include "tfm/nn.h"
 
 /* The sum of the last sub-layer's input and output, and its norm, are made when the next layer reads them: where a
@@ -18,13 +18,13 @@ typedef struct tfm__stream {
  * them, and NULL where x itself is what they read. The y_i are made in the current scope if they are empty; so is what
  * becomes of the stream's x. */
 tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *stream, const tfm_norm *before, int count,
-                            const tfm__linear_output *layers, tfm_activation activation);
+                            const tfm__fused_output *layers, tfm_activation activation);
 /* y = up(input) activation(gate(input)), of the two layers that are given; the results by themselves are not made. */
 tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *stream, const tfm_norm *before,
-                                  const tfm__linear_output *up_and_gate, tfm_activation activation);
+                                  const tfm__fused_output *up_and_gate, tfm_activation activation);
 /* A dense layer, as tfm__stream_read takes it. */
-static inline tfm__linear_output tfm__reads(tfm_tensor *y, tfm_dense *layer) {
-    return (tfm__linear_output){y, &layer->weight, layer->bias.value};
+static inline tfm__fused_output tfm__reads(tfm_tensor *y, tfm_dense *layer) {
+    return (tfm__fused_output){y, &layer->weight, layer->bias.value};
 }
 
 /* *out gets the stream's x when nothing is left to be added, in the current scope if it is empty. */

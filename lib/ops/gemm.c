@@ -7,14 +7,12 @@
 
 /* Where the tape records, it needs what an activation other than ReLU was made of: then that is an op of its
  * own. */
-static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider, tfm__gemm_task *task) {
-    const bool recorded = TFM__TAPE_WANTS(ctx, task->a, task->b, task->bias);
-    if (!recorded)
-        return tfm__gemm_run(ctx, provider, task);
+static tfm_status multiply_on_tape(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
+                                   const tfm__gemm_task *task) {
     if (task->accumulate)
         return tfm__op_refuse(ctx, op, "accumulating has no backward pass: stop the tape first");
     if (task->activation <= TFM_RELU) {
-        tfm__gemm_run(ctx, provider, task);
+        tfm__gemm_dispatch(ctx, provider, task);
         return tfm__gemm_record(ctx, op, task);
     }
     tfm__gemm_task inner = *task;
@@ -23,16 +21,17 @@ static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider
     inner.c = (tfm_tensor){0};
     tfm_tensor_new(ctx, &inner.c, TFM_F32, y.rank, y.dims);
     if (tfm_context_status(ctx) == TFM_OK)
-        tfm__gemm_run(ctx, provider, &inner);
+        tfm__gemm_dispatch(ctx, provider, &inner);
     tfm__gemm_record(ctx, op, &inner);
     tfm_activate(ctx, &y, inner.c, task->activation);
     tfm_tensor_free(ctx, &inner.c); /* the tape has it */
     return tfm_context_status(ctx);
 }
 
-/* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
-static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider, const char **why,
-                         tfm_tensor *c, tfm__gemm_task *task, int rank, const int64_t *dims) {
+/* The last checks, c, and the GEMM, once m, n, k and the inputs are in the task. `dims`: c's. */
+static tfm_status check_and_multiply(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
+                                     const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
+                                     const int64_t *dims) {
     if (task->activation < TFM_NO_ACTIVATION || task->activation >= TFM_ACTIVATIONS)
         return tfm__op_refuse(ctx, op, "there is no activation number %d", (int)task->activation);
     if (task->bias.buffer && (task->bias.rank != 1 || task->bias.dims[0] != task->n))
@@ -43,18 +42,18 @@ static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provi
                               TFM__SHAPE(task->b));
     if (task->accumulate && (!c || !c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
         return tfm__op_refuse(ctx, op, "to accumulate it needs a c to add to, and neither bias nor activation");
+    const tfm_tensor scales = task->weight ? task->weight->scales : (tfm_tensor){0};
     if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *c, task->a, task->b, task->bias) != TFM_OK)
+        TFM__OP_APART(ctx, op, *c, task->a, task->b, task->bias, scales) != TFM_OK)
         return tfm_context_status(ctx);
     task->c = *c;
     const char *reason = provider ? tfm__gemm_declines(ctx, provider, task) : NULL;
-    if (!provider)
-        provider = tfm__gemm_choose(ctx, task);
     if (why)
         *why = reason;
-    if (!provider || reason)
+    if (reason)
         return tfm_context_status(ctx);
-    return run(ctx, op, provider, task);
+    return TFM__TAPE_WANTS(ctx, task->a, task->b, task->bias) ? multiply_on_tape(ctx, op, provider, task)
+                                                              : tfm__gemm_dispatch(ctx, provider, task);
 }
 
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *c,
@@ -92,7 +91,7 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
     task.bias = o->bias;
     task.accumulate = o->accumulate;
     task.activation = o->activation;
-    return finish(ctx, "gemm", provider, why, c, &task, a.rank, dims);
+    return check_and_multiply(ctx, "gemm", provider, why, c, &task, a.rank, dims);
 }
 
 tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
@@ -113,7 +112,21 @@ tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_pa
         .alpha = 1.0f,
         .weight = b,
     };
-    return finish(ctx, "gemm", NULL, NULL, c, &task, 2, (int64_t[]){task.m, task.n});
+    return check_and_multiply(ctx, "gemm", NULL, NULL, c, &task, 2, (int64_t[]){task.m, task.n});
+}
+
+/* What an int8 weight needs besides what every weight does. */
+static tfm_status check_int8(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {
+    const tfm_tensor w = weight->value, scales = weight->scales;
+    if (TFM__OP_BEGIN(ctx, "linear", "fbfF", x, w, scales, bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (w.rank == 2 && w.dims[1] > TFM__BYTES_WIDEST)
+        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
+                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
+    if (scales.rank != 1 || scales.dims[0] != w.dims[0])
+        return tfm__op_refuse(ctx, "linear", "the weight is %s and its scales %s: one for each row is needed",
+                              TFM__SHAPE(w), TFM__SHAPE(scales));
+    return TFM_OK;
 }
 
 static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *y,
@@ -121,14 +134,17 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
     if (why)
         *why = NULL;
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
-    if (TFM__OP_BEGIN(ctx, "linear", "fhF", x, w, bias) != TFM_OK)
+    if (w.dtype == TFM_I8 ? check_int8(ctx, x, weight, bias) != TFM_OK
+                          : TFM__OP_BEGIN(ctx, "linear", "fhF", x, w, bias) != TFM_OK)
         return tfm_context_status(ctx);
     if (w.rank != 2 || tfm__last_dim(x) != w.dims[1])
         return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
                               TFM__SHAPE(w));
     if (w.dtype != TFM_F32 && TFM__TAPE_WANTS(ctx, x, w, bias))
-        return tfm__op_refuse(ctx, "linear",
-                              "a weight of 16 bits has no backward pass: open the model as fp32 to train it");
+        return tfm__op_refuse(
+            ctx, "linear",
+            w.dtype == TFM_I8 ? "a weight of bytes has no backward pass: open the model in floating point to train it"
+                              : "a weight of 16 bits has no backward pass: open the model as fp32 to train it");
     tfm__gemm_task task = {
         .batch = 1,
         .m = tfm__row_count(x),
@@ -146,15 +162,13 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, x.dims, sizeof(dims));
     dims[x.rank - 1] = task.n;
-    return finish(ctx, "linear", provider, why, y, &task, x.rank, dims);
+    return check_and_multiply(ctx, "linear", provider, why, y, &task, x.rank, dims);
 }
 
 tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                       tfm_activation activation) {
     if (TFM__NEEDS_ON(ctx, "linear", y, weight) != TFM_OK)
         return tfm_context_status(ctx);
-    if (weight->value.dtype == TFM_I8)
-        return tfm__linear_int8(ctx, y, x, weight, bias, activation);
     return linear_with(ctx, NULL, NULL, y, x, weight, bias, activation);
 }
 

@@ -8,9 +8,16 @@
 
 #include "ops/tape.h"
 
+/* What tuning may override of a provider's own heuristic: `tiled` and `engine`. */
+typedef struct tfm__gemm_setting {
+    int tile;      /* index in its table, from 1; 0: its own heuristic */
+    int64_t parts; /* split-K; 0: its own heuristic */
+    int stages;    /* pipeline stages, `engine` alone; 0: its own heuristic */
+} tfm__gemm_setting;
+
 /* c (batch, m, n) = activation(alpha a b + bias), or c += alpha a b; a (batch, m, k), b (batch, k, n) or (k,
- * n), or their transposes. All are F32, but b may be F16 or BF16 where it is the weight of a linear layer. c exists,
- * and all was checked. */
+ * n), or their transposes. All are F32, but b may be F16, BF16 or I8 where it is the weight of a linear layer. c
+ * exists, and all was checked. */
 typedef struct tfm__gemm_task {
     int64_t batch, m, n, k;
     tfm_tensor c, a, b;
@@ -21,30 +28,25 @@ typedef struct tfm__gemm_task {
     float alpha;
     tfm_activation activation;
     tfm_param *weight;    /* whose value b is; keeps its packed copy. NULL: b lives for this call */
-    uint64_t scratch;     /* what memory() of a provider that must be proven says: it is asked once, before run() */
-    tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
+    uint64_t scratch;     /* what memory() of a provider that must be proven says, asked once before multiply() */
+    tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; for providers with sums_columns */
+    tfm__gemm_setting setting; /* of the tuning row in force, filled in by gemm_dispatch.c for the provider it is of */
 } tfm__gemm_task;
 
-/* What a provider may be told to do otherwise than by its own rule: `tiled` and `engine`. */
-typedef struct tfm__gemm_setting {
-    int tile;      /* the one of this place in its table, from 1; 0: by its rule */
-    int64_t parts; /* cuts of the inner dimension; 0: by its rule */
-    int stages;    /* tiles of a ring, of the engine alone; 0: by its rule */
-} tfm__gemm_setting;
-
 #define TFM__GEMM_JOINED 3 /* linear layers of one input, at most, in one launch */
+#define TFM__GEMM_DECLINED TFM_ERROR_UNSUPPORTED
 
 typedef struct tfm__gemm_provider {
     const char *name;
     /* NULL if it takes the task on this device, else why not: half a sentence, static. */
     const char *(*declines)(tfm_context *ctx, const tfm__gemm_task *task);
-    /* Computes c. Of a provider that must be proven the context may stay as it is after a failure, with the sentence as
-     * the thread's: then another one computes c, or the context fails with it. */
-    tfm_status (*run)(tfm_context *ctx, const tfm__gemm_task *task);
-    /* The same of `count` linear layers of one input, TFM__GEMM_JOINED at most, in one launch: their m, k, a,
-     * activation and dtypes are the same, and each b is the whole of its weight. NULL: it has none that does them so.
-     */
-    tfm_status (*run_joined)(tfm_context *ctx, const tfm__gemm_task *tasks, int count);
+    /* Computes c. TFM__GEMM_DECLINED, with the context as it was and c untouched: validation has failed, declines()
+     * says why from now on, and the dispatcher asks the next provider. One that must be proven may return any other
+     * failure with the context as it was and the sentence as the thread's. */
+    tfm_status (*multiply)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* Grouped GEMM: `count` linear layers of one input, TFM__GEMM_JOINED at most, in one launch: their m, k, a,
+     * activation and dtypes are the same, and each b is the whole of its weight. NULL: it has no such kernel. */
+    tfm_status (*multiply_grouped)(tfm_context *ctx, const tfm__gemm_task *tasks, int count);
     /* Bytes that it takes from the pool while it runs. Sizes, transposes, `weight` and offsets count. NULL: none. */
     uint64_t (*memory)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Settings as text of TFM__TUNED_LETTERS, for `tfm tune`. NULL: it knows none.
@@ -59,6 +61,10 @@ typedef struct tfm__gemm_provider {
     bool joins;
     /* It keeps a copy of each weight, in tfm_param.packed. */
     bool packs_weights;
+    /* It computes tfm__gemm_task.a_sums on the way. */
+    bool sums_columns;
+    /* It multiplies by int8 weights, and by no others. */
+    bool int8;
     /* It is not ours, and known to be silently wrong on some devices: its first result of each class of tasks in a
      * context is compared with `plain`'s. */
     bool must_prove;
@@ -73,9 +79,10 @@ extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devic
 extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
 extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
+extern const tfm__gemm_provider tfm__gemm_int8;    /* int8 weights, on all devices */
 
 /* All of them, whatever the device prefers. */
-#define TFM__GEMM_PROVIDERS 9
+#define TFM__GEMM_PROVIDERS 10
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
@@ -113,52 +120,46 @@ typedef struct tfm__gemm_addend {
     tfm_tensor tensor;  /* empty: nothing */
     int64_t batch, row; /* strides */
 } tfm__gemm_addend;
-tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task);
+static inline tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
+    return task->accumulate ? (tfm__gemm_addend){task->c, task->m * task->n, task->n}
+                            : (tfm__gemm_addend){task->bias, 0, 0};
+}
 
-/* gemm_engine.c: what the product may round the numbers to that it reads: what b is stored in, or else what the
- * context's tuning says. F32: it rounds nothing. */
-tfm_dtype tfm__gemm_inputs(tfm_context *ctx, const tfm__gemm_task *task);
-/* gemm_choose.c: NULL where large products of floats are by a matrix engine, or a processor's own products of 16 bits,
- * once tfm__context_set_inputs allows them to round to `inputs`; else why they are not: half a sentence. After a
- * failure it is the context's. */
-const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs);
+/* The dtype that the kernel may round its operands to: what b is stored in, or else what the context's tuning says.
+ * F32: it rounds nothing. */
+static inline tfm_dtype tfm__gemm_inputs(const tfm_context *ctx, const tfm__gemm_task *task) {
+    return task->b.dtype != TFM_F32 ? task->b.dtype : tfm__context_tuning(ctx)->gemm_inputs;
+}
 
-/* ---- gemm_choose.c ---- */
+/* ---- gemm_dispatch.c: which provider, and the call of it ---- */
 
+/* Runs the task by this provider, which does not decline it, or by the chosen one if it is NULL. Where its validation
+ * fails, the next one that takes the task computes it. */
+tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
 /* The provider that the tuning or TFM_GEMM takes here. NULL after a failure. */
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
 /* Why the provider does not take the task, or is not trusted in this context any more; NULL if it does. */
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
 /* The second half of that: NULL too where the provider needs no proof, or has not run yet. */
 const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider);
-/* Runs the task by a provider that does not decline it, which is proven if it must be. Where the proof fails, the next
- * one that takes the task computes it. */
-tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
+/* NULL where large fp32 GEMMs use matrix cores, or a processor's bf16 instructions, once tfm__context_set_inputs allows
+ * them to round to `inputs`; else why they do not: half a sentence. After a failure it is the context's. */
+const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs);
 /* Bytes that the task takes from the pool, by the provider that is chosen for it, besides operands and c: its own, and
  * those of its proof. 0 after a failure. */
 uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task);
 
-/* ---- gemm_tuned.c: what `tfm tune` has found best ---- */
-
-/* A row of the device's table as products read it. */
-typedef struct tfm__gemm_row {
-    uint32_t class; /* of tasks: what they read, transposes, and the powers of two that m, n and k lie between */
-    const tfm__gemm_provider *provider;
-    tfm__gemm_setting setting;
-} tfm__gemm_row;
-
-/* The row that the task falls under, or NULL; `inputs`, as tfm__gemm_inputs has them, or F32 for the row of products
- * that round nothing. */
-struct tfm__gemm_state;
-const tfm__gemm_row *tfm__gemm_tuned(const struct tfm__gemm_state *state, const tfm__gemm_task *task, tfm_dtype inputs);
-/* The setting of that row where it is for this provider, else by its own rule. */
+/* The provider of that name, or NULL. */
+const tfm__gemm_provider *tfm__gemm_named(const char *name);
+/* The setting of the tuning row that the task falls under where that is for this provider, else none. */
 tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provider *provider,
                                        const tfm__gemm_task *task);
-/* Reads the context's rows into the state, in place of what it had. */
-tfm_status tfm__gemm_read_rows(tfm_context *ctx, struct tfm__gemm_state *state);
-/* The same for a state that there may be, after rows were set. */
+/* Whether the provider runs the task by that setting, once it has run it. */
+bool tfm__gemm_obeys(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
+/* Reads the context's tuning rows once more, after some were set. */
 void tfm__gemm_tuned_again(tfm_context *ctx);
-/* The name of the row that the task falls under; false where there is none for its like. */
+/* The name of the row that the task falls under; `inputs`, as tfm__gemm_inputs has them, or F32 for the row of tasks
+ * that round nothing. False where there is none for its like. */
 bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs);
 
 /* ---- gemm_proof.c ---- */
@@ -183,9 +184,7 @@ tfm_status tfm__gemm_try(tfm_context *ctx, bool (*compare)(tfm_context *ctx), bo
 /* Bytes that a comparison takes from the pool. */
 uint64_t tfm__gemm_proof_memory(const tfm__gemm_task *task);
 
-/* ---- gemm_state.c: what products keep with a context ---- */
-
-typedef enum tfm__gemm_mode { TFM__GEMM_AUTO, TFM__GEMM_CLBLAST, TFM__GEMM_BUILTIN } tfm__gemm_mode;
+/* ---- gemm_panels.c, for the providers that work on panels ---- */
 
 /* The kernels that work on panels. */
 typedef enum tfm__panel_kernel {
@@ -197,33 +196,11 @@ typedef enum tfm__panel_kernel {
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
 
-/* And those that round floats to bf16 on the way. */
-typedef enum tfm__pairs_kernel { TFM__PAIRS_PANELS, TFM__PAIRS_TURNED, TFM__PAIRS_KERNELS } tfm__pairs_kernel;
-
-typedef struct tfm__gemm_state {
-    tfm__gemm_mode mode;
-    struct {
-        const tfm__gemm_provider *provider;
-        int64_t least_rows, least_pairs;
-    } order[TFM__PREFERENCES]; /* the tuning's, which has names */
-    size_t order_count;
-    tfm__gemm_row *rows; /* [row_count] */
-    size_t row_count;
-    tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
-    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_ACTIVATIONS][TFM_BF16 + 1];
-    tfm__kernel *pairs_kernels[TFM__PAIRS_KERNELS];
-} tfm__gemm_state;
-
-/* The provider of that name, or NULL. */
-const tfm__gemm_provider *tfm__gemm_named(const char *name);
-/* Made at first use. NULL after a failure, such as a tuning that names a provider that there is not. */
-tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
-
-/* ---- gemm_panels.c, for the providers that work on panels ---- */
-
 /* Columns of a panel on this device, and rows of one for an inner dimension of k: cl/gemm_panel.cl. */
-int tfm__gemm_panel_width(const tfm_context *ctx);
+static inline int tfm__gemm_panel_width(const tfm_context *ctx) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tuning->gemm_vectors * tuning->width;
+}
 int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k);
 /* One of their kernels, built for this activation and the dtype of b. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
@@ -233,8 +210,8 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
 tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype);
 /* Launches `kernel` of cl/gemm_packed.cl on `row_tiles` x groups of `group` panels x batch, or, where there are several
  * tasks, joined ones, x their count. */
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
-                               int64_t row_tiles, int64_t group);
+tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
+                                   int64_t row_tiles, int64_t group);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
 /* How many panels one item goes over, of whose row tiles there are so many; of one task, or of joined ones. */

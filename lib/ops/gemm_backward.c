@@ -44,9 +44,7 @@ static tfm_status product(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool
         task.m *= task.batch;
         task.batch = 1;
     }
-    const tfm__gemm_provider *provider =
-        tfm_context_status(ctx) == TFM_OK ? tfm__gemm_choose(ctx, &task) : NULL; /* after a failure a may be empty */
-    return provider ? tfm__gemm_run(ctx, provider, &task) : tfm_context_status(ctx);
+    return tfm__gemm_dispatch(ctx, NULL, &task);
 }
 
 static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da, tfm_tensor b, tfm_tensor dz) {
@@ -108,8 +106,9 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
         return tfm_context_status(ctx);
     /* A bias that is part of its weight: one gradient after the other. */
     const bool apart = !dbias.to.buffer || !tfm__overlap(dw.to, dbias.to);
-    if (dw.to.buffer && apart && tfm__gemm_choose(ctx, &task) == &tfm__gemm_packed)
-        return tfm__gemm_turned(ctx, &task);
+    const tfm__gemm_provider *provider = dw.to.buffer && apart ? tfm__gemm_choose(ctx, &task) : NULL;
+    if (provider && provider->sums_columns)
+        return tfm__gemm_dispatch(ctx, provider, &task);
     tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
     return dw.to.buffer ? product(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);
 }
@@ -138,7 +137,8 @@ uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, 
     for (int i = 0; i < LAYER_PRODUCTS; i++) {
         /* What sums the gradient of the bias apart is given back first, but seldom as a block of the size wanted next.
          */
-        const bool apart = tasks[i].a_sums.to.rank > 0 && tfm__gemm_choose(ctx, &tasks[i]) != &tfm__gemm_packed;
+        const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &tasks[i]);
+        const bool apart = tasks[i].a_sums.to.rank > 0 && !(provider && provider->sums_columns);
         const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_memory(1, rows, outputs) : 0);
         most = bytes > most ? bytes : most;
     }

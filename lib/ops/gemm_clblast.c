@@ -113,7 +113,7 @@ static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, c
 }
 
 /* `bytes`: the temporary ones of the first matrix. */
-static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task, size_t bytes) {
+static CLBlastStatusCode call_clblast(tfm_context *ctx, const tfm__gemm_task *task, size_t bytes) {
     const operands o = operands_of(task);
     cl_event event = NULL, *wanted = ctx->profile ? &event : NULL;
     CLBlastStatusCode code = CLBlastSuccess;
@@ -131,11 +131,11 @@ static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task, 
     return code;
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
     const tfm__pocl_turn turn = tfm__pocl_begin_unseen(ctx);
-    const CLBlastStatusCode code = multiply(ctx, task, (size_t)task->scratch);
+    const CLBlastStatusCode code = call_clblast(ctx, task, (size_t)task->scratch);
     const cl_int waited = turn == TFM__POCL_ALONE ? clFinish(ctx->queue) : CL_SUCCESS;
     tfm__pocl_end(turn, true);
     if (waited != CL_SUCCESS)
@@ -155,7 +155,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 const tfm__gemm_provider tfm__gemm_clblast = {
     .name = "clblast",
     .declines = declines,
-    .run = run,
+    .multiply = multiply,
     .memory = memory,
     .must_prove = true,
 };

@@ -75,7 +75,7 @@ static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, cons
         TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),                    \
         TFM__F_AS("alpha", task->alpha), TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)
 
-static void run_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
+static void launch_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
     const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__divide_up(task->m, 64);
     const int64_t group = tfm__gemm_panel_group(ctx, task, 1, row_tiles);
@@ -99,7 +99,7 @@ static void run_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm
 
 /* As many blocks of rows as there are cores, or a multiple of that; where there are too few rows, cores share them, and
  * each of them rounds what it reads. */
-static void run_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
+static void launch_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx));
     const int64_t wanted = tfm__divide_up(tfm__divide_up(task->m, MOST_ROWS), cores) * cores;
@@ -117,13 +117,13 @@ static void run_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tf
                 TFM__ARGS(PRODUCT_ARGS(read), TFM__I(rows)));
 }
 
-static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     state *s = state_of(ctx);
     tfm_tensor packed = {0};
     if (!s || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (tfm__gemm_packed_b(ctx, &packed, task, TFM_BF16) == TFM_OK)
-        (form_of(ctx) == TILES ? run_tiles : run_dots)(ctx, s, task, packed);
+        (form_of(ctx) == TILES ? launch_tiles : launch_dots)(ctx, s, task, packed);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -160,10 +160,10 @@ static bool compare(tfm_context *ctx) {
     t.b = weight.value;
     t.weight = &weight;
     t.transpose_b = true;
-    bool right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
+    bool right = launch(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
     t.c = plain;
     t.weight = NULL;
-    right = right && tfm__gemm_plain.run(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, want, t.c) == TFM_OK;
+    right = right && tfm__gemm_plain.multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, want, t.c) == TFM_OK;
     for (int i = 0; right && i < TRIAL_M * TRIAL_N; i++)
         right = got[i] == want[i];
     tfm_tensor_free(ctx, &weight.packed);
@@ -189,13 +189,11 @@ static verdict prove(tfm_context *ctx, form which) {
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const verdict v = prove(ctx, form_of(ctx));
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (v != GOOD)
-        return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
-    return multiply(ctx, task);
+    return v == GOOD ? launch(ctx, task) : TFM__GEMM_DECLINED;
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -210,7 +208,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 const tfm__gemm_provider tfm__gemm_dots = {
     .name = "dots",
     .declines = declines,
-    .run = run,
+    .multiply = multiply,
     .memory = memory,
     .packs_weights = true,
 };

@@ -1,5 +1,6 @@
-/* What the rooms of matrix engines share: gemm_engine.c, which computes, gemm_engine_trial.c, which tries each kernel
- * before its first use, and gemm_engine_tune.c, which knows what else could be run. */
+/* What the files about matrix cores share: gemm_engine.c, the provider; gemm_mma_plan.c, its tiles and launches;
+ * gemm_engine_trial.c, which validates each kernel before its first use; gemm_engine_tune.c, which knows what else
+ * could be run. */
 #ifndef TFM_LIB_GEMM_ENGINE_H
 #define TFM_LIB_GEMM_ENGINE_H
 
@@ -39,7 +40,7 @@ typedef struct tfm__engine_state {
     bool waited; /* for another program, in vain */
 } tfm__engine_state;
 
-/* ---- gemm_engine.c ---- */
+/* ---- gemm_mma_plan.c ---- */
 
 /* What this context has seen. NULL after a failure. */
 tfm__engine_state *tfm__engine_state_of(tfm_context *ctx);

@@ -64,7 +64,7 @@ bool tfm__engine_read_setting(tfm_context *ctx, tfm__gemm_setting *out, const ch
 }
 
 bool tfm__engine_obeys(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__gemm_setting s = tfm__gemm_setting_of(ctx, &tfm__gemm_engine, task);
+    const tfm__gemm_setting s = task->setting;
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
     const unsigned char *known = p.tile ? tfm__engine_verdict_on(ctx, task, &p) : NULL;
     return known && *known == TFM__GOOD &&

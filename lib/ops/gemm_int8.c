@@ -1,13 +1,7 @@
-/* Linear layers whose weights are bytes: cl/gemm_int8.cl. */
-#include <inttypes.h>
+/* The provider of int8 weights: kernels of CPU-style devices here, cl/gemm_int8.cl; of GPU-style ones in
+ * gemm_int8_groups.c. */
 #include <math.h>
-#include <string.h>
 #include "ops/gemm_int8.h"
-#include "ops/quantize.h"
-#include "ops/selftest.h"
-#include "ops/tape.h"
-
-#define OP "linear"
 
 /* As in the kernels: the most rows, and the longest, that an item makes whole numbers for itself. */
 enum { MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
@@ -23,11 +17,7 @@ typedef struct state {
     bool no_tiles; /* they were tried and are wrong */
 } state;
 
-typedef tfm__int8_task task;
-
-static int64_t padded(int64_t k) {
-    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
-}
+typedef tfm__gemm_task task;
 
 static bool is_wide(const tfm_context *ctx) {
     return tfm__context_tuning(ctx)->class == TFM__WIDE;
@@ -46,31 +36,8 @@ static bool has_tiles(tfm_context *ctx) {
 
 /* Of so many rows as whole numbers, which wide devices may keep in 16 bits, and of which tiles read blocks. */
 static int64_t row_bytes(tfm_context *ctx, int64_t m, int64_t k) {
-    return has_tiles(ctx) ? tfm__divide_up(m, TILE) * TILE * padded(k) : m * padded(k) * (is_wide(ctx) ? 2 : 1);
-}
-
-/* ---- Plain ---- */
-
-static tfm__kernel *plain_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
-    return tfm__kernel_get(ctx, "gemm_int8", name, "-DPLAIN -DTFM_ACTIVATION=%d", activation);
-}
-
-tfm_status tfm__int8_plain(tfm_context *ctx, const task *t) {
-    tfm_tensor a = {0}, steps = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, padded(t->k)});
-    tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
-    if (tfm_context_status(ctx) == TFM_OK)
-        tfm__launch(
-            ctx, plain_kernel(ctx, "int8_rows_plain", t->activation), tfm__row_grid(ctx, t->m),
-            TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I_AS("k", t->k)));
-    if (tfm_context_status(ctx) == TFM_OK)
-        tfm__launch(ctx, plain_kernel(ctx, "int8_product_plain", t->activation), tfm__element_grid(ctx, t->m * t->n),
-                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), TFM__T_AS("q", t->weight->value),
-                              TFM__T_AS("scales", t->weight->scales), TFM__T_AS("bias", t->bias), TFM__I_AS("m", t->m),
-                              TFM__I_AS("n", t->n), TFM__I_AS("k", t->k),
-                              TFM__I_AS("has_bias", t->bias.buffer != NULL)));
-    return tfm_scope_close(ctx, 0, NULL);
+    return has_tiles(ctx) ? tfm__divide_up(m, TILE) * TILE * tfm__int8_padded(k)
+                          : m * tfm__int8_padded(k) * (is_wide(ctx) ? 2 : 1);
 }
 
 /* ---- Wide devices ---- */
@@ -111,18 +78,18 @@ static int64_t few_columns(int64_t n) {
     return columns <= 64 ? 64 : tfm__divide_up(columns, 4) * 4;
 }
 
-static tfm_status run_few(tfm_context *ctx, const task *t) {
+static tfm_status launch_few(tfm_context *ctx, const task *t) {
     const int64_t columns = few_columns(t->n);
     return tfm__launch(ctx, wide_kernel(ctx, "int8_few", t->activation),
                        TFM__GRID_1D((size_t)tfm__divide_up(t->n, columns), 1),
-                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->x), PRODUCT_ARGS(t), TFM__I(columns)));
+                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), PRODUCT_ARGS(t), TFM__I(columns)));
 }
 
 /* Rows that make it pay to turn a weight once, in memory of its own, where tiles are multiplied, and the largest weight
  * of which that is done: a vocabulary's is turned by those who read it. */
 enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* numbers of a piece, and columns, too */
 
-static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
+static tfm_status launch_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     /* Columns and tiles are as in the kernel: a tile has 6 or 8 rows, or 32 where the processor multiplies tiles
      * itself. Many rows make the turning of columns little. With several pieces along K an item has as many as it can
      * keep sums of; with one piece it has as many as lie in the second cache, `block` numbers, but fewer where that
@@ -132,7 +99,7 @@ static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_
     const bool own = has_tiles(ctx);
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
-    const int64_t columns = tfm__divide_up(t->n, strip), fit = block / padded(t->k) / tiles * tiles,
+    const int64_t columns = tfm__divide_up(t->n, strip), fit = block / tfm__int8_padded(t->k) / tiles * tiles,
                   of_piece = fit < MOST_ROWS_OF_PIECE ? fit : MOST_ROWS_OF_PIECE;
     int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
     while (most > kept && columns * tfm__divide_up(t->m, most) < ITEMS * units)
@@ -144,7 +111,7 @@ static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_
 }
 
 static int64_t panel_ints(const task *t) {
-    return tfm__divide_up(t->n, TILE) * (padded(t->k) / 4) * TILE;
+    return tfm__divide_up(t->n, TILE) * (tfm__int8_padded(t->k) / 4) * TILE;
 }
 static bool takes_panels(tfm_context *ctx, const task *t) {
     return has_tiles(ctx) && t->m >= (t->k > PIECE ? 4 * LEAST_FOR_PANELS : LEAST_FOR_PANELS) &&
@@ -156,7 +123,7 @@ static bool reads_once(tfm_context *ctx, const task *t) {
 }
 
 /* As many groups of rows as there are cores, or a multiple of that, each of which fits the second cache. */
-static void run_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
+static void launch_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1, most = 256;
     const int64_t strips = tfm__divide_up(t->n, TILE), count = panel_ints(t);
     const int64_t wanted = tfm__divide_up(tfm__divide_up(t->m, most), cores) * cores,
@@ -172,11 +139,11 @@ static void run_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor
         TFM__ARGS(TFM__T(panels), TFM__T_AS("q", t->weight->value), TFM__I_AS("n", t->n), TFM__I_AS("k", t->k)));
     tfm__launch(ctx, wide_kernel(ctx, "int8_tiles", t->activation),
                 TFM__GRID_2D((size_t)parts, (size_t)tfm__divide_up(strips, group), 1, 1),
-                TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", a.buffer ? (tfm_tensor){0} : t->x), TFM__T(a),
+                TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", a.buffer ? (tfm_tensor){0} : t->a), TFM__T(a),
                           TFM__T(steps), PRODUCT_ARGS(t), TFM__T(panels), TFM__I(rows), TFM__I(group)));
 }
 
-static tfm_status run_many(tfm_context *ctx, const task *t) {
+static tfm_status launch_many(tfm_context *ctx, const task *t) {
     const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_group_items, k = t->k;
     int64_t rows = 96, few = tfm__divide_up(t->m, 64); /* of an item that makes whole numbers */
     while (rows > 12 && tfm__divide_up(t->m, rows) * tfm__divide_up(t->n, columns) < least_items)
@@ -185,7 +152,7 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
     tfm_scope_open(ctx);
     if (reads_once(ctx, t)) {
         if (tfm_context_status(ctx) == TFM_OK)
-            run_panels(ctx, t, a, steps);
+            launch_panels(ctx, t, a, steps);
         return tfm_scope_close(ctx, 0, NULL);
     }
     const int64_t bytes = row_bytes(ctx, t->m, k);
@@ -194,12 +161,12 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(ctx, wide_kernel(ctx, "int8_rows", t->activation),
                     TFM__GRID_1D((size_t)tfm__divide_up(t->m, few), 1),
-                    TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I(k),
+                    TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->a), TFM__I_AS("m", t->m), TFM__I(k),
                               TFM__I_AS("rows", few)));
     if (tfm_context_status(ctx) == TFM_OK && takes_panels(ctx, t))
-        run_panels(ctx, t, a, steps);
+        launch_panels(ctx, t, a, steps);
     else if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS)
-        run_strips(ctx, t, a, steps);
+        launch_strips(ctx, t, a, steps);
     else if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(
             ctx, wide_kernel(ctx, "int8_product", t->activation),
@@ -208,10 +175,10 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-static tfm_status run_wide(tfm_context *ctx, const task *t) {
+static tfm_status launch_wide(tfm_context *ctx, const task *t) {
     if (find_row_sums(ctx, t->weight) != TFM_OK)
         return tfm_context_status(ctx);
-    return t->m <= MOST_ROWS && t->k <= MOST_DEPTH ? run_few(ctx, t) : run_many(ctx, t);
+    return t->m <= MOST_ROWS && t->k <= MOST_DEPTH ? launch_few(ctx, t) : launch_many(ctx, t);
 }
 
 /* ---- Whether they are right here ---- */
@@ -237,10 +204,10 @@ static bool agree(tfm_context *ctx, task *t) {
     t->c = (tfm_tensor){0};
     tfm_tensor_new(ctx, &plain, TFM_F32, 2, (int64_t[]){t->m, t->n});
     tfm_tensor_new(ctx, &t->c, TFM_F32, 2, (int64_t[]){t->m, t->n});
-    if (tfm_context_status(ctx) != TFM_OK || run_wide(ctx, t) != TFM_OK || tfm_tensor_read(ctx, got, t->c) != TFM_OK)
+    if (tfm_context_status(ctx) != TFM_OK || launch_wide(ctx, t) != TFM_OK || tfm_tensor_read(ctx, got, t->c) != TFM_OK)
         return false;
     t->c = plain;
-    if (tfm__int8_plain(ctx, t) != TFM_OK || tfm_tensor_read(ctx, want, t->c) != TFM_OK)
+    if (tfm__int8_reference(ctx, t) != TFM_OK || tfm_tensor_read(ctx, want, t->c) != TFM_OK)
         return false;
     for (int64_t i = 0; i < count; i++)
         if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
@@ -256,11 +223,11 @@ static bool prove(tfm_context *ctx) {
     const int depth = tfm__scope_depth(ctx);
     fill_proof(x, q, scales);
     tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &t.x, TFM_F32, 2, (int64_t[]){PROOF_MANY, PROOF_K});
+    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){PROOF_MANY, PROOF_K});
     tfm__tensor_new_lasting(ctx, &weight.value, TFM_I8, 2, (int64_t[]){PROOF_N, PROOF_K});
     tfm__tensor_new_lasting(ctx, &weight.scales, TFM_F32, 1, (int64_t[]){PROOF_N});
     if (tfm_context_status(ctx) == TFM_OK) {
-        tfm_tensor_write(ctx, t.x, x);
+        tfm_tensor_write(ctx, t.a, x);
         tfm_tensor_write(ctx, weight.value, q);
         tfm_tensor_write(ctx, weight.scales, scales);
     }
@@ -311,111 +278,22 @@ tfm_status tfm__int8_prepare(tfm_context *ctx, tfm_param *weight) {
     return is_wide(ctx) ? find_row_sums(ctx, weight) : tfm_context_status(ctx);
 }
 
-/* ---- The op ---- */
+/* ---- The provider ---- */
 
-static tfm_status check_weight(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {
-    const tfm_tensor w = weight->value, scales = weight->scales;
-    if (TFM__OP_BEGIN(ctx, OP, "fbfF", x, w, scales, bias) != TFM_OK)
-        return tfm_context_status(ctx);
-    if (w.rank != 2 || tfm__last_dim(x) != w.dims[1] || w.dims[1] > TFM__BYTES_WIDEST)
-        return tfm__op_refuse(ctx, OP, "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
-                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
-    if (scales.rank != 1 || scales.dims[0] != w.dims[0])
-        return tfm__op_refuse(ctx, OP, "the weight is %s and its scales %s: one for each row is needed", TFM__SHAPE(w),
-                              TFM__SHAPE(scales));
-    if (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0]))
-        return tfm__op_refuse(ctx, OP, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(bias),
-                              w.dims[0]);
-    if (tfm__row_count(x) > INT32_MAX || w.dims[0] > INT32_MAX)
-        return tfm__op_refuse(ctx, OP, "x %s by %s: rows and columns must stay below 2^31", TFM__SHAPE(x),
-                              TFM__SHAPE(w));
-    if (TFM__TAPE_WANTS(ctx, x, bias))
-        return tfm__op_refuse(ctx, OP,
-                              "a weight of bytes has no backward pass: open the model in floating point to train it");
-    return TFM_OK;
+static const char *declines(tfm_context *ctx, const task *t) {
+    (void)ctx;
+    (void)t;
+    return NULL;
 }
 
-tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
-                            tfm_activation activation) {
-    if (check_weight(ctx, x, weight, bias) != TFM_OK)
-        return tfm_context_status(ctx);
-    if (activation < TFM_NO_ACTIVATION || activation >= TFM_ACTIVATIONS)
-        return tfm__op_refuse(ctx, OP, "there is no activation number %d", (int)activation);
-    int64_t dims[TFM_MAX_RANK];
-    memcpy(dims, x.dims, sizeof(dims));
-    dims[x.rank - 1] = weight->value.dims[0];
-    if (tfm__op_output(ctx, OP, y, TFM_F32, x.rank, dims) != TFM_OK ||
-        TFM__OP_APART(ctx, OP, *y, x, weight->value, weight->scales, bias) != TFM_OK)
-        return tfm_context_status(ctx);
-    const task t = {.m = tfm__row_count(x),
-                    .n = weight->value.dims[0],
-                    .k = weight->value.dims[1],
-                    .c = *y,
-                    .x = x,
-                    .bias = bias,
-                    .weight = weight,
-                    .activation = activation};
+static tfm_status multiply(tfm_context *ctx, const task *t) {
     if (!is_wide(ctx))
-        return tfm__int8_groups(ctx, &t);
+        return tfm__int8_groups(ctx, t);
     const bool wide = trusts_wide(ctx);
     return tfm_context_status(ctx) != TFM_OK ? tfm_context_status(ctx)
-           : wide                            ? run_wide(ctx, &t)
-                                             : tfm__int8_plain(ctx, &t);
+           : wide                            ? launch_wide(ctx, t)
+                                             : tfm__int8_reference(ctx, t);
 }
 
-/* ---- Selftest ---------------------------------------------------------------------------------------- */
-
-/* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
-static void check_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
-    const int64_t n = 37;
-    float *x, *w, *bias;
-    tfm_param weight = {0};
-    tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
-    double *want = WANTED(m * n);
-    if (!tfm__check_ready(c))
-        return;
-    for (int64_t i = 0; i < m * k; i++)
-        x[i] = i % k == 0 ? 127 : rintf(60 * x[i]);
-    for (int64_t i = 0; i < n * k; i++)
-        w[i] = i % k == 0 ? 127 : rintf(60 * w[i]);
-    for (int64_t i = 0; i < m * n; i++) {
-        double sum = (double)bias[i % n];
-        for (int64_t p = 0; p < k; p++)
-            sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
-        want[i] = tfm__check_activated(sum, TFM_RELU);
-    }
-    tfm_tensor_write(c->ctx, tx, x);
-    tfm_tensor_write(c->ctx, tw, w);
-    weight.value = tw;
-    if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
-        tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
-    if (by_dots)
-        c->why = tfm__int8_dot_trouble(c->ctx, &(task){.m = m, .n = n, .k = k, .c = y, .x = tx, .weight = &weight});
-    if (!c->why)
-        tfm__check_judge(c, y, want);
-    tfm_param_free(c->ctx, &weight);
-}
-
-static void check(tfm__check *c) {
-    check_rows(c, c->number, 165, false);
-}
-
-/* Long enough for several work-groups to share a column. */
-static void check_shared(tfm__check *c) {
-    check_rows(c, 3, 2096, false);
-}
-
-/* Whether the device's dot products are used, too: few rows, and a tile. */
-static void check_dots(tfm__check *c) {
-    check_rows(c, 3, 165, true);
-    if (!c->why && tfm__check_ready(c))
-        check_rows(c, 67, 165, true);
-}
-
-const tfm__check_entry tfm__selftest_gemm_int8[] = {
-    {"linear int8", "few rows", check, 3},
-    {"linear int8", "few rows, shared", check_shared, 0},
-    {"linear int8", "many rows", check, 67},
-    {"linear int8", "dot products", check_dots, 0},
-    {0},
-};
+const tfm__gemm_provider tfm__gemm_int8 = {
+    .name = "int8", .declines = declines, .multiply = multiply, .packs_weights = true, .int8 = true};

@@ -1,21 +1,17 @@
-/* What gemm_int8.c and gemm_int8_groups.c tell each other: linear layers whose weights are bytes. */
+/* GEMM by int8 weights: what gemm_int8.c, gemm_int8_groups.c and gemm_int8_reference.c share. */
 #ifndef TFM_LIB_GEMM_INT8_H
 #define TFM_LIB_GEMM_INT8_H
 
-#include "ops/ops.h"
+#include "ops/gemm.h"
 
-/* What a row of whole numbers is filled up to, as cl/int8_numbers.cl has it. */
+/* Rows of quantized activations are padded to this many numbers, as cl/int8_numbers.cl has it. */
 enum { TFM__INT8_PADDING = 64 };
+static inline int64_t tfm__int8_padded(int64_t k) {
+    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
+}
 
-typedef struct tfm__int8_task {
-    int64_t m, n, k;
-    tfm_tensor c, x, bias;
-    tfm_param *weight;
-    tfm_activation activation;
-} tfm__int8_task;
-
-/* gemm_int8.c: by what runs anywhere. */
-tfm_status tfm__int8_plain(tfm_context *ctx, const tfm__int8_task *task);
+/* gemm_int8_reference.c: runs anywhere. */
+tfm_status tfm__int8_reference(tfm_context *ctx, const tfm__gemm_task *task);
 
 /* Whether such layers are faster here than those of floats: on CPUs with AVX2 or more, whose kernels are right. Tries
  * these out at the first call; false after a failure. */
@@ -24,9 +20,9 @@ bool tfm__int8_is_fast(tfm_context *ctx);
 tfm_status tfm__int8_prepare(tfm_context *ctx, tfm_param *weight);
 
 /* gemm_int8_groups.c: by work-groups, where the device has room for them; else, by what runs anywhere. */
-tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task);
+tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task);
 /* Why the instruction that devices of this kind have for it is not used for such a task, NULL where it is: once the
  * task has run. */
-const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task);
+const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task);
 
 #endif

@@ -57,10 +57,6 @@ static state *state_of(tfm_context *ctx) {
     return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
 }
 
-static int64_t padded(int64_t k) {
-    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
-}
-
 /* ---- The form ---------------------------------------------------------------------------------------------------- */
 
 static bool fits(tfm_context *ctx, size_t items, size_t local_ints) {
@@ -86,7 +82,7 @@ static bool rows_fit(tfm_context *ctx, int rows) {
 
 /* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
  * taken apart. */
-static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, tfm__dot dot, unsigned refused) {
+static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int asked = tfm__context_tuning(ctx)->gemm_tile;
     const struct tile *best = NULL;
@@ -108,7 +104,7 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, t
 
 /* Teams that share their columns, as those of gemm_rows.c do: for a group more or two for each compute unit that would
  * have none, as long as each item has bytes to read. */
-static int parts_of(tfm_context *ctx, const tfm__int8_task *t, int rows) {
+static int parts_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
     const int64_t groups = tfm__divide_up(t->n, COLUMNS) * tfm__divide_up(t->m, rows);
     int parts = 1;
@@ -118,10 +114,10 @@ static int parts_of(tfm_context *ctx, const tfm__int8_task *t, int rows) {
 }
 
 /* False where the device has no room for any. */
-static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__dot dot, unsigned refused) {
+static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
     const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
     const tfm_tensor q = t->weight->value;
-    *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->x.offset % 4 == 0 ? 16 : 1};
+    *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->a.offset % 4 == 0 ? 16 : 1};
     if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
         const bool apart = f->unit == 1 || dot == TFM__NO_DOT;
         f->rows = apart ? APART : MOST_ROWS;
@@ -130,7 +126,7 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
         while (f->rows > 1 && !rows_fit(ctx, f->rows))
             f->rows /= 2;
         f->parts = parts_of(ctx, t, f->rows);
-        const int64_t depth = padded(t->k),
+        const int64_t depth = tfm__int8_padded(t->k),
                       again = tfm__divide_up(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
         if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
@@ -178,7 +174,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm
         TFM__I_AS("m", (t)->m), TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k),                                        \
         TFM__I_AS("has_bias", (t)->bias.buffer != NULL)
 
-static void launch_product(tfm_context *ctx, const tfm__int8_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
+static void launch_product(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
                            tfm_tensor steps) {
     const size_t items = items_of(f);
     const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->parts;
@@ -188,21 +184,21 @@ static void launch_product(tfm_context *ctx, const tfm__int8_task *t, const form
                     TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
     else
         tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
-                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->x), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
 }
 
-static tfm_status launch(tfm_context *ctx, const tfm__int8_task *t, const form *f, tfm__dot dot,
-                         tfm_activation activation) {
+static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__dot dot,
+                              tfm_activation activation) {
     tfm__kernel *kernel = kernel_of(ctx, f, dot, activation);
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
     if (f->tile || f->depth == 0) {
-        tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, padded(t->k)});
+        tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, tfm__int8_padded(t->k)});
         tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
         if (tfm_context_status(ctx) == TFM_OK)
             tfm__launch(ctx, tfm__kernel_get(ctx, "int8_rounded", "int8_rounded", "-DUNIT=%d", f->unit),
                         TFM__GRID_1D((size_t)t->m * ITEMS, ITEMS),
-                        TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("k", t->k)));
+                        TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->a), TFM__I_AS("k", t->k)));
     }
     if (tfm_context_status(ctx) == TFM_OK)
         launch_product(ctx, t, f, kernel, a, steps);
@@ -226,7 +222,7 @@ static const char *trouble(tfm__verdict v) {
 
 /* Whole numbers up to both ends, the first of a row at one: so that each row's step is 1, and each number what it is,
  * whatever a division rounds to. */
-static void fill(float *x, int8_t *q, float *scales, const tfm__int8_task *t) {
+static void fill(float *x, int8_t *q, float *scales, const tfm__gemm_task *t) {
     uint64_t random = 17;
     for (int64_t i = 0; i < (t->m + t->n) * t->k; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
@@ -241,7 +237,7 @@ static void fill(float *x, int8_t *q, float *scales, const tfm__int8_task *t) {
 }
 
 /* Runs t by both, into poison: whether each element is the same. */
-static bool agree(tfm_context *ctx, tfm__int8_task *t, const form *f, tfm__dot dot) {
+static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dot dot) {
     const size_t count = (size_t)(t->m * t->n);
     const float poison = NAN;
     float *got = tfm__alloc(2 * count, sizeof(*got)), *want = got ? got + count : NULL;
@@ -249,8 +245,8 @@ static bool agree(tfm_context *ctx, tfm__int8_task *t, const form *f, tfm__dot d
     if (!got)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
     tfm__tensor_fill(ctx, t->c, &poison);
-    if (got && launch(ctx, t, f, dot, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
-        tfm__int8_plain(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
+    if (got && launch_form(ctx, t, f, dot, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
+        tfm__int8_reference(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
         same = true;
         for (size_t i = 0; i < count; i++)
             same = same && got[i] == want[i];
@@ -265,21 +261,21 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
     const int odd = f->quads || f->unit == 16 ? 4 : 5;
     const int64_t line = (f->tile ? 1 : f->parts) * LANES * 16 + (f->unit == 16 ? 16 : 11);
     tfm_param weight = {0};
-    tfm__int8_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
+    tfm__gemm_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
                         .n = (f->tile ? f->tile->size : COLUMNS) + odd,
                         .k = f->depth > 0 && line > f->depth ? f->depth - (f->unit == 16 ? 16 : 5) : line,
                         .weight = &weight};
     float *x = tfm__alloc((size_t)(t.m * t.k), sizeof(*x)), *scales = tfm__alloc((size_t)t.n, sizeof(*scales));
     int8_t *q = tfm__alloc((size_t)(t.n * t.k), sizeof(*q));
     tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
-    tfm_tensor_new(ctx, &t.x, TFM_F32, 2, (int64_t[]){t.m, t.k});
+    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){t.m, t.k});
     tfm_tensor_new(ctx, &weight.value, TFM_I8, 2, (int64_t[]){t.n, t.k});
     tfm_tensor_new(ctx, &weight.scales, TFM_F32, 1, &t.n);
     if (!x || !scales || !q) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
     } else {
         fill(x, q, scales, &t);
-        tfm_tensor_write(ctx, t.x, x);
+        tfm_tensor_write(ctx, t.a, x);
         tfm_tensor_write(ctx, weight.value, q);
         tfm_tensor_write(ctx, weight.scales, scales);
     }
@@ -331,7 +327,7 @@ static tfm__verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
 
 /* The form and its instruction; false where there is no form, or the context has failed. Tiles in larger groups than
  * the driver takes are passed over. */
-static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_task *t) {
+static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__gemm_task *t) {
     state *s = state_of(ctx);
     *dot = tfm__context_tuning(ctx)->dot;
     while (s && find_form(ctx, f, t, *dot, s->refused)) {
@@ -353,15 +349,15 @@ static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_tas
     return false;
 }
 
-tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task) {
+tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task) {
     form f;
     tfm__dot dot;
     if (tfm__context_tuning(ctx)->int8_groups && choose(ctx, &f, &dot, task))
-        return launch(ctx, task, &f, dot, task->activation);
-    return tfm_context_status(ctx) == TFM_OK ? tfm__int8_plain(ctx, task) : tfm_context_status(ctx);
+        return launch_form(ctx, task, &f, dot, task->activation);
+    return tfm_context_status(ctx) == TFM_OK ? tfm__int8_reference(ctx, task) : tfm_context_status(ctx);
 }
 
-const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task) {
+const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     form f;

@@ -1,14 +1,14 @@
 /* The packed micro-kernel: cl/gemm_packed.cl. */
 #include "ops/gemm.h"
 
-static tfm_status run_joined(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
+static tfm_status multiply_grouped(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
     const int64_t row_tiles = tfm__divide_up(tasks[0].m, tfm__context_tuning(ctx)->gemm_rows);
-    return tfm__gemm_on_panels(ctx, tasks, count, TFM__GEMM_PACKED, row_tiles,
-                               tfm__gemm_panel_group(ctx, tasks, count, row_tiles));
+    return tfm__gemm_launch_panels(ctx, tasks, count, TFM__GEMM_PACKED, row_tiles,
+                                   tfm__gemm_panel_group(ctx, tasks, count, row_tiles));
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return task->transpose_a ? tfm__gemm_turned(ctx, task) : run_joined(ctx, task, 1);
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    return task->transpose_a ? tfm__gemm_turned(ctx, task) : multiply_grouped(ctx, task, 1);
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -18,8 +18,9 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 const tfm__gemm_provider tfm__gemm_packed = {
     .name = "packed",
     .declines = tfm__gemm_declines_panels,
-    .run = run,
-    .run_joined = run_joined,
+    .multiply = multiply,
+    .multiply_grouped = multiply_grouped,
     .memory = memory,
     .packs_weights = true,
+    .sums_columns = true,
 };

@@ -6,11 +6,6 @@
 
 enum { PIECE_BYTES = 4 << 20 }; /* of a weight that are packed at a time where it lies in a file */
 
-int tfm__gemm_panel_width(const tfm_context *ctx) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tuning->gemm_vectors * tuning->width;
-}
-
 int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
     const int64_t paired = 32; /* PAIRED_DEPTH of gemm_panel.cl */
     return dtype == TFM_BF16 ? tfm__divide_up(k, paired) * paired : k;
@@ -23,6 +18,14 @@ const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *ta
                                                                : "it is for devices that vectorise one work-item";
 }
 
+/* The kernels that were looked up: a name and its defines take longer to look up than to launch. */
+typedef struct panel_kernels {
+    tfm__kernel *all[TFM__PANEL_KERNELS][TFM_ACTIVATIONS][TFM_BF16 + 1];
+} panel_kernels;
+
+/* Its address is the key under which a context keeps them. */
+static char SLOT;
+
 /* No activation and ReLU share a program: see `least` in the kernel. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
                                     tfm_dtype stored) {
@@ -34,10 +37,10 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
                    {"gemm_packed", "gemm_packed"},
                    {"gemm_turned", "gemm_turned"}};
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    panel_kernels *kept = tfm__context_slot_made(ctx, &SLOT, sizeof(*kept));
     if (activation == TFM_RELU)
         activation = TFM_NO_ACTIVATION;
-    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation][stored] : NULL;
+    tfm__kernel **kernel = kept ? &kept->all[which][activation][stored] : NULL;
     if (kernel && !*kernel)
         *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
                                   "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
@@ -133,14 +136,8 @@ int64_t tfm__gemm_even(int64_t panels, int64_t group) {
     return panels > group ? tfm__divide_up(panels, tfm__divide_up(panels, group)) : group;
 }
 
-tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
-    if (task->accumulate)
-        return (tfm__gemm_addend){task->c, task->m * task->n, task->n};
-    return (tfm__gemm_addend){task->bias, 0, 0};
-}
-
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
-                               int64_t row_tiles, int64_t group) {
+tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
+                                   int64_t row_tiles, int64_t group) {
     const bool loose = kernel == TFM__GEMM_SMALL_LOOSE, joined = count > 1;
     const tfm__gemm_task *task = &tasks[0];
     const int64_t width = tfm__gemm_panel_width(ctx), depth = tfm__gemm_panel_depth(task->b.dtype, task->k);

@@ -31,7 +31,7 @@ static size_t at_most(int64_t groups, int64_t most) {
     return (size_t)(groups < most ? groups : most);
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t m = task->m, n = task->n, k = task->k, batch = task->batch;
     const int64_t widest = 32768; /* groups along y and z: some devices end at 65535; the kernel loops over the rest */
     const struct tile *tile = TILES, *last = TILES + TFM__COUNT(TILES) - 1;
@@ -67,4 +67,4 @@ tfm_status tfm__gemm_epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
                                  TFM__I_AS("n", task->n), TFM__I_AS("has_bias", task->bias.buffer != NULL)));
 }
 
-const tfm__gemm_provider tfm__gemm_plain = {.name = "plain", .declines = declines, .run = run};
+const tfm__gemm_provider tfm__gemm_plain = {.name = "plain", .declines = declines, .multiply = multiply};

@@ -87,7 +87,7 @@ static verdict compare_corner(tfm_context *ctx, const tfm__gemm_task *task, tfm_
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the proof of a provider");
     else if (tfm_tensor_new(ctx, &part.c, TFM_F32, 2, result.dims) == TFM_OK &&
              (!task->accumulate || tfm__tensor_copy(ctx, part.c, last_rows(before, task, rows)) == TFM_OK) &&
-             tfm__gemm_plain.run(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
+             tfm__gemm_plain.multiply(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
              tfm_tensor_read(ctx, y, result) == TFM_OK)
         v = compare_numbers(x, y, count);
     free(x);
@@ -113,7 +113,7 @@ static tfm_status first_of_class(tfm_context *ctx, const tfm__gemm_provider *pro
         if (tfm__tensor_copy(ctx, trial.c, task->c) != TFM_OK)
             return tfm_context_status(ctx);
     }
-    const tfm_status status = provider->run(ctx, &trial);
+    const tfm_status status = provider->multiply(ctx, &trial);
     if (status != TFM_OK)
         return status;
     *v = compare_corner(ctx, &trial, task->c);
@@ -133,7 +133,7 @@ tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider
     verdict v = SAY_NOTHING;
     tfm_status status = TFM_OK;
     if (!first) {
-        status = provider->run(ctx, &own);
+        status = provider->multiply(ctx, &own);
     } else if (tfm_scope_open(ctx) == TFM_OK) {
         status = first_of_class(ctx, provider, &own, &v);
         tfm_scope_close(ctx, 0, NULL);
@@ -158,7 +158,7 @@ tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider
                  status != TFM_OK ? " (" : "", status != TFM_OK ? tfm_error_message() : "",
                  status != TFM_OK ? ")" : "");
     tfm__error_restore(kept);
-    return TFM_OK;
+    return proof->trouble ? TFM__GEMM_DECLINED : TFM_OK;
 }
 
 tfm_status tfm__gemm_try(tfm_context *ctx, bool (*compare)(tfm_context *ctx), bool *right) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "ops/gemm_engine.h"
+#include "ops/gemm_int8.h"
 
 /* The provider is what the form begins with. */
 static const tfm__gemm_provider *provider_of(const tfm__check *c) {
@@ -185,5 +186,63 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"linear", "silu", check_linear, 0},
     {"linear", "f16", check_stored, TFM_F16},
     {"linear", "bf16", check_stored, TFM_BF16},
+    {0},
+};
+
+/* ---- Int8 weights ---- */
+
+/* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
+static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
+    const int64_t n = 37;
+    float *x, *w, *bias;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
+    double *want = WANTED(m * n);
+    if (!tfm__check_ready(c))
+        return;
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] = i % k == 0 ? 127 : rintf(60 * x[i]);
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = i % k == 0 ? 127 : rintf(60 * w[i]);
+    for (int64_t i = 0; i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int64_t p = 0; p < k; p++)
+            sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+        want[i] = tfm__check_activated(sum, TFM_RELU);
+    }
+    tfm_tensor_write(c->ctx, tx, x);
+    tfm_tensor_write(c->ctx, tw, w);
+    weight.value = tw;
+    if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
+        tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
+    if (by_dots)
+        c->why = tfm__int8_dot_trouble(c->ctx,
+                                       &(tfm__gemm_task){.m = m, .n = n, .k = k, .c = y, .a = tx, .weight = &weight});
+    if (!c->why)
+        tfm__check_judge(c, y, want);
+    tfm_param_free(c->ctx, &weight);
+}
+
+static void check_int8(tfm__check *c) {
+    check_int8_rows(c, c->number, 165, false);
+}
+
+/* Long enough for several work-groups to share a column. */
+static void check_int8_shared(tfm__check *c) {
+    check_int8_rows(c, 3, 2096, false);
+}
+
+/* Whether the device's dot products are used, too: few rows, and a tile. */
+static void check_dots(tfm__check *c) {
+    check_int8_rows(c, 3, 165, true);
+    if (!c->why && tfm__check_ready(c))
+        check_int8_rows(c, 67, 165, true);
+}
+
+const tfm__check_entry tfm__selftest_gemm_int8[] = {
+    {"linear int8", "few rows", check_int8, 3},
+    {"linear int8", "few rows, shared", check_int8_shared, 0},
+    {"linear int8", "many rows", check_int8, 67},
+    {"linear int8", "dot products", check_dots, 0},
     {0},
 };

@@ -16,12 +16,12 @@ static bool is_loose(const tfm__gemm_task *task) {
     return !task->weight && !task->transpose_b;
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return tfm__gemm_on_panels(ctx, task, 1, is_loose(task) ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    return tfm__gemm_launch_panels(ctx, task, 1, is_loose(task) ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
 }
 
-static tfm_status run_joined(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
-    return tfm__gemm_on_panels(ctx, tasks, count, TFM__GEMM_SMALL, 1, 1);
+static tfm_status multiply_grouped(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
+    return tfm__gemm_launch_panels(ctx, tasks, count, TFM__GEMM_SMALL, 1, 1);
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -31,8 +31,8 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 const tfm__gemm_provider tfm__gemm_small = {
     .name = "small",
     .declines = declines,
-    .run = run,
-    .run_joined = run_joined,
+    .multiply = multiply,
+    .multiply_grouped = multiply_grouped,
     .memory = memory,
     .packs_weights = true,
 };

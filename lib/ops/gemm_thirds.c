@@ -82,7 +82,7 @@ static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
     return best;
 }
 
-static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     state *s = state_of(ctx);
     const deal d = deal_of(ctx, task);
     const int64_t n = task->n, k = task->k, width = tfm__gemm_panel_width(ctx);
@@ -142,7 +142,7 @@ static bool compare(tfm_context *ctx) {
         tfm_tensor_write(ctx, t.a, a);
         tfm_tensor_write(ctx, t.b, b);
         tfm_tensor_write(ctx, t.bias, bias);
-        right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
+        right = launch(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
     }
     for (int i = 0; right && i < m * n; i++) {
         double sum = (double)bias[i % n];
@@ -176,13 +176,11 @@ static verdict prove(tfm_context *ctx) {
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const verdict v = prove(ctx);
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (v != GOOD)
-        return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
-    return multiply(ctx, task);
+    return v == GOOD ? launch(ctx, task) : TFM__GEMM_DECLINED;
 }
 
 static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
@@ -207,7 +205,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 const tfm__gemm_provider tfm__gemm_thirds = {
     .name = "thirds",
     .declines = declines,
-    .run = run,
+    .multiply = multiply,
     .memory = memory,
     .packs_weights = true,
 };

@@ -47,12 +47,12 @@ static bool fits(tfm_context *ctx, const struct tile *tile) {
     return items <= limits->max_group && items <= limits->max_items[0] && bytes <= limits->local_bytes;
 }
 
-/* What tests ask for; else what the table of `tfm tune` has, unless that tile cannot be taken. */
+/* What tests ask for; else what the tuning row has, unless that tile cannot be taken. */
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
         return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
-    const tfm__gemm_setting own = {0}, s = tfm__gemm_setting_of(ctx, &tfm__gemm_tiled, task);
+    const tfm__gemm_setting own = {0}, s = task->setting;
     return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(ctx, &TILES[s.tile - 1])) ? own : s;
 }
 
@@ -108,10 +108,11 @@ static tfm__kernel *choose(tfm_context *ctx, plan *p, const tfm__gemm_task *task
     }
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     plan p;
     tfm__kernel *kernel = choose(ctx, &p, task);
-    return p.tile ? tfm__gemm_cut_run(ctx, task, &p.cut, kernel, items_of(p.tile)) : tfm__gemm_plain.run(ctx, task);
+    return p.tile ? tfm__gemm_cut_run(ctx, task, &p.cut, kernel, items_of(p.tile))
+                  : tfm__gemm_plain.multiply(ctx, task);
 }
 
 /* ---- What else could be run: "64x64x16/4" is a tile and the parts of the inner dimension ---- */
@@ -150,7 +151,7 @@ static bool read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *t
 
 const tfm__gemm_provider tfm__gemm_tiled = {.name = "tiled",
                                             .declines = declines,
-                                            .run = run,
+                                            .multiply = multiply,
                                             .memory = memory,
                                             .candidate = candidate,
                                             .read_setting = read_setting};

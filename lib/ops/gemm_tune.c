@@ -24,9 +24,9 @@ static tfm_status use(void *self, const char *setting) {
     return status;
 }
 
-static tfm_status run(void *self) {
+static tfm_status multiply(void *self) {
     product *p = self;
-    return tfm__gemm_run(p->ctx, p->provider, &p->task);
+    return tfm__gemm_dispatch(p->ctx, p->provider, &p->task);
 }
 
 static tfm_tensor matrix(tfm_tensor x, int64_t rows, int64_t columns) {
@@ -60,10 +60,10 @@ static bool right(void *self, const tfm__candidate *candidate) {
     if (!got)
         return false;
     tfm__tensor_fill(p->ctx, task->c, &poison);
-    run(p);
+    multiply(p);
     times_column(p->ctx, &p->y, task->c, p->x, false);
     bool same = tfm_tensor_read(p->ctx, got, p->y) == TFM_OK && !tfm__gemm_trouble(p->ctx, p->provider) &&
-                names(candidate, p->provider) && (!p->provider->obeys || p->provider->obeys(p->ctx, task));
+                names(candidate, p->provider) && tfm__gemm_obeys(p->ctx, p->provider, task);
     for (int64_t i = 0; i < task->m && same; i++)
         same = fabs((double)got[i] - (double)p->want[i]) <= scale;
     free(got);
@@ -124,7 +124,7 @@ static void add_candidates(tfm__contest *c, product *p) {
     char setting[TFM__TUNED_TEXT], row[TFM__TUNED_TEXT];
     tfm__contest_add(c, "%s", "");
     use(p, "");
-    run(p);
+    multiply(p);
     use(p, "");
     const tfm__gemm_provider *by_rule = p->provider;
     /* A rival must make up for the launches that it costs besides the product. */
@@ -156,7 +156,7 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
     if (c && set_up(p, sizes, transpose_a, transpose_b)) {
         const char *now = tfm__tuned_find(ctx, p->row);
         snprintf(before, sizeof(before), "%s", now ? now : "");
-        *c = (tfm__contest){.ctx = ctx, .self = p, .use = use, .run = run, .right = right};
+        *c = (tfm__contest){.ctx = ctx, .self = p, .use = use, .run = multiply, .right = right};
         add_candidates(c, p);
         snprintf(out->before, sizeof(out->before), "%s", p->provider ? p->provider->name : "");
         tfm__contest_run(c, out, &winner);

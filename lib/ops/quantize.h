@@ -11,10 +11,6 @@ bool tfm__quantize_row(int8_t *out, float *scale, const float *in, size_t count)
 /* The longest row that products of bytes take: their sums have 32 bits. */
 enum { TFM__BYTES_WIDEST = 1 << 17 };
 
-/* tfm_linear of a weight whose value is I8. */
-tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
-                            tfm_activation activation);
-
 /* Tokens that stand at no position: those of this id get nothing for one, or where not `blank`, the row before the
  * positions, which there must be then; and where `counted`, those after them in a sequence stand as if they were not
  * there. */

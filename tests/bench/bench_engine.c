@@ -31,7 +31,7 @@ static double now(void) {
 static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
     if (tfm__gemm_engine.declines(ctx, task))
         return 0;
-    check(tfm__gemm_run(ctx, &tfm__gemm_engine, task)); /* and tries it */
+    check(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, task)); /* and tries it */
     check(tfm_context_finish(ctx));
     if (tfm__gemm_engine.declines(ctx, task))
         return 0;
@@ -41,7 +41,7 @@ static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
     for (int row = 0; row < ROWS; row++) {
         const double start = now();
         for (int i = 0; i < launches; i++)
-            check(tfm__gemm_run(ctx, &tfm__gemm_engine, task));
+            check(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, task));
         check(tfm_context_finish(ctx));
         const double took = (now() - start) / launches;
         least = took < least ? took : least;

@@ -1,10 +1,10 @@
-/* Several linear layers of one input in one launch, by the provider that each of them would have. */
+/* Grouped GEMM: several linear layers of one input in one launch, by the provider that each of them would have. */
 #include <string.h>
 #include "ops/gemm.h"
-#include "ops/linears.h"
+#include "ops/fused_linear.h"
 
 /* The layer as a product; false where it is none of those that are joined. */
-static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__linear_output *out,
+static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__fused_output *out,
                  tfm_activation activation) {
     const tfm_tensor w = out->weight->value, bias = out->bias;
     *task = (tfm__gemm_task){.batch = 1,
@@ -27,7 +27,7 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
     return true;
 }
 
-bool tfm__linears_joined(tfm_context *ctx, tfm_tensor x, int count, const tfm__linear_output *out,
+bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                          tfm_activation activation) {
     tfm__gemm_task tasks[TFM__GEMM_JOINED];
     const tfm__gemm_provider *provider = NULL;
@@ -37,7 +37,7 @@ bool tfm__linears_joined(tfm_context *ctx, tfm_tensor x, int count, const tfm__l
         if (!plan(ctx, &tasks[i], x, &out[i], activation) || tasks[i].b.dtype != tasks[0].b.dtype)
             return false;
         const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &tasks[i]);
-        if (!chosen || !chosen->run_joined || (provider && chosen != provider))
+        if (!chosen || !chosen->multiply_grouped || (provider && chosen != provider))
             return false;
         provider = chosen;
     }
@@ -51,6 +51,6 @@ bool tfm__linears_joined(tfm_context *ctx, tfm_tensor x, int count, const tfm__l
             return true; /* the context says what is wrong */
         tasks[i].c = *out[i].y;
     }
-    provider->run_joined(ctx, tasks, count);
+    provider->multiply_grouped(ctx, tasks, count);
     return true;
 }
