@@ -109,7 +109,8 @@ static void fill_rules(tfm__rules *rules, const tfm_model_shape *s) {
 static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__family *family,
                                  const tfm_model_shape *s) {
     char name[] = "model_new";
-    tfm__config_files from = {.config = family->describe(s), .config_path = name, .generation_path = name};
+    tfm__config_files from = {
+        .family = family, .config = family->describe(s), .config_path = name, .generation_path = name};
     *arch = (tfm__arch){0};
     tfm_status status = from.config ? family->read(arch, rules, &from)
                                     : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");

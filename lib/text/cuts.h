@@ -6,34 +6,34 @@
 #include "text/bytes.h"
 
 /* A part of a text, which is never empty. */
-typedef struct tfm__cut {
+typedef struct tfm__text_span {
     size_t begin, end;
     int32_t id; /* of an added token, or -1 for text */
     bool start; /* it begins where the line begins */
-} tfm__cut;
+} tfm__text_span;
 
 /* Starts as {0}. */
-typedef struct tfm__cuts {
+typedef struct tfm__spans {
     tfm__bytes text;
-    tfm__cut *items;
+    tfm__text_span *items;
     size_t count, room;
-} tfm__cuts;
+} tfm__spans;
 
-static inline void tfm__cuts_free(tfm__cuts *cuts) {
+static inline void tfm__spans_free(tfm__spans *cuts) {
     tfm__bytes_free(&cuts->text);
     free(cuts->items);
-    *cuts = (tfm__cuts){0};
+    *cuts = (tfm__spans){0};
 }
 
 /* Adds a cut unless it is empty. Where memory is wanting, `text` has failed. */
-static inline void tfm__cuts_add(tfm__cuts *cuts, size_t begin, size_t end, int32_t id, bool start) {
+static inline void tfm__spans_add(tfm__spans *cuts, size_t begin, size_t end, int32_t id, bool start) {
     if (begin == end)
         return;
     if (cuts->count == cuts->room &&
         tfm__grow(&cuts->items, &cuts->room, cuts->count + 1, sizeof(*cuts->items)) != TFM_OK)
         cuts->text.failed = true;
     else
-        cuts->items[cuts->count++] = (tfm__cut){begin, end, id, start};
+        cuts->items[cuts->count++] = (tfm__text_span){begin, end, id, start};
 }
 
 #endif

@@ -2,21 +2,21 @@
 #include "text/letters.h"
 #include "text/normalize.h"
 
-#define STEP(name) tfm_status name(const tfm__cutting *s, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory)
+#define STEP(name) tfm_status name(const tfm__cutting *s, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory)
 #define UNUSED (void)s, (void)memory
 
 /* Steps that only cut leave the text as it is. */
-static void keep_text(tfm__cuts *out, tfm__cuts *in) {
+static void keep_text(tfm__spans *out, tfm__spans *in) {
     const tfm__bytes text = out->text;
     out->text = in->text;
     in->text = text;
 }
 
-static void keep(tfm__cuts *out, const tfm__cut *cut, size_t begin, size_t end) {
-    tfm__cuts_add(out, begin, end, -1, cut->start && begin == cut->begin);
+static void keep(tfm__spans *out, const tfm__text_span *cut, size_t begin, size_t end) {
+    tfm__spans_add(out, begin, end, -1, cut->start && begin == cut->begin);
 }
 
-static tfm_status done(const tfm__cuts *out) {
+static tfm_status done(const tfm__spans *out) {
     return out->text.failed ? TFM_ERROR_MEMORY : TFM_OK;
 }
 
@@ -25,8 +25,8 @@ static tfm_status done(const tfm__cuts *out) {
 /* Puts parts together as the behaviour says, while they come from left to right. */
 typedef struct joining {
     const tfm__cutting *step;
-    const tfm__cut *cut;
-    tfm__cuts *out;
+    const tfm__text_span *cut;
+    tfm__spans *out;
     size_t begin, end; /* the part that may still grow */
     bool open;         /* there is one */
     bool match;        /* the last part was a separator */
@@ -106,7 +106,7 @@ STEP(tfm__cutting_split) {
     for (size_t i = 0; i < in->count && status == TFM_OK; i++) {
         joining j = {.step = s, .cut = &in->items[i], .out = out};
         if (j.cut->id >= 0)
-            tfm__cuts_add(out, j.cut->begin, j.cut->end, j.cut->id, j.cut->start);
+            tfm__spans_add(out, j.cut->begin, j.cut->end, j.cut->id, j.cut->start);
         else if (s->regex)
             status = split_by_regex(s, &j, out->text.data, memory);
         else
@@ -119,9 +119,9 @@ STEP(tfm__cutting_split) {
 /* ---- Cutting by kinds of characters ------------------------------------------------------------------- */
 
 #define EACH_TEXT(cut, out, in)                                                                                        \
-    for (const tfm__cut *cut = (in)->items; cut < (in)->items + (in)->count; cut++)                                    \
+    for (const tfm__text_span *cut = (in)->items; cut < (in)->items + (in)->count; cut++)                              \
         if (cut->id >= 0)                                                                                              \
-            tfm__cuts_add(out, cut->begin, cut->end, cut->id, cut->start);                                             \
+            tfm__spans_add(out, cut->begin, cut->end, cut->id, cut->start);                                            \
         else
 
 static int word_kind(int32_t c) {
@@ -193,7 +193,7 @@ STEP(tfm__cutting_metaspace) {
     char sign[4];
     const size_t length = tfm__char_write(sign, s->replacement);
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__cut *cut = &in->items[i];
+        const tfm__text_span *cut = &in->items[i];
         const char *at = in->text.data + cut->begin, *end = in->text.data + cut->end;
         const size_t begin = out->text.count;
         if (cut->id < 0) {
@@ -206,7 +206,7 @@ STEP(tfm__cutting_metaspace) {
             }
         }
         tfm__bytes_add(&out->text, at, (size_t)(end - at));
-        tfm__cuts_add(out, begin, out->text.count, cut->id, cut->start);
+        tfm__spans_add(out, begin, out->text.count, cut->id, cut->start);
     }
     return done(out);
 }
@@ -214,12 +214,12 @@ STEP(tfm__cutting_metaspace) {
 STEP(tfm__cutting_prefix) {
     UNUSED;
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__cut *cut = &in->items[i];
+        const tfm__text_span *cut = &in->items[i];
         const size_t begin = out->text.count;
         if (cut->id < 0 && in->text.data[cut->begin] != ' ')
             tfm__bytes_add(&out->text, " ", 1);
         tfm__bytes_add(&out->text, in->text.data + cut->begin, cut->end - cut->begin);
-        tfm__cuts_add(out, begin, out->text.count, cut->id, cut->start);
+        tfm__spans_add(out, begin, out->text.count, cut->id, cut->start);
     }
     return done(out);
 }
@@ -230,7 +230,7 @@ STEP(tfm__cutting_bytes) {
         return TFM_ERROR_MEMORY;
     char *to = out->text.data;
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__cut *cut = &in->items[i];
+        const tfm__text_span *cut = &in->items[i];
         const char *begin = to;
         if (cut->id < 0)
             for (size_t at = cut->begin; at < cut->end; at++)
@@ -238,7 +238,7 @@ STEP(tfm__cutting_bytes) {
         else
             for (size_t at = cut->begin; at < cut->end; at++)
                 *to++ = in->text.data[at];
-        tfm__cuts_add(out, (size_t)(begin - out->text.data), (size_t)(to - out->text.data), cut->id, cut->start);
+        tfm__spans_add(out, (size_t)(begin - out->text.data), (size_t)(to - out->text.data), cut->id, cut->start);
     }
     out->text.count = (size_t)(to - out->text.data);
     return done(out);

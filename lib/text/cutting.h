@@ -17,7 +17,7 @@ typedef enum tfm__behaviour {
 typedef enum tfm__prepend { TFM__ALWAYS, TFM__FIRST, TFM__NEVER } tfm__prepend;
 
 typedef struct tfm__cutting {
-    tfm_status (*run)(const struct tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+    tfm_status (*run)(const struct tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
     tfm__regex *regex;            /* what separates: this, */
     bool (*separates)(int32_t c); /* or characters of a kind, */
     int32_t character;            /* or one character */
@@ -29,18 +29,18 @@ typedef struct tfm__cutting {
 } tfm__cutting;
 
 /* Cuts at what separates. */
-tfm_status tfm__cutting_split(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_split(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Cuts into runs of word characters and of others, without blanks. */
-tfm_status tfm__cutting_words(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_words(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Cuts where the script changes. */
-tfm_status tfm__cutting_scripts(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_scripts(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Cuts after every so many characters. */
-tfm_status tfm__cutting_lengths(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_lengths(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Writes the replacement for blanks, and one in front. */
-tfm_status tfm__cutting_metaspace(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_metaspace(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Writes a blank in front of parts that have none there. */
-tfm_status tfm__cutting_prefix(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_prefix(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 /* Writes a character for each byte. */
-tfm_status tfm__cutting_bytes(const tfm__cutting *step, tfm__cuts *out, tfm__cuts *in, tfm__regex_memory *memory);
+tfm_status tfm__cutting_bytes(const tfm__cutting *step, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory);
 
 #endif

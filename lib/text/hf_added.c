@@ -193,7 +193,7 @@ static size_t blanks_behind(const char *text, size_t at, size_t bytes) {
     return at;
 }
 
-void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__cuts *out, const char *text, size_t bytes,
+void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__spans *out, const char *text, size_t bytes,
                            size_t base, bool start) {
     const tfm__trie *trie = normal ? &a->normal : &a->raw;
     size_t last = 0; /* where the part begins that has no cut yet */
@@ -215,11 +215,11 @@ void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__cuts *o
         if (piece->rstrip)
             end = blanks_behind(text, end, bytes);
         if (last < begin)
-            tfm__cuts_add(out, base + last, base + begin, -1, start && last == 0);
+            tfm__spans_add(out, base + last, base + begin, -1, start && last == 0);
         end = end < begin ? begin : end;
-        tfm__cuts_add(out, base + begin, base + end, piece->id, start && begin == 0);
+        tfm__spans_add(out, base + begin, base + end, piece->id, start && begin == 0);
         last = end; /* also where what stands after another token was taken with it: that comes twice then */
     }
     if (last < bytes)
-        tfm__cuts_add(out, base + last, base + bytes, -1, start && last == 0);
+        tfm__spans_add(out, base + last, base + bytes, -1, start && last == 0);
 }

@@ -48,7 +48,7 @@ const tfm__added_piece *tfm__added_piece_of(const tfm__added_pieces *added, int3
 
 /* Cuts a text at the tokens, of which `normal` chooses those that are looked for in normalised text. `out` gets cuts
  * from `base` on; `start` says whether the text begins where the line does. */
-void tfm__added_pieces_cut(const tfm__added_pieces *added, bool normal, tfm__cuts *out, const char *text, size_t bytes,
+void tfm__added_pieces_cut(const tfm__added_pieces *added, bool normal, tfm__spans *out, const char *text, size_t bytes,
                            size_t base, bool start);
 
 /* Reads `lstrip` and its like of an object. */

@@ -1,5 +1,5 @@
-/* Making a tokenizer.json of older files, as transformers does: hf_convert.c, and for SentencePiece's models
- * convert_pieces.c. */
+/* Making a tokenizer.json of older files, as transformers does: hf_convert.c, for SentencePiece's models
+ * convert_pieces.c, with the helpers of convert_build.c. */
 #ifndef TFM_LIB_HF_CONVERT_H
 #define TFM_LIB_HF_CONVERT_H
 
@@ -29,6 +29,8 @@ void tfm__convert_append(tfm__conversion *c, json_t *list, json_t *value);
 void tfm__convert_put(tfm__conversion *c, json_t *object, const char *key, json_t *value); /* nothing without a key */
 /* JSON that is written with ' for ". */
 json_t *tfm__convert_text(const char *text);
+/* The id of a piece of the model, or -1. */
+json_int_t tfm__convert_id(const tfm__conversion *c, const char *piece);
 /* Adds a token. */
 void tfm__convert_add(tfm__conversion *c, const char *text, bool special, bool lstrip);
 

@@ -7,16 +7,16 @@
 
 /* One thread's memory for one call. It starts as {0}. */
 typedef struct work {
-    tfm__cuts raw, cuts, spare;
+    tfm__spans raw, cuts, spare;
     tfm__bytes part, other;
     tfm__regex_memory memory;
     tfm__scratch scratch;
 } work;
 
 static void work_free(work *w) {
-    tfm__cuts_free(&w->raw);
-    tfm__cuts_free(&w->cuts);
-    tfm__cuts_free(&w->spare);
+    tfm__spans_free(&w->raw);
+    tfm__spans_free(&w->cuts);
+    tfm__spans_free(&w->spare);
     tfm__bytes_free(&w->part);
     tfm__bytes_free(&w->other);
     tfm__regex_memory_free(&w->memory);
@@ -29,7 +29,7 @@ static tfm_status normalise(const tfm__hf_tokenizer *t, work *w, const char *tex
     w->raw.count = w->cuts.count = w->cuts.text.count = 0;
     tfm__added_pieces_cut(&t->added, false, &w->raw, text, bytes, 0, true);
     for (size_t i = 0; i < w->raw.count && status == TFM_OK; i++) {
-        const tfm__cut *cut = &w->raw.items[i];
+        const tfm__text_span *cut = &w->raw.items[i];
         const size_t base = w->cuts.text.count;
         bool start = cut->start;
         w->part.count = 0;
@@ -41,7 +41,7 @@ static tfm_status normalise(const tfm__hf_tokenizer *t, work *w, const char *tex
             tfm__added_pieces_cut(&t->added, true, &w->cuts, w->part.data ? w->part.data : "", w->part.count, base,
                                   start);
         else
-            tfm__cuts_add(&w->cuts, base, w->cuts.text.count, cut->id, start);
+            tfm__spans_add(&w->cuts, base, w->cuts.text.count, cut->id, start);
         if (w->part.failed || w->cuts.text.failed)
             status = TFM_ERROR_MEMORY;
     }
@@ -53,7 +53,7 @@ static tfm_status add_text(const tfm__hf_tokenizer *t, work *w, tfm__ids *out, c
     if (status == TFM_OK)
         status = tfm__pretokenizer_run(t->pretokenizer, &w->cuts, &w->spare, &w->memory);
     for (size_t i = 0; i < w->cuts.count && status == TFM_OK; i++) {
-        const tfm__cut *cut = &w->cuts.items[i];
+        const tfm__text_span *cut = &w->cuts.items[i];
         status = cut->id >= 0
                      ? tfm__ids_add(out, cut->id)
                      : t->model.cut(&t->model, out, w->cuts.text.data + cut->begin, cut->end - cut->begin, &w->scratch);

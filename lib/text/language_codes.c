@@ -35,3 +35,16 @@ const char tfm__codes_nllb[] =
     "szl_Latn tam_Taml tat_Cyrl tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi taq_Latn taq_Tfng tpi_Latn tsn_Latn "
     "tso_Latn tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab uzn_Latn vec_Latn "
     "vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zul_Latn ";
+
+tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config) {
+    static const char *const KEYS[] = {[TFM_SOURCE] = "source_lang", [TFM_TARGET] = "target_lang"};
+    static const char *const OLDER[] = {[TFM_SOURCE] = "src_lang", [TFM_TARGET] = "tgt_lang"};
+    for (int side = TFM_SOURCE; side <= TFM_TARGET; side++) {
+        const char *name = json_string_value(json_object_get(config, KEYS[side]));
+        if (!name) /* a name that is no string says nothing */
+            name = json_string_value(json_object_get(config, OLDER[side]));
+        if (name && !(names[side] = tfm__strdup(name)))
+            return TFM_ERROR_MEMORY;
+    }
+    return TFM_OK;
+}

@@ -1,4 +1,5 @@
-/* The `model` of a tokenizer.json: words to pieces. hf_model.c reads which one it is; bpe.c, unigram.c, wordpiece.c. */
+/* The `model` of a tokenizer.json: words to pieces. hf_model.c reads which one it is; bpe.c, unigram.c, wordpiece.c.
+ * What these share is in piece_model.c, buffers are in id_buffer.c. */
 #ifndef TFM_LIB_PIECE_MODEL_H
 #define TFM_LIB_PIECE_MODEL_H
 

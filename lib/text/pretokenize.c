@@ -222,13 +222,13 @@ void tfm__pretokenizer_free(tfm__pretokenizer **pretokenizer) {
     *pretokenizer = NULL;
 }
 
-tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *p, tfm__cuts *cuts, tfm__cuts *spare,
+tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *p, tfm__spans *cuts, tfm__spans *spare,
                                  tfm__regex_memory *memory) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < p->count && status == TFM_OK && cuts->count; i++) {
         spare->count = spare->text.count = 0;
         status = p->steps[i].run(&p->steps[i], spare, cuts, memory);
-        const tfm__cuts done = *spare;
+        const tfm__spans done = *spare;
         *spare = *cuts;
         *cuts = done;
     }

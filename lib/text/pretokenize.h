@@ -13,7 +13,7 @@ tfm_status tfm__pretokenizer_read(tfm__pretokenizer **out, const json_t *value, 
 void tfm__pretokenizer_free(tfm__pretokenizer **pretokenizer);
 
 /* Cuts the parts of `cuts` that are text. `spare` is memory to work in. */
-tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *pretokenizer, tfm__cuts *cuts, tfm__cuts *spare,
+tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *pretokenizer, tfm__spans *cuts, tfm__spans *spare,
                                  tfm__regex_memory *memory);
 
 /* Reads what a Metaspace says, which is a pre-tokenizer or a decoder. */

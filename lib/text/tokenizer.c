@@ -13,19 +13,6 @@ struct tfm_tokenizer {
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config) {
-    static const char *const KEYS[] = {[TFM_SOURCE] = "source_lang", [TFM_TARGET] = "target_lang"};
-    static const char *const OLDER[] = {[TFM_SOURCE] = "src_lang", [TFM_TARGET] = "tgt_lang"};
-    for (int side = TFM_SOURCE; side <= TFM_TARGET; side++) {
-        const char *name = json_string_value(json_object_get(config, KEYS[side]));
-        if (!name) /* a name that is no string says nothing */
-            name = json_string_value(json_object_get(config, OLDER[side]));
-        if (name && !(names[side] = tfm__strdup(name)))
-            return TFM_ERROR_MEMORY;
-    }
-    return TFM_OK;
-}
-
 /* Whether Marian itself keeps its model there: such folders may have a tokenizer.json besides, for others. */
 static tfm_status find_own(bool *there, const char *config, const char *dir) {
     tfm__marian_folder own = {0};
@@ -123,25 +110,6 @@ bool tfm__tokenizer_is_marian(const tfm_tokenizer *tokenizer) {
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
-tfm_status tfm__ids_reserve(tfm__ids *list, size_t more) {
-    if (list->room - list->count >= more)
-        return TFM_OK;
-    const size_t room = 2 * list->room + more;
-    int32_t *ids = tfm__realloc(list->ids, room, sizeof(*ids));
-    if (!ids)
-        return TFM_ERROR_MEMORY;
-    list->ids = ids;
-    list->room = room;
-    return TFM_OK;
-}
-
-tfm_status tfm__ids_add(tfm__ids *list, int32_t id) {
-    if (tfm__ids_reserve(list, 1) != TFM_OK)
-        return TFM_ERROR_MEMORY;
-    list->ids[list->count++] = id;
-    return TFM_OK;
-}
-
 static tfm_status check_text(const char *text, size_t bytes) {
     if (bytes > TFM__MAX_LINE)
         return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, TFM__MAX_LINE);
@@ -214,13 +182,6 @@ tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **i
 tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                  const char *line, size_t bytes, float alpha) {
     return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, alpha);
-}
-
-void tfm_ids_free(int32_t **ids) {
-    if (ids) {
-        free(*ids);
-        *ids = NULL;
-    }
 }
 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */

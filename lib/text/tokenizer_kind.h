@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "tfm/text.h"
 
-/* Ids, growing. */
+/* Ids, growing (id_buffer.c). */
 typedef struct tfm__ids {
     int32_t *ids;
     size_t count, room;

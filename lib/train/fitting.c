@@ -30,11 +30,11 @@ static tfm_status add_to(tfm_context *ctx, tfm_tensor *sum, tfm_tensor x) {
     return tfm_context_status(ctx);
 }
 
-static tfm_status run_piece(tfm_trainer *t, tfm__sums *s, const tfm__piece *p, const tfm__pass *of) {
+static tfm_status run_piece(tfm_trainer *t, tfm__sums *s, const tfm__micro_batch *p, const tfm__pass *of) {
     tfm_context *ctx = t->ctx;
     tfm__upload u = {0};
     tfm_tensor loss = {0}, nll = {0};
-    tfm__piece_send(t, &u, p, &s->sent);
+    tfm__micro_batch_upload(t, &u, p, &s->sent);
     if (of->learn) {
         tfm_tape_start(ctx);
         tfm_tape_watch(ctx, t->value, t->gradient);
@@ -72,7 +72,7 @@ static uint64_t first_stream(int64_t update) {
 /* Sets the stream that a piece of a rank's batch draws from. It is the one that it would have if one rank ran the
  * batches of all, in pieces or not; the streams of later pieces come after all of those. How many draws a piece takes
  * is seen from one, once. */
-static void set_stream(tfm_trainer *t, const tfm__piece *p, const tfm__pass *of, size_t batch, uint64_t number) {
+static void set_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm__pass *of, size_t batch, uint64_t number) {
     const float *rates = t->training.rates;
     const uint64_t first = first_stream(of->number), place = batch * (uint64_t)t->ranks.world + (uint64_t)t->ranks.rank;
     bool drops = false;
@@ -83,7 +83,7 @@ static void set_stream(tfm_trainer *t, const tfm__piece *p, const tfm__pass *of,
         tfm__sent sent = {0};
         tfm_tensor loss = {0}, nll = {0};
         t->training.stream = 0;
-        tfm__piece_send(t, &u, p, &sent);
+        tfm__micro_batch_upload(t, &u, p, &sent);
         t->draws_known = forward(t, &loss, &nll, &u, of->smoothing, of->scale) == TFM_OK;
         t->draws = t->training.stream;
     }
@@ -93,10 +93,10 @@ static void set_stream(tfm_trainer *t, const tfm__piece *p, const tfm__pass *of,
 /* One attempt. *last is the piece that it came to, *largest the tokens of the largest. A size that has not
  * been run before is waited for: some drivers tell only then that there is no room. */
 static tfm_status run_batches(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batches, size_t count, const tfm__pass *of,
-                              tfm__piece *last, int64_t *largest) {
+                              tfm__micro_batch *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;
     const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_inputs;
-    tfm__piece widest = {0};
+    tfm__micro_batch widest = {0};
     *s = (tfm__sums){0};
     *largest = 0;
     if (of->learn) {
@@ -112,7 +112,7 @@ static tfm_status run_batches(tfm_trainer *t, tfm__sums *s, const tfm_pairs *bat
         const tfm_pairs *b = &batches[i];
         const int64_t rows = rows_of(t, b);
         for (int64_t first = 0; first < b->count && tfm_context_status(ctx) == TFM_OK; first += rows) {
-            *last = tfm__piece_cut(b, first, rows);
+            *last = tfm__micro_batch_slice(b, first, rows);
             if (of->learn && tfm__ranks_several(t))
                 set_stream(t, last, of, i, (uint64_t)(first / rows));
             if (rows * tokens_of(b) > *largest) {
@@ -156,7 +156,7 @@ static bool make_smaller(tfm_trainer *t, const tfm_pairs *b, const char *what) {
 }
 
 /* What to do where not one row fits. */
-static void say_alone(char *advice, size_t size, const tfm__piece *last) {
+static void say_alone(char *advice, size_t size, const tfm__micro_batch *last) {
     const tfm_pairs *b = last->batch;
     const int target = (int)b->target_lengths[last->first];
     if (b->source_width > 0)
@@ -178,7 +178,7 @@ tfm_status tfm__run_fitting(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batch
     if (tfm__context_ready(t->ctx, what) != TFM_OK)
         return tfm_context_status(t->ctx);
     for (;;) {
-        tfm__piece last = {0};
+        tfm__micro_batch last = {0};
         int64_t largest;
         char advice[256] = "";
         tfm_scope_open(t->ctx);

@@ -57,8 +57,9 @@ static int64_t longest(const int32_t *lengths, int64_t first, int64_t count) {
     return most;
 }
 
-tfm__piece tfm__piece_cut(const tfm_pairs *b, int64_t first, int64_t rows) {
-    tfm__piece p = {b, first, b->count - first < rows ? b->count - first : rows, b->source_width, b->target_width};
+tfm__micro_batch tfm__micro_batch_slice(const tfm_pairs *b, int64_t first, int64_t rows) {
+    tfm__micro_batch p = {b, first, b->count - first < rows ? b->count - first : rows, b->source_width,
+                          b->target_width};
     if (p.count < b->count) {
         p.source_width = b->source_width ? longest(b->source_lengths, first, p.count) : 0;
         p.target_width = longest(b->target_lengths, first, p.count);
@@ -75,7 +76,7 @@ static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at,
 
 /* Pads the arrays. After their lengths, sources and inputs have the padding id, and targets -1, which does not count.
  */
-static void fill_in(int32_t *host, const tfm__rules *rules, const tfm__piece *p, tfm__sent *s) {
+static void fill_in(int32_t *host, const tfm__rules *rules, const tfm__micro_batch *p, tfm__sent *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, width = p->source_width, w = p->target_width;
     int32_t *input = host + n * width, *target = input + n * w, *lengths = target + n * w;
@@ -93,7 +94,7 @@ static void fill_in(int32_t *host, const tfm__rules *rules, const tfm__piece *p,
 }
 
 /* The same of texts: inputs and targets, one token apart. */
-static void fill_in_texts(int32_t *host, const tfm__piece *p, tfm__sent *s) {
+static void fill_in_texts(int32_t *host, const tfm__micro_batch *p, tfm__sent *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, w = p->target_width - 1;
     int32_t *input = host, *target = input + n * w;
@@ -106,7 +107,7 @@ static void fill_in_texts(int32_t *host, const tfm__piece *p, tfm__sent *s) {
     }
 }
 
-tfm_status tfm__piece_send(tfm_trainer *t, tfm__upload *u, const tfm__piece *p, tfm__sent *sent) {
+tfm_status tfm__micro_batch_upload(tfm_trainer *t, tfm__upload *u, const tfm__micro_batch *p, tfm__sent *sent) {
     const bool texts = tfm__trainer_unlearned(t) > 0;
     const int64_t n = p->count, s = p->source_width, w = p->target_width - tfm__trainer_unlearned(t);
     const int64_t total = n * (s + 2 * w + (texts ? 0 : 1));

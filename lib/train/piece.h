@@ -5,10 +5,10 @@
 #include "train/trainer.h"
 
 /* Some rows of a batch, as wide as the longest of them, or all of them, as wide as the batch. */
-typedef struct tfm__piece {
+typedef struct tfm__micro_batch {
     const tfm_pairs *batch;
     int64_t first, count, source_width, target_width;
-} tfm__piece;
+} tfm__micro_batch;
 
 /* What is sent at once: sources (B, S), the decoder's input (B, T), targets (B, T) and the lengths of the sources (B).
  * A language model has neither sources nor lengths. */
@@ -27,8 +27,8 @@ int64_t tfm__trainer_unlearned(const tfm_trainer *t);
 /* Refuses a batch that the model cannot take; `call` is for the sentence. */
 tfm_status tfm__pairs_check(const tfm_trainer *t, const char *call, const tfm_pairs *b);
 /* The rows of a batch from `first` on, at most `rows`. */
-tfm__piece tfm__piece_cut(const tfm_pairs *b, int64_t first, int64_t rows);
+tfm__micro_batch tfm__micro_batch_slice(const tfm_pairs *b, int64_t first, int64_t rows);
 /* Sends a piece, and adds its tokens to *sent. */
-tfm_status tfm__piece_send(tfm_trainer *t, tfm__upload *u, const tfm__piece *p, tfm__sent *sent);
+tfm_status tfm__micro_batch_upload(tfm_trainer *t, tfm__upload *u, const tfm__micro_batch *p, tfm__sent *sent);
 
 #endif

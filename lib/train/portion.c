@@ -249,7 +249,7 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
     return status;
 }
 
-static tfm_status append(tfm__stream *to, const int32_t *words, size_t count) {
+static tfm_status append(tfm__rank_records *to, const int32_t *words, size_t count) {
     tfm_status status = tfm__grow(&to->words, &to->room, to->count + count, sizeof(*words));
     if (status != TFM_OK || count == 0)
         return status;
@@ -309,9 +309,9 @@ tfm_status tfm__portion_tell(tfm__sharing *s, tfm__portion *p) {
 /* ---- Taking ---------------------------------------------------------------------------------------------------- */
 
 /* The record of the next line: NULL with a sentence where a rank has told none. */
-static const int32_t *peek(tfm__portion *p, tfm__stream **from, size_t *words) {
+static const int32_t *peek(tfm__portion *p, tfm__rank_records **from, size_t *words) {
     const int rank = p->maker >= 0 ? p->maker : (int)(p->taken % p->world);
-    tfm__stream *s = *from = &p->streams[rank];
+    tfm__rank_records *s = *from = &p->streams[rank];
     const size_t left = s->count - s->at;
     const int32_t *at = left > 0 ? s->words + s->at : NULL;
     if (at && *at < 0)
@@ -350,7 +350,7 @@ static tfm_status add_good(tfm__pair_buffer *b, const int32_t *record, size_t wo
 static tfm_status take_known(tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
     const size_t most = tfm__corpus_most(c);
     for (; p->taken < p->known; p->taken++) {
-        tfm__stream *from;
+        tfm__rank_records *from;
         size_t words;
         const int32_t *record = peek(p, &from, &words);
         if (!record)
@@ -382,7 +382,7 @@ static const tfm__told *find_over(const tfm__sharing *s, const tfm__portion *p) 
 
 /* A buffer that one rank has made. */
 static tfm_status take_whole(const tfm__told *told, tfm__portion *p, tfm__pair_buffer *b) {
-    tfm__stream *from = &p->streams[p->maker];
+    tfm__rank_records *from = &p->streams[p->maker];
     size_t words;
     if (told->over == REFUSED)
         return tfm__fail(TFM_ERROR_INPUT, "%s", told->sentence);

@@ -35,10 +35,10 @@ typedef struct tfm__sharing {
 } tfm__sharing;
 
 /* What one rank has told: a record for each of its lines. */
-typedef struct tfm__stream {
+typedef struct tfm__rank_records {
     int32_t *words;
     size_t count, room, at; /* How many there are, room for how many, and where the next record begins. */
-} tfm__stream;
+} tfm__rank_records;
 
 /* Where the files stand after a line, and how many lines without a partner come before it. */
 typedef struct tfm__mark {
@@ -57,16 +57,16 @@ typedef struct tfm__portion {
     size_t mark_room;
     int32_t *words; /* The records of own lines that are not told yet. */
     size_t word_count, word_room;
-    size_t ids;             /* How many tokens its own lines have. */
-    int64_t over;           /* As in tfm__told, */
-    char sentence[1024];    /* why, */
-    tfm_data_position past; /* and where. */
-    int world;              /* How many ranks there are. */
-    int maker;              /* The rank that makes the whole buffer, or -1. */
-    tfm__stream *streams;   /* [world] */
-    int64_t known, taken;   /* How many lines all have told of; how many of these the buffer has looked at. */
-    int64_t filled;         /* With so many of them it is full; 0: not yet. */
-    tfm_data_counts counts; /* The counts of the buffer then. */
+    size_t ids;                 /* How many tokens its own lines have. */
+    int64_t over;               /* As in tfm__told, */
+    char sentence[1024];        /* why, */
+    tfm_data_position past;     /* and where. */
+    int world;                  /* How many ranks there are. */
+    int maker;                  /* The rank that makes the whole buffer, or -1. */
+    tfm__rank_records *streams; /* [world] */
+    int64_t known, taken;       /* How many lines all have told of; how many of these the buffer has looked at. */
+    int64_t filled;             /* With so many of them it is full; 0: not yet. */
+    tfm_data_counts counts;     /* The counts of the buffer then. */
 } tfm__portion;
 
 /* Makes room to talk with the ranks of the options. Does nothing without any, and in a world of 1. */

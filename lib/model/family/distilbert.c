@@ -2,73 +2,28 @@
  * names and keys of its own. Keys and the defaults of absent ones are those of DistilBertConfig. */
 #include "model/family/encoder_keys.h"
 
-static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from) {
-    *out = (tfm__stack_arch){
-        .activation = TFM_GELU,
-        .input_biases = true,
-        .output_biases = true,
-        .feed_forward_biases = true,
-        .norm = TFM_NORM_LAYER,
-        .norm_biases = true,
-        .norm_place = TFM_NORM_AFTER,
-        .epsilon = 1e-12f, /* the family has no key for it */
-        .embedding_norm = true,
-        .embedding_scale = 1,
-        /* With `sinusoidal_pos_embds` the table holds sinusoids, and is stored all the same. */
-        .positions = TFM__LEARNED_POSITIONS,
-    };
-    const tfm__size_key sizes[] = {
-        {"vocab_size", &out->vocabulary, 30522, TFM__MAX_VOCABULARY},
-        {"dim", &out->width, 768, TFM__MAX_WIDTH},
-        {"n_layers", &out->layers, 6, TFM__MAX_LAYERS},
-        {"n_heads", &out->heads, 12, 1024},
-        {"hidden_dim", &out->feed_forward, 3072, TFM__MAX_WIDTH},
-        {"max_position_embeddings", &out->max_positions, 512, TFM__MAX_WIDTH},
-    };
-    /* The common names, which count where a file has both, as in transformers. */
-    const tfm__int_key common[] = {
-        {"hidden_size", &out->width, TFM__MAX_WIDTH},
-        {"num_hidden_layers", &out->layers, TFM__MAX_LAYERS},
-        {"num_attention_heads", &out->heads, 1024},
-    };
-    tfm_status status = tfm__check_encoder(from);
-    if (status == TFM_OK)
-        status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
-    if (status == TFM_OK)
-        status = tfm__read_ints(from, common, TFM__COUNT(common));
-    if (status == TFM_OK)
-        status = tfm__check_heads(from, "n_heads", out->heads, "dim", out->width);
-    if (status == TFM_OK)
-        status = tfm__read_activation(&out->activation, from, "activation");
-    if (status == TFM_OK) {
-        out->kv_heads = out->heads;
-        out->head_width = out->width / out->heads;
-    }
-    return status;
-}
+/* With `sinusoidal_pos_embds` the table of positions holds sinusoids, and is stored all the same. */
+static const tfm__encoder_kind KIND = {.width_key = "dim",
+                                       .layers_key = "n_layers",
+                                       .heads_key = "n_heads",
+                                       .feed_forward_key = "hidden_dim",
+                                       .activation_key = "activation",
+                                       .common_keys = true,
+                                       .fixed_epsilon = true,
+                                       .no_token_types = true,
+                                       .vocabulary = 30522,
+                                       .width = 768,
+                                       .layers = 6,
+                                       .heads = 12,
+                                       .feed_forward = 3072,
+                                       .activation = TFM_GELU,
+                                       .class_activation = TFM_RELU};
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    tfm__head_arch *head = &arch->head;
-    tfm_status status = read_stack(&arch->encoder, from);
-    if (status == TFM_OK)
-        status = tfm__read_padding(rules, from, 0, arch->encoder.vocabulary);
-    if (status == TFM_OK)
-        status = tfm__read_encoder_head(arch, from);
-    head->dense_bias = true;
-    head->activation = head->kind == TFM__CLASSES_HEAD ? TFM_RELU : arch->encoder.activation;
-    head->norm = head->kind == TFM__WORDS_HEAD;
-    return status;
-}
-
-#define PAIR(stem)                                                                                                     \
-    { stem ".weight", stem ".bias", false }
-#define TABLE(stem)                                                                                                    \
-    { stem ".weight", NULL, false }
-#define BLOCK(name) PAIR("distilbert.transformer.layer.#." name)
+#define BLOCK(name) TFM__PAIR("distilbert.transformer.layer.#." name)
 
 static const tfm__naming ENCODER[TFM__ROLES] = {
-    [TFM__POSITIONS] = TABLE("distilbert.embeddings.position_embeddings"),
-    [TFM__EMBEDDING_NORM] = PAIR("distilbert.embeddings.LayerNorm"),
+    [TFM__POSITIONS] = TFM__TABLE_NAME("distilbert.embeddings.position_embeddings"),
+    [TFM__EMBEDDING_NORM] = TFM__PAIR("distilbert.embeddings.LayerNorm"),
     [TFM__SELF_QUERY] = BLOCK("attention.q_lin"),
     [TFM__SELF_KEY] = BLOCK("attention.k_lin"),
     [TFM__SELF_VALUE] = BLOCK("attention.v_lin"),
@@ -80,13 +35,13 @@ static const tfm__naming ENCODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TABLE("distilbert.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TABLE("vocab_projector"),
+    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("distilbert.embeddings.word_embeddings"),
+    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("vocab_projector"),
     [TFM__OUTPUT_BIAS] = {NULL, "vocab_projector.bias", false},
-    [TFM__WORDS_DENSE] = PAIR("vocab_transform"),
-    [TFM__WORDS_NORM] = PAIR("vocab_layer_norm"),
-    [TFM__CLASSES_DENSE] = PAIR("pre_classifier"),
-    [TFM__CLASSES_OUT] = PAIR("classifier"),
+    [TFM__WORDS_DENSE] = TFM__PAIR("vocab_transform"),
+    [TFM__WORDS_NORM] = TFM__PAIR("vocab_layer_norm"),
+    [TFM__CLASSES_DENSE] = TFM__PAIR("pre_classifier"),
+    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
 };
 
 const tfm__family tfm__family_distilbert = {
@@ -96,7 +51,8 @@ const tfm__family tfm__family_distilbert = {
     .prefixes = (const char *const[]){"distilbert.", NULL},
     .ignored = (const char *const[]){"position_ids", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
                                      "pre_classifier.", "classifier.", "qa_outputs.", NULL},
-    .read = read,
+    .read = tfm__encoder_read,
+    .encoder_kind = &KIND,
     .common = COMMON,
     .encoder = ENCODER,
 };

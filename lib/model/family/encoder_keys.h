@@ -1,4 +1,4 @@
-/* What the families of encoders share in config.json. */
+/* config.json of encoders: one reader, and a table for what a family differs by. */
 #ifndef TFM_LIB_ENCODER_KEYS_H
 #define TFM_LIB_ENCODER_KEYS_H
 
@@ -29,5 +29,29 @@ tfm_status tfm__read_padding(tfm__rules *rules, const tfm__config_files *from, i
 /* Which head `architectures` speaks of, with the number of its classes; and with that arch->headless and
  * arch->tied_output. */
 tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from);
+
+/* What one family of post-norm encoders has of its own, and its defaults. A zero is what BERT does. */
+typedef struct tfm__encoder_kind {
+    const char *width_key, *layers_key, *heads_key, *feed_forward_key, *activation_key; /* NULL: BERT's keys */
+    bool common_keys;      /* BERT's keys are read as well, and win, as in transformers */
+    bool fixed_epsilon;    /* there is no `layer_norm_eps` */
+    bool no_token_types;   /* there is no `type_vocab_size` */
+    bool narrow;           /* there is `embedding_size`, */
+    bool always_projected; /* and a matrix from it to the width even where both are the same */
+    bool grouped;          /* there are `num_hidden_groups` and `inner_group_num` */
+    bool relative;         /* scores have T5's bias by distance */
+    int vocabulary, pad, width, layers, heads, feed_forward; /* defaults */
+    tfm_activation activation;                               /* a default, too */
+    enum {
+        TFM__POSITIONS_FROM_0,
+        TFM__POSITIONS_AFTER_PAD,  /* position 0 is the row after that of `pad_token_id`, */
+        TFM__POSITIONS_AFTER_FIXED /* or after that of `pad` below, whatever the key is */
+    } position_base;
+    tfm_activation mlm_activation;   /* of the masked-token head; TFM_NO_ACTIVATION: that of the stack */
+    tfm_activation class_activation; /* of the classification head; TFM_NO_ACTIVATION: tanh */
+} tfm__encoder_kind;
+
+/* `read` of a family with an encoder_kind. */
+tfm_status tfm__encoder_read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
 
 #endif

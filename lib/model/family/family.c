@@ -173,6 +173,7 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
         status = refuse_quantized(&from);
     if (status == TFM_OK)
         status = refuse_layers(&from);
+    from.family = *family;
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);
     if (status == TFM_OK)

@@ -67,8 +67,19 @@ typedef struct tfm__naming {
     bool transposed;           /* matrices: stored (inputs, outputs) */
 } tfm__naming;
 
+/* Weight and bias of a matrix, gamma and beta of a norm. */
+#define TFM__PAIR(stem)                                                                                                \
+    { .weight = stem ".weight", .bias = stem ".bias" }
+/* A matrix, table or norm without a bias. */
+#define TFM__TABLE_NAME(stem)                                                                                          \
+    { .weight = stem ".weight" }
+
+struct tfm__family;
+struct tfm__encoder_kind;
+
 /* The files that say what a model is. */
 typedef struct tfm__config_files {
+    const struct tfm__family *family;
     json_t *config, *generation; /* generation: NULL where the directory has none */
     json_t *outer;               /* what `config` is the text's part of (wrapper.h), or NULL */
     char *config_path, *generation_path;
@@ -98,6 +109,8 @@ typedef struct tfm__family {
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
     /* What a directory is of whose class ends in "EncoderModel": it has the encoder alone. NULL: this family. */
     const struct tfm__family *alone;
+    const struct tfm__encoder_kind
+        *encoder_kind;                    /* what tfm__encoder_read knows of the family; NULL: it has its own `read` */
     const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
     const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
 } tfm__family;

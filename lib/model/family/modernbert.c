@@ -144,16 +144,12 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
-#define PAIR(stem)                                                                                                     \
-    { stem ".weight", stem ".bias", false }
-#define TABLE(stem)                                                                                                    \
-    { stem ".weight", NULL, false }
-#define BLOCK(name) PAIR("model.layers.#." name)
+#define BLOCK(name) TFM__PAIR("model.layers.#." name)
 
 /* Queries, keys and values are one tensor, and so are the two matrices before the feed-forward layer's product. */
 static const tfm__naming ENCODER[TFM__ROLES] = {
-    [TFM__EMBEDDING_NORM] = PAIR("model.embeddings.norm"),
-    [TFM__FINAL_NORM] = PAIR("model.final_norm"),
+    [TFM__EMBEDDING_NORM] = TFM__PAIR("model.embeddings.norm"),
+    [TFM__FINAL_NORM] = TFM__PAIR("model.final_norm"),
     [TFM__SELF_QUERY] = BLOCK("attn.Wqkv"),
     [TFM__SELF_KEY] = BLOCK("attn.Wqkv"),
     [TFM__SELF_VALUE] = BLOCK("attn.Wqkv"),
@@ -166,14 +162,14 @@ static const tfm__naming ENCODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TABLE("model.embeddings.tok_embeddings"),
-    [TFM__OUTPUT_TABLE] = TABLE("decoder"),
+    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("model.embeddings.tok_embeddings"),
+    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("decoder"),
     [TFM__OUTPUT_BIAS] = {NULL, "decoder.bias", false},
-    [TFM__WORDS_DENSE] = PAIR("head.dense"),
-    [TFM__WORDS_NORM] = PAIR("head.norm"),
-    [TFM__CLASSES_DENSE] = PAIR("head.dense"),
-    [TFM__CLASSES_NORM] = PAIR("head.norm"),
-    [TFM__CLASSES_OUT] = PAIR("classifier"),
+    [TFM__WORDS_DENSE] = TFM__PAIR("head.dense"),
+    [TFM__WORDS_NORM] = TFM__PAIR("head.norm"),
+    [TFM__CLASSES_DENSE] = TFM__PAIR("head.dense"),
+    [TFM__CLASSES_NORM] = TFM__PAIR("head.norm"),
+    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
 };
 
 const tfm__family tfm__family_modernbert = {

@@ -34,12 +34,6 @@ json_t *tfm__seq2seq_write(const tfm__arch *arch, const tfm__rules *rules, const
 
 /* ---- Names ---- */
 
-/* Weight and bias of a matrix, gamma and beta of a norm. */
-#define TFM__PAIR(stem)                                                                                                \
-    { .weight = stem ".weight", .bias = stem ".bias" }
-#define TFM__TABLE_NAME(stem)                                                                                          \
-    { .weight = stem ".weight" }
-
 #define TFM__SEQ2SEQ_BLOCK(stack, name) TFM__PAIR("model." stack ".layers.#." name)
 #define TFM__SEQ2SEQ_STACK(stack)                                                                                      \
     [TFM__EMBEDDING_NORM] = TFM__PAIR("model." stack ".layernorm_embedding"),                                          \

@@ -4,11 +4,10 @@
 #include "base/json.h"
 #include "model/file/safetensors.h"
 #include "model/file/weights_reader.h"
-#include "text/utf8.h"
 
 /* Every kind of file, the one that is taken first where a directory has several. */
 static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader, &tfm__npz_reader,
-                                                     &tfm__marian_bin_reader};
+                                                     &tfm__marian_bin_reader, NULL};
 
 struct tfm__weights {
     const tfm__weights_reader *reader;
@@ -18,86 +17,6 @@ struct tfm__weights {
     tfm__stored *tensors; /* by name */
 };
 
-/* ---- What readers share ------------------------------------------------------------------------------- */
-
-enum { MAX_NAME = 1024 };
-
-static const struct {
-    const char *name;
-    size_t size;
-    int dtype; /* tfm_dtype, or -1: known, but nothing here computes with it */
-} DTYPES[] = {
-    {"F32", 4, TFM_F32}, {"F16", 2, TFM_F16}, {"BF16", 2, TFM_BF16}, {"I32", 4, TFM_I32}, {"U8", 1, TFM_U8},
-    {"F64", 8, -1},      {"I64", 8, -1},      {"U64", 8, -1},        {"U32", 4, -1},      {"I16", 2, -1},
-    {"U16", 2, -1},      {"I8", 1, TFM_I8},   {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
-    {"C64", 8, -1},      {"C128", 16, -1},
-};
-
-tfm_status tfm__stored_check_name(const char *name, size_t length, const char *path) {
-    if (length == 0 || length > MAX_NAME)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has %zu bytes; 1 to %d are allowed", path, length,
-                         MAX_NAME);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has a control character", path);
-    return TFM_OK;
-}
-
-size_t tfm__stored_element(const char *dtype_name) {
-    for (size_t i = 0; i < TFM__COUNT(DTYPES); i++)
-        if (strcmp(dtype_name, DTYPES[i].name) == 0)
-            return DTYPES[i].size;
-    return 0;
-}
-
-tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name) {
-    out->dtype_name = name;
-    out->usable = false;
-    out->dtype = TFM_U8;
-    for (size_t i = 0; i < TFM__COUNT(DTYPES); i++) {
-        if (strcmp(name, DTYPES[i].name) != 0)
-            continue;
-        size_t needed;
-        if (__builtin_mul_overflow(out->count, DTYPES[i].size, &needed) || needed != out->bytes)
-            return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: %zu elements of %s do not fill its %zu bytes", out->file,
-                             out->name, out->count, name, out->bytes);
-        out->usable = DTYPES[i].dtype >= 0 && out->rank <= TFM_MAX_RANK;
-        out->dtype = out->usable ? (tfm_dtype)DTYPES[i].dtype : TFM_U8;
-    }
-    return TFM_OK;
-}
-
-tfm_status tfm__stored_text(char **out, const tfm__stored *stored) {
-    if (stored->bytes != stored->count)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not the bytes of a text", stored->file, stored->name,
-                         stored->dtype_name);
-    *out = tfm__alloc(stored->bytes + 1, 1);
-    if (!*out)
-        return TFM_ERROR_MEMORY;
-    if (stored->bytes > 0)
-        memcpy(*out, stored->data, stored->bytes);
-    return TFM_OK;
-}
-
-tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
-    const unsigned char *data = file->map.data;
-    const size_t size = file->map.size < 512 ? file->map.size : 512;
-    if (size == 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s is empty: copy or download it again", file->path);
-    bool text = true;
-    size_t begin = tfm__json_begin(data, size);
-    for (size_t i = 0; i < size; i++)
-        text &= data[i] >= 0x20 ? data[i] != 0x7f : data[i] >= 9 && data[i] <= 13;
-    /* The last character may be cut off. */
-    if (!text || tfm__utf8_valid((const char *)data, size) + 3 < size)
-        return TFM_OK;
-    const char first = begin < size ? (char)data[begin] : 0;
-    return tfm__fail(TFM_ERROR_FORMAT, "%s is %s, not weights: download the file itself", file->path,
-                     first == '<'                   ? "a web page"
-                     : first == '{' || first == '[' ? "a text in JSON"
-                                                    : "a text");
-}
-
 /* ---- A set of files ----------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
@@ -105,12 +24,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Which of the readers of files with such a name takes this one. */
-const tfm__weights_reader *tfm__weights_reader_at(size_t i) {
-    return i < TFM__COUNT(READERS) ? READERS[i] : NULL;
-}
-
 static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
-    for (size_t i = 0; i < TFM__COUNT(READERS); i++)
+    for (size_t i = 0; READERS[i]; i++)
         if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
             return READERS[i];
     return reader;
@@ -147,7 +62,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
 
 /* Bytes are numbers only where scales lie beside them. */
 static void find_scales(const tfm__weights *weights, tfm__stored *stored) {
-    char name[MAX_NAME + sizeof(TFM__SCALES)];
+    char name[TFM__MAX_TENSOR_NAME + sizeof(TFM__SCALES)];
     if (!stored->usable || stored->dtype != TFM_I8)
         return;
     snprintf(name, sizeof(name), "%s%s", stored->name, TFM__SCALES);
@@ -195,7 +110,7 @@ static bool has_suffix(const char *path, const char *suffix) {
 
 tfm_status tfm__weights_open(tfm__weights **out, const char *path) {
     const tfm__weights_reader *reader = READERS[0];
-    for (size_t i = TFM__COUNT(READERS);
+    for (size_t i = TFM__COUNT(READERS) - 1;
          i-- > 1;) /* of several with that suffix the first; it may leave it to others */
         if (has_suffix(path, READERS[i]->suffix))
             reader = READERS[i];
@@ -319,7 +234,7 @@ static tfm_status open_indexed(tfm__weights **out, const char *dir, const char *
 
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
     *out = NULL;
-    for (size_t i = 0; i < TFM__COUNT(READERS) && READERS[i]->single; i++) {
+    for (size_t i = 0; READERS[i] && READERS[i]->single; i++) {
         char *single = tfm__path_join(dir, READERS[i]->single), *index = tfm__path_join(dir, READERS[i]->index);
         const bool one = single && tfm__file_exists(single), some = index && tfm__file_exists(index);
         const tfm_status status = !single || !index ? TFM_ERROR_MEMORY
@@ -333,7 +248,7 @@ tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
         if (one || some || status != TFM_OK)
             return status;
     }
-    return tfm__weights_say_missing(dir);
+    return tfm__weights_say_missing(dir, READERS);
 }
 
 /* ---- Looking up --------------------------------------------------------------------------------------- */

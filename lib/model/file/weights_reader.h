@@ -34,18 +34,17 @@ typedef struct tfm__weights_reader {
 
 extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm__npz_reader, tfm__marian_bin_reader;
 
-/* Every kind, the one that is taken first where a directory has several; NULL after the last. */
-const tfm__weights_reader *tfm__weights_reader_at(size_t index);
-
 /* ---- Directories without a model in them (weights_missing.c) ---- */
 
-/* Says why there are no weights: what lies in their place, and what to do. Never TFM_OK. */
-tfm_status tfm__weights_say_missing(const char *dir);
+/* Says why there are no weights: what lies in their place, and what to do. Never TFM_OK. `readers` ends with NULL. */
+tfm_status tfm__weights_say_missing(const char *dir, const tfm__weights_reader *const *readers);
 
 /* Warns where a directory has an adapter beside its weights, which is not run. */
 void tfm__weights_warn_adapter(const char *dir);
 
-/* ---- What readers share ---- */
+/* ---- What readers share (stored.c) ---- */
+
+enum { TFM__MAX_TENSOR_NAME = 1024 };
 
 /* Refuses a name that a sentence could not show: empty, too long, or with control characters. */
 tfm_status tfm__stored_check_name(const char *name, size_t length, const char *path);

@@ -145,7 +145,7 @@ static bool is_blank(const char *text, size_t bytes) {
     return i == bytes;
 }
 
-tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts *texts, tfm_side side,
+tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_batch *texts, tfm_side side,
                              const char *what, const tfm__spoken *spoken, const tfm_text_options *options) {
     *out = NULL;
     if (!model->tokenizer)

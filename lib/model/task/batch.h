@@ -36,16 +36,16 @@ tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_op
 
 /* Texts of one side that are to be encoded: of text i bytes[i] bytes (NULL: strlen), which stand in line owners[i] of
  * the caller (NULL: i). */
-typedef struct tfm__texts {
+typedef struct tfm__text_batch {
     const char *const *text;
     const size_t *bytes, *owners;
     size_t count;
-} tfm__texts;
+} tfm__text_batch;
 
 /* Encodes texts. Those that are empty or blank get ids NULL, bad ones are rejected through the options, once for a
  * caller's line, with `what` before the reason, or fail the call. The array and its ids are freed with
  * tfm__lines_free. */
-tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts *texts, tfm_side side,
+tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_batch *texts, tfm_side side,
                              const char *what, const tfm__spoken *spoken, const tfm_text_options *options);
 void tfm__lines_free(tfm__line **lines, size_t count);
 

@@ -146,7 +146,7 @@ static void make_pairs(tfm__line *sources, const tfm__line *targets, size_t coun
 
 static tfm_status encode_pairs(job *j, const char *const *sources, const char *const *targets, size_t count,
                                const tfm_text_options *options) {
-    const tfm__texts source = {sources, options->line_bytes, NULL, count}, target = {targets, NULL, NULL, count};
+    const tfm__text_batch source = {sources, options->line_bytes, NULL, count}, target = {targets, NULL, NULL, count};
     tfm_status status = tfm__spoken_read(&j->spoken, j->model, options);
     if (status == TFM_OK)
         status = tfm__lines_encode(j->model, &j->sources, &source, TFM_SOURCE, "", &j->spoken, options);

@@ -127,7 +127,7 @@ static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
 }
 
 tfm_status tfm__translations_encode(tfm__translations *t, const char *const *lines) {
-    t->texts = (tfm__texts){lines, t->text->line_bytes, NULL, t->count};
+    t->texts = (tfm__text_batch){lines, t->text->line_bytes, NULL, t->count};
     tfm_status status = t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
     if (status == TFM_OK)
         status = tfm__translations_strip(t);
@@ -151,8 +151,9 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
     const tfm__spoken bare = {.plain = true};
     char kept[TFM__MESSAGE];
     tfm__error_keep(kept);
-    tfm_status status = tfm__lines_encode(t->model, &t->prefixes, &(tfm__texts){texts, NULL, t->texts.owners, count},
-                                          TFM_TARGET, "its prefix: ", &bare, t->text);
+    tfm_status status =
+        tfm__lines_encode(t->model, &t->prefixes, &(tfm__text_batch){texts, NULL, t->texts.owners, count}, TFM_TARGET,
+                          "its prefix: ", &bare, t->text);
     free(texts);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         tfm__line *line = &t->lines[i], *prefix = &t->prefixes[i];

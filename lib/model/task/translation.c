@@ -84,7 +84,7 @@ tfm_status tfm__translations_split(tfm__translations *t, const char *const *line
         status = split_line(t, splitter, &room, i, lines[i],
                             t->text->line_bytes ? t->text->line_bytes[i] : strlen(lines[i]));
     tfm__splitter_free(&splitter);
-    t->texts = (tfm__texts){t->sentences, t->bytes, t->owners, t->texts.count};
+    t->texts = (tfm__text_batch){t->sentences, t->bytes, t->owners, t->texts.count};
     return status;
 }
 

@@ -30,7 +30,7 @@ typedef struct tfm__translations {
     tfm__spoken spoken;
     tfm_search_options own; /* `search` with the languages */
 
-    tfm__texts texts;
+    tfm__text_batch texts;
     const char **sentences; /* what `texts` refers to, where lines are split */
     size_t *bytes, *owners;
     tfm__span *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
