@@ -237,12 +237,6 @@ bool cli_grow(void *array, size_t *room, size_t count, size_t size) {
     return true;
 }
 
-void cli_json_print(json_t *value) {
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(value);
-}
-
 /* The help of one option, its text in a column of its own, broken at spaces. */
 static void print_option(const cli_option *option) {
     enum { INDENT = 28, WIDTH = 76 };

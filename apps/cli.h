@@ -284,9 +284,6 @@ struct json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY])
 /* The same for a file. */
 struct json_t *cli_json_load(const char *path, char why[CLI_WHY]);
 
-/* Prints the value, indented, as the only result of a command, and releases it. */
-void cli_json_print(struct json_t *value);
-
 /* ---- Texts in pieces (cut.c) --------------------------------------------------------------------------- */
 
 /* A text that is translated by itself. */
@@ -309,16 +306,6 @@ bool cli_pieces_cut(cli_pieces *p, const char *text, size_t of, bool sentences, 
 typedef const char *(*cli_result_fn)(const void *user, size_t i);
 /* Text `of`, put together from what its pieces became. The caller frees it; NULL without memory. */
 char *cli_pieces_join(const cli_piece *pieces, size_t count, size_t of, cli_result_fn result, const void *user);
-
-/* ---- What is known of a translation, as JSON (details.c) ------------------------------------------------ */
-
-/* A number, or null where it is none that JSON has. */
-struct json_t *cli_number_json(double value);
-struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
-/* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
-struct json_t *cli_weights_json(const tfm_translation *t);
-/* {"source": tokens, "target": tokens, "weights": rows} */
-struct json_t *cli_details_json(const tfm_translation *t);
 
 /* ---- Lines in (lines.c) -------------------------------------------------------------------------------- */
 
@@ -395,7 +382,7 @@ typedef struct cli_output {
     const char *name; /* for sentences */
     char *path;       /* NULL: written in place */
     char *temporary, *partial;
-    int error; /* errno of the first write that failed */
+    int error; /* of the first write that failed */
 } cli_output;
 
 /* From here on a signal that ends the program leaves no unfinished file behind, and no trial of the library's that
@@ -419,5 +406,28 @@ int cli_output_finished(cli_output *out, size_t lines);
 bool cli_reader_gone(void);
 /* Closes the output. With `keep` the file gets its name; without, only what was finished stays. */
 int cli_output_close(cli_output *out, bool keep);
+
+/* ---- JSON out (json_output.c) -------------------------------------------------------------------------- */
+
+/* Writes the value as one line, its real numbers with so many digits, and releases it. Returns what cli_output_good
+ * does; NULL, as when memory runs out, is a failed write. */
+bool cli_put_json(cli_output *out, struct json_t *value, int digits);
+/* Prints the value, indented, as the only result of a command, and releases it. */
+void cli_json_print(struct json_t *value);
+/* Writes the line of --stats to standard error: "stats {...}". Releases the object. */
+void cli_put_stats(struct json_t *object);
+/* A number, or null where it is none that JSON has. */
+struct json_t *cli_number_json(double value);
+/* The same of a number with so many decimals. */
+struct json_t *cli_rounded_json(double value, int decimals);
+struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
+/* {"index", "rank", "text", "score", "log_prob", "tokens": [{"id", "piece", "log_prob"}]}; without text and pieces
+ * where `text` is NULL, since no tokenizer is open. */
+struct json_t *cli_hypothesis_json(size_t index, int rank, const char *text, double score, double log_prob,
+                                   const tfm_attention_axis *tokens, const float *log_probs);
+/* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
+struct json_t *cli_weights_json(const tfm_translation *t);
+/* {"source": tokens, "target": tokens, "weights": rows} */
+struct json_t *cli_details_json(const tfm_translation *t);
 
 #endif
