@@ -36,18 +36,20 @@ int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
-int cmd_kernels(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-int cmd_completion(int argc, char **argv);
 
+/* Of a table of all commands, which an entry without a name ends (tfm.c). */
 typedef struct cli_command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *about;
+    int (*run_of)(const struct cli_command *commands, int argc, char **argv); /* in the place of run: takes the table */
 } cli_command;
 
-/* All commands; an entry without a name ends the array (tfm.c). */
-extern const cli_command cli_commands[];
+int cmd_kernels(const cli_command *commands, int argc, char **argv);
+int cmd_completion(const cli_command *commands, int argc, char **argv);
+/* Runs a command of the table. */
+int cli_run(const cli_command *commands, const cli_command *command, int argc, char **argv);
 
 /* ---- Options (cli.c) ----------------------------------------------------------------------------------- */
 
@@ -77,115 +79,6 @@ typedef struct cli_option {
     bool *given; /* set when the option is there; may be NULL */
 } cli_option;
 
-#define CLI_DEVICE(value)                                                                                              \
-    {                                                                                                                  \
-        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
-            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL                     \
-    }
-
-/* The same where a command works on several. */
-#define CLI_DEVICES(value)                                                                                             \
-    {                                                                                                                  \
-        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
-            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name; several with commas "     \
-            "between them, or all, share the work",                                                                    \
-            NULL                                                                                                       \
-    }
-
-/* What a translation keeps of its source: a cli_texts of patterns, and a bool. */
-#define CLI_KEEP(patterns, none)                                                                                       \
-    {0,                                                                                                                \
-     "keep",                                                                                                           \
-     CLI_LIST,                                                                                                         \
-     (patterns),                                                                                                       \
-     "REGEX",                                                                                                          \
-     "what else stays as it is, in PCRE2's syntax, besides placeholders (%1$s, {0}, {{name}}, ${city}), tags, "        \
-     "addresses of the web and of mail, and emoji; may be given several times",                                        \
-     NULL},                                                                                                            \
-    {                                                                                                                  \
-        0, "no-keep", CLI_FLAG, (none), NULL, "give placeholders and the like to the model as any other text", NULL    \
-    }
-
-/* Of an int `value` for cli_open_fleet. */
-#define CLI_WORKERS(value)                                                                                             \
-    {                                                                                                                  \
-        0, "workers", CLI_INT, (value), "N",                                                                           \
-            "how many batches each device works on at the same time, 1 to 16 (default: 2 where a CPU has much to do "  \
-            "for a small model, else 1)",                                                                              \
-            NULL                                                                                                       \
-    }
-
-/* Of an int `value` for cli_precision. */
-#define CLI_PRECISION(value)                                                                                           \
-    {                                                                                                                  \
-        0, "precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                              \
-            "what the model's matrices are kept as: fp32; fp16 or bf16, in half the memory; or int8, in a quarter of " \
-            "it, which changes results a little (default auto: int8 where the model is stored so, else fp32)",         \
-            NULL                                                                                                       \
-    }
-
-/* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
- * `penalty` until it is parsed, and an int `precision` for cli_precision. */
-#define CLI_SEARCH(search, text, penalty, precision)                                                                   \
-    {'k',     "beam",                                                                                                  \
-     CLI_INT, &(search).beam,                                                                                          \
-     "K",     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                     \
-     NULL},                                                                                                            \
-        {'a',                                                                                                          \
-         "alpha",                                                                                                      \
-         CLI_REAL,                                                                                                     \
-         &(search).alpha,                                                                                              \
-         "A",                                                                                                          \
-         "the exponent of the length penalty (default 0.6)",                                                           \
-         &(search).has_alpha},                                                                                         \
-        {0,                                                                                                            \
-         "length-penalty",                                                                                             \
-         CLI_CHOICE,                                                                                                   \
-         &(penalty),                                                                                                   \
-         "paper|hf",                                                                                                   \
-         "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "    \
-         "model's own unless --alpha gives it (default paper)",                                                        \
-         NULL},                                                                                                        \
-        {0,                                                                                                            \
-         "max-length",                                                                                                 \
-         CLI_INT,                                                                                                      \
-         &(search).max_length,                                                                                         \
-         "N",                                                                                                          \
-         "the most tokens of a translation (default: those of its source + 50, or what the model says if less)",       \
-         NULL},                                                                                                        \
-        {0,       "batch-tokens",                                                                                      \
-         CLI_INT, &(text).batch_tokens,                                                                                \
-         "N",     "the most source tokens in a batch, with padding (default 4096)",                                    \
-         NULL},                                                                                                        \
-        {0,                                                                                                            \
-         "truncate",                                                                                                   \
-         CLI_FLAG,                                                                                                     \
-         &(text).truncate,                                                                                             \
-         NULL,                                                                                                         \
-         "cut lines that are longer than the model's "                                                                 \
-         "positions",                                                                                                  \
-         NULL},                                                                                                        \
-        CLI_PRECISION(precision)
-
-/* The languages of a model that has several, and what stands before each source text. */
-#define CLI_LANGUAGES(text)                                                                                            \
-    {0,                                                                                                                \
-     "source-lang",                                                                                                    \
-     CLI_TEXT,                                                                                                         \
-     &(text).source_language,                                                                                          \
-     "CODE",                                                                                                           \
-     "the language of the source, as the model's tokenizer calls it, such as de, de_DE or deu_Latn "                   \
-     "(default: what tokenizer_config.json says)",                                                                     \
-     NULL},                                                                                                            \
-        {0,        "target-lang",                                                                                      \
-         CLI_TEXT, &(text).target_language,                                                                            \
-         "CODE",   "the language to write, for a model that has several, such as fr, fr_XX, fra_Latn or fra",          \
-         NULL},                                                                                                        \
-    {                                                                                                                  \
-        0, "source-prefix", CLI_TEXT, &(text).source_prefix, "TEXT",                                                   \
-            "put this before each source text, as T5 wants \"translate English to German: \"", NULL                    \
-    }
-
 typedef struct cli_syntax {
     const char *name;     /* "translate" */
     const char *usage;    /* "translate -m MODEL [option...] < lines" */
@@ -211,6 +104,8 @@ typedef struct cli_near {
     size_t far;
 } cli_near;
 void cli_nearer(cli_near *near, const char *name);
+
+/* ---- Messages (messages.c) ----------------------------------------------------------------------------- */
 
 /* Writes "tfm: <sentence>" to standard error, and returns CLI_FAILED. */
 int cli_fail(const char *format, ...) TFM_PRINTF(1, 2);
@@ -254,7 +149,7 @@ void cli_progress_fields(const cli_field *fields, size_t count);
  * terminal, one sentence says so once building has taken some seconds. */
 void cli_building(void *user, int count, double seconds);
 
-/* Opens the devices that --device or TFM_DEVICE lists, each with so many workers (open_fleet.c). */
+/* Opens the devices that --device or TFM_DEVICE lists, each with so many workers. */
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers);
 /* The seconds that they have spent on building kernels: the most of one, since they build at the same time. */
 double cli_build_seconds(const tfm_fleet *fleet);
@@ -429,5 +324,7 @@ struct json_t *cli_hypothesis_json(size_t index, int rank, const char *text, dou
 struct json_t *cli_weights_json(const tfm_translation *t);
 /* {"source": tokens, "target": tokens, "weights": rows} */
 struct json_t *cli_details_json(const tfm_translation *t);
+
+#include "cli_options.h"
 
 #endif
