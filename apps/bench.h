@@ -28,7 +28,10 @@ int bench_cores(void);
 /* Whether `name` is in a list with commas; everything is in NULL. */
 bool bench_wanted(const char *list, const char *name);
 
-/* ---- A device in several variants ---- */
+/* ---- A device in several variants (bench_setup.c) ---- */
+
+/* What --variant calls all that run here. */
+#define BENCH_ALL "all"
 
 enum { BENCH_VARIANTS = 8 };
 typedef struct bench_devices {

@@ -36,18 +36,20 @@ int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
-int cmd_kernels(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-int cmd_completion(int argc, char **argv);
 
+/* Of a table of all commands, which an entry without a name ends (tfm.c). */
 typedef struct cli_command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *about;
+    int (*run_of)(const struct cli_command *commands, int argc, char **argv); /* in the place of run: takes the table */
 } cli_command;
 
-/* All commands; an entry without a name ends the array (tfm.c). */
-extern const cli_command cli_commands[];
+int cmd_kernels(const cli_command *commands, int argc, char **argv);
+int cmd_completion(const cli_command *commands, int argc, char **argv);
+/* Runs a command of the table. */
+int cli_run(const cli_command *commands, const cli_command *command, int argc, char **argv);
 
 /* ---- Options (cli.c) ----------------------------------------------------------------------------------- */
 
@@ -77,115 +79,6 @@ typedef struct cli_option {
     bool *given; /* set when the option is there; may be NULL */
 } cli_option;
 
-#define CLI_DEVICE(value)                                                                                              \
-    {                                                                                                                  \
-        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
-            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL                     \
-    }
-
-/* The same where a command works on several. */
-#define CLI_DEVICES(value)                                                                                             \
-    {                                                                                                                  \
-        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
-            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name; several with commas "     \
-            "between them, or all, share the work",                                                                    \
-            NULL                                                                                                       \
-    }
-
-/* What a translation keeps of its source: a cli_texts of patterns, and a bool. */
-#define CLI_KEEP(patterns, none)                                                                                       \
-    {0,                                                                                                                \
-     "keep",                                                                                                           \
-     CLI_LIST,                                                                                                         \
-     (patterns),                                                                                                       \
-     "REGEX",                                                                                                          \
-     "what else stays as it is, in PCRE2's syntax, besides placeholders (%1$s, {0}, {{name}}, ${city}), tags, "        \
-     "addresses of the web and of mail, and emoji; may be given several times",                                        \
-     NULL},                                                                                                            \
-    {                                                                                                                  \
-        0, "no-keep", CLI_FLAG, (none), NULL, "give placeholders and the like to the model as any other text", NULL    \
-    }
-
-/* Of an int `value` for cli_open_fleet. */
-#define CLI_WORKERS(value)                                                                                             \
-    {                                                                                                                  \
-        0, "workers", CLI_INT, (value), "N",                                                                           \
-            "how many batches each device works on at the same time, 1 to 16 (default: 2 where a CPU has much to do "  \
-            "for a small model, else 1)",                                                                              \
-            NULL                                                                                                       \
-    }
-
-/* Of an int `value` for cli_precision. */
-#define CLI_PRECISION(value)                                                                                           \
-    {                                                                                                                  \
-        0, "precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                              \
-            "what the model's matrices are kept as: fp32; fp16 or bf16, in half the memory; or int8, in a quarter of " \
-            "it, which changes results a little (default auto: int8 where the model is stored so, else fp32)",         \
-            NULL                                                                                                       \
-    }
-
-/* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
- * `penalty` until it is parsed, and an int `precision` for cli_precision. */
-#define CLI_SEARCH(search, text, penalty, precision)                                                                   \
-    {'k',     "beam",                                                                                                  \
-     CLI_INT, &(search).beam,                                                                                          \
-     "K",     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                     \
-     NULL},                                                                                                            \
-        {'a',                                                                                                          \
-         "alpha",                                                                                                      \
-         CLI_REAL,                                                                                                     \
-         &(search).alpha,                                                                                              \
-         "A",                                                                                                          \
-         "the exponent of the length penalty (default 0.6)",                                                           \
-         &(search).has_alpha},                                                                                         \
-        {0,                                                                                                            \
-         "length-penalty",                                                                                             \
-         CLI_CHOICE,                                                                                                   \
-         &(penalty),                                                                                                   \
-         "paper|hf",                                                                                                   \
-         "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "    \
-         "model's own unless --alpha gives it (default paper)",                                                        \
-         NULL},                                                                                                        \
-        {0,                                                                                                            \
-         "max-length",                                                                                                 \
-         CLI_INT,                                                                                                      \
-         &(search).max_length,                                                                                         \
-         "N",                                                                                                          \
-         "the most tokens of a translation (default: those of its source + 50, or what the model says if less)",       \
-         NULL},                                                                                                        \
-        {0,       "batch-tokens",                                                                                      \
-         CLI_INT, &(text).batch_tokens,                                                                                \
-         "N",     "the most source tokens in a batch, with padding (default 4096)",                                    \
-         NULL},                                                                                                        \
-        {0,                                                                                                            \
-         "truncate",                                                                                                   \
-         CLI_FLAG,                                                                                                     \
-         &(text).truncate,                                                                                             \
-         NULL,                                                                                                         \
-         "cut lines that are longer than the model's "                                                                 \
-         "positions",                                                                                                  \
-         NULL},                                                                                                        \
-        CLI_PRECISION(precision)
-
-/* The languages of a model that has several, and what stands before each source text. */
-#define CLI_LANGUAGES(text)                                                                                            \
-    {0,                                                                                                                \
-     "source-lang",                                                                                                    \
-     CLI_TEXT,                                                                                                         \
-     &(text).source_language,                                                                                          \
-     "CODE",                                                                                                           \
-     "the language of the source, as the model's tokenizer calls it, such as de, de_DE or deu_Latn "                   \
-     "(default: what tokenizer_config.json says)",                                                                     \
-     NULL},                                                                                                            \
-        {0,        "target-lang",                                                                                      \
-         CLI_TEXT, &(text).target_language,                                                                            \
-         "CODE",   "the language to write, for a model that has several, such as fr, fr_XX, fra_Latn or fra",          \
-         NULL},                                                                                                        \
-    {                                                                                                                  \
-        0, "source-prefix", CLI_TEXT, &(text).source_prefix, "TEXT",                                                   \
-            "put this before each source text, as T5 wants \"translate English to German: \"", NULL                    \
-    }
-
 typedef struct cli_syntax {
     const char *name;     /* "translate" */
     const char *usage;    /* "translate -m MODEL [option...] < lines" */
@@ -211,6 +104,8 @@ typedef struct cli_near {
     size_t far;
 } cli_near;
 void cli_nearer(cli_near *near, const char *name);
+
+/* ---- Messages (messages.c) ----------------------------------------------------------------------------- */
 
 /* Writes "tfm: <sentence>" to standard error, and returns CLI_FAILED. */
 int cli_fail(const char *format, ...) TFM_PRINTF(1, 2);
@@ -254,7 +149,7 @@ void cli_progress_fields(const cli_field *fields, size_t count);
  * terminal, one sentence says so once building has taken some seconds. */
 void cli_building(void *user, int count, double seconds);
 
-/* Opens the devices that --device or TFM_DEVICE lists, each with so many workers (open_fleet.c). */
+/* Opens the devices that --device or TFM_DEVICE lists, each with so many workers. */
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers);
 /* The seconds that they have spent on building kernels: the most of one, since they build at the same time. */
 double cli_build_seconds(const tfm_fleet *fleet);
@@ -284,9 +179,6 @@ struct json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY])
 /* The same for a file. */
 struct json_t *cli_json_load(const char *path, char why[CLI_WHY]);
 
-/* Prints the value, indented, as the only result of a command, and releases it. */
-void cli_json_print(struct json_t *value);
-
 /* ---- Texts in pieces (cut.c) --------------------------------------------------------------------------- */
 
 /* A text that is translated by itself. */
@@ -309,16 +201,6 @@ bool cli_pieces_cut(cli_pieces *p, const char *text, size_t of, bool sentences, 
 typedef const char *(*cli_result_fn)(const void *user, size_t i);
 /* Text `of`, put together from what its pieces became. The caller frees it; NULL without memory. */
 char *cli_pieces_join(const cli_piece *pieces, size_t count, size_t of, cli_result_fn result, const void *user);
-
-/* ---- What is known of a translation, as JSON (details.c) ------------------------------------------------ */
-
-/* A number, or null where it is none that JSON has. */
-struct json_t *cli_number_json(double value);
-struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
-/* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
-struct json_t *cli_weights_json(const tfm_translation *t);
-/* {"source": tokens, "target": tokens, "weights": rows} */
-struct json_t *cli_details_json(const tfm_translation *t);
 
 /* ---- Lines in (lines.c) -------------------------------------------------------------------------------- */
 
@@ -395,7 +277,7 @@ typedef struct cli_output {
     const char *name; /* for sentences */
     char *path;       /* NULL: written in place */
     char *temporary, *partial;
-    int error; /* errno of the first write that failed */
+    int error; /* of the first write that failed */
 } cli_output;
 
 /* From here on a signal that ends the program leaves no unfinished file behind, and no trial of the library's that
@@ -419,5 +301,30 @@ int cli_output_finished(cli_output *out, size_t lines);
 bool cli_reader_gone(void);
 /* Closes the output. With `keep` the file gets its name; without, only what was finished stays. */
 int cli_output_close(cli_output *out, bool keep);
+
+/* ---- JSON out (json_output.c) -------------------------------------------------------------------------- */
+
+/* Writes the value as one line, its real numbers with so many digits, and releases it. Returns what cli_output_good
+ * does; NULL, as when memory runs out, is a failed write. */
+bool cli_put_json(cli_output *out, struct json_t *value, int digits);
+/* Prints the value, indented, as the only result of a command, and releases it. */
+void cli_json_print(struct json_t *value);
+/* Writes the line of --stats to standard error: "stats {...}". Releases the object. */
+void cli_put_stats(struct json_t *object);
+/* A number, or null where it is none that JSON has. */
+struct json_t *cli_number_json(double value);
+/* The same of a number with so many decimals. */
+struct json_t *cli_rounded_json(double value, int decimals);
+struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
+/* {"index", "rank", "text", "score", "log_prob", "tokens": [{"id", "piece", "log_prob"}]}; without text and pieces
+ * where `text` is NULL, since no tokenizer is open. */
+struct json_t *cli_hypothesis_json(size_t index, int rank, const char *text, double score, double log_prob,
+                                   const tfm_attention_axis *tokens, const float *log_probs);
+/* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
+struct json_t *cli_weights_json(const tfm_translation *t);
+/* {"source": tokens, "target": tokens, "weights": rows} */
+struct json_t *cli_details_json(const tfm_translation *t);
+
+#include "cli_options.h"
 
 #endif

@@ -104,10 +104,7 @@ static const axis *columns_of(const job *j, const kept *map) {
 /* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 static json_t *tokens_json(const axis *a) {
-    json_t *all = json_array();
-    for (size_t i = 0; i < a->count; i++)
-        json_array_append_new(all, json_string(a->tokens[i]));
-    return all;
+    return cli_tokens_json(&(tfm_attention_axis){.count = a->count, .tokens = (const char *const *)a->tokens});
 }
 
 static json_t *weights_json(const kept *map, size_t rows, size_t columns) {
@@ -142,13 +139,8 @@ static int write_json(const job *j, cli_output *out) {
                                   weights_json(map, rows->count, columns->count));
         json_array_append_new(layers, layer);
     }
-    json_t *all = json_pack("{s:o}", "layers", layers);
-    errno = 0;
-    int dumped = json_dumpf(all, out->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fputc('\n', out->file);
-    const bool written = cli_output_good(out); /* closing says what went wrong */
-    json_decref(all);
-    return dumped == 0 || !written ? CLI_OK : cli_fail("out of memory for the numbers");
+    cli_put_json(out, json_pack("{s:o}", "layers", layers), 9);
+    return cli_output_flush(out);
 }
 
 /* ---- The picture --------------------------------------------------------------------------------------- */

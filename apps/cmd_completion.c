@@ -61,7 +61,7 @@ static void bash_command(const cli_syntax *syntax) {
     fputs("        ;;\n", stdout);
 }
 
-static void bash_all(void) {
+static void bash_all(const cli_command *commands) {
     fputs("# Completion of tfm for bash, made by `tfm completion bash`.\n"
           "_tfm() {\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}\n"
@@ -72,10 +72,10 @@ static void bash_all(void) {
           "    case \"$command $before\" in\n"
           "    ' ') kind=words words='",
           stdout);
-    for (const cli_command *c = cli_commands; c->name; c++)
+    for (const cli_command *c = commands; c->name; c++)
         printf("%s ", c->name);
     fputs("help' options='-h --help -V --version' ;;\n", stdout);
-    cli_describe(cli_commands, bash_command);
+    cli_describe(commands, bash_command);
     fputs("    esac\n"
           "    if [[ $current == -* && $kind != none ]]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
@@ -137,11 +137,11 @@ static void zsh_command(const cli_syntax *syntax) {
     fputs(" \\\n            '*:file:_files'\n        ;;\n", stdout);
 }
 
-static void zsh_all(void) {
+static void zsh_all(const cli_command *commands) {
     fputs("#compdef tfm\n# Completion of tfm for zsh, made by `tfm completion zsh`.\n"
           "local -a commands\ncommands=(\n",
           stdout);
-    for (const cli_command *c = cli_commands; c->name; c++) {
+    for (const cli_command *c = commands; c->name; c++) {
         printf("    '%s:", c->name);
         zsh_text(c->about);
         fputs("'\n", stdout);
@@ -154,11 +154,11 @@ static void zsh_all(void) {
           "words=(\"${words[@]:1}\")\n((CURRENT--))\n"
           "case $words[1] in\n",
           stdout);
-    cli_describe(cli_commands, zsh_command);
+    cli_describe(commands, zsh_command);
     fputs("esac\n", stdout);
 }
 
-int cmd_completion(int argc, char **argv) {
+int cmd_completion(const cli_command *commands, int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "completion",
         .usage = "completion bash|zsh",
@@ -172,9 +172,9 @@ int cmd_completion(int argc, char **argv) {
     if (code != CLI_GO)
         return code;
     if (strcmp(argv[optind], "bash") == 0)
-        bash_all();
+        bash_all(commands);
     else if (strcmp(argv[optind], "zsh") == 0)
-        zsh_all();
+        zsh_all(commands);
     else
         return cli_misuse(&syntax, "there is no completion for '%s': give bash or zsh", argv[optind]);
     return CLI_OK;

@@ -1,6 +1,7 @@
 /* tfm embed: what an encoder makes of lines: vectors, neighbours, classes, masked words. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,13 +13,6 @@ enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 4, DEF
 static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken";
 static const tfm_pooling POOLING_VALUES[] = {TFM_POOL_FIRST, TFM_POOL_MEAN,     TFM_POOL_MAX,
                                              TFM_POOL_ROOT,  TFM_POOL_WEIGHTED, TFM_POOL_LAST};
-
-bool embed_put_json(embed_job *j, json_t *object) {
-    const bool good = object && json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0;
-    fputc('\n', j->out.file);
-    json_decref(object);
-    return good && cli_output_good(&j->out);
-}
 
 static bool on_reject(void *user, size_t line, const char *message) {
     embed_job *j = user;
@@ -136,14 +130,14 @@ static int open_model(embed_job *j) {
 }
 
 static void print_stats(const embed_job *j) {
-    const double working = j->done.seconds - (j->build_seconds - j->load_build);
-    const double seconds = working > 1e-9 ? working : 1e-9;
-    fprintf(
-        stderr,
-        "stats {\"lines\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"truncated\":%" PRIu64
-        ",\"load_seconds\":%.3f,\"build_seconds\":%.3f,\"seconds\":%.3f,\"lines_per_s\":%.1f,\"tokens_per_s\":%.1f}\n",
-        j->done.lines, j->done.tokens, j->done.truncated, j->load_seconds - j->load_build, j->build_seconds, seconds,
-        (double)j->done.lines / seconds, (double)j->done.tokens / seconds);
+    const tfm_embed_stats *s = &j->done;
+    const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
+    cli_put_stats(json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "lines", (json_int_t)s->lines, "tokens",
+                            (json_int_t)s->tokens, "truncated", (json_int_t)s->truncated, "load_seconds",
+                            cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
+                            cli_rounded_json(j->build_seconds, 3), "seconds", cli_rounded_json(seconds, 3),
+                            "lines_per_s", cli_rounded_json((double)s->lines / seconds, 1), "tokens_per_s",
+                            cli_rounded_json((double)s->tokens / seconds, 1)));
 }
 
 static int work(embed_job *j) {

@@ -181,10 +181,8 @@ static void print_json(const job *j) {
                             "ratio", b.ratio, "hyp_len", (json_int_t)b.hypothesis_tokens, "ref_len",
                             (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics), "signature",
                             tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
-    if (j->model) {
-        const double ppl = cli_measure_perplexity(&j->measure); /* JSON has neither NaN nor infinity */
-        json_object_set_new(all, "ppl", isfinite(ppl) ? json_real(ppl) : json_null());
-    }
+    if (j->model)
+        json_object_set_new(all, "ppl", cli_number_json(cli_measure_perplexity(&j->measure)));
     cli_json_print(all);
 }
 

@@ -23,11 +23,11 @@ typedef struct job {
     tfm_model *model;
     cli_lines in;
     cli_output out;
-    size_t first;                 /* prompts before those that are gone on with now */
-    const char *source;           /* where these come from, for sentences */
-    bool streams, begun, starved; /* the text of the one prompt is written as it comes, and some of it is */
-    size_t bad, finished;         /* prompts */
-    int32_t *numbers;             /* all ids of the prompts, where they are ids */
+    size_t first;         /* prompts before those that are gone on with now */
+    const char *source;   /* where these come from, for sentences */
+    bool streams, begun;  /* the text of the one prompt is written as it comes, and some of it is */
+    size_t bad, finished; /* prompts */
+    int32_t *numbers;     /* all ids of the prompts, where they are ids */
     size_t number_count, number_room;
     double load_seconds, load_build, build_seconds;
     tfm_generate_stats done;
@@ -35,37 +35,14 @@ typedef struct job {
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------- */
 
-static json_t *number_json(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *tokens_json(const job *j, const tfm_generation *g) {
-    json_t *all = json_array();
-    for (size_t i = 0; i < g->tokens.count; i++) {
-        json_t *token =
-            json_pack("{s:i, s:o}", "id", (int)g->tokens.ids[i], "log_prob", number_json((double)g->log_probs[i]));
-        if (!j->ids && token)
-            json_object_set_new(token, "piece", json_string(g->tokens.tokens[i]));
-        json_array_append_new(all, token);
-    }
-    return all;
-}
-
 /* An object a line. */
 static bool write_json(job *j, const tfm_generation *g) {
     static const char *const ends[] = {"end", "stop", "length"};
-    json_t *object =
-        json_pack("{s:I, s:i, s:o, s:o, s:s, s:I, s:o}", "index", (json_int_t)(j->first + g->prompt), "rank", g->best,
-                  "score", number_json(g->score), "log_prob", number_json(g->log_prob), "end", ends[g->end],
-                  "prompt_tokens", (json_int_t)g->prompt_tokens, "tokens", tokens_json(j, g));
-    if (object && !j->ids)
-        json_object_set_new(object, "text", json_string(g->text));
-    j->starved = !object ||
-                 (json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 && !ferror(j->out.file));
-    fputc('\n', j->out.file);
-    const bool written = cli_output_good(&j->out);
-    json_decref(object);
-    return !j->starved && written;
+    json_t *object = cli_hypothesis_json(j->first + g->prompt, g->best, j->ids ? NULL : g->text, g->score, g->log_prob,
+                                         &g->tokens, g->log_probs);
+    json_object_set_new(object, "end", json_string(ends[g->end]));
+    json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)g->prompt_tokens));
+    return cli_put_json(&j->out, object, 9);
 }
 
 static void put_ids(FILE *file, const tfm_generation *g) {
@@ -179,8 +156,6 @@ static int generate_some(job *j, const char *const *texts, const size_t *bytes, 
     free(list);
     if (code != CLI_OK)
         return code;
-    if (j->starved)
-        return cli_fail("out of memory for prompt %zu as JSON", j->finished);
     const int finished = cli_output_finished(&j->out, j->finished);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
         return cli_fail_library();
@@ -227,15 +202,16 @@ static int generate_input(job *j) {
 /* ---- The command ----------------------------------------------------------------------------------------------- */
 
 static void print_stats(const job *j) {
-    const double seconds = j->done.prefill_seconds + j->done.decode_seconds;
-    fprintf(stderr,
-            "stats {\"prompts\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64 ",\"new_tokens\":%" PRIu64
-            ",\"load_seconds\":%.3f,\"build_seconds\":%.3f,\"prefill_seconds\":%.3f,\"decode_seconds\":%.3f,"
-            "\"prompt_tokens_per_s\":%.1f,\"new_tokens_per_s\":%.1f,\"seconds\":%.3f}\n",
-            j->done.prompts, j->done.prompt_tokens, j->done.new_tokens, j->load_seconds - j->load_build,
-            j->build_seconds, j->done.prefill_seconds, j->done.decode_seconds,
-            (double)j->done.prompt_tokens / fmax(j->done.prefill_seconds, 1e-9),
-            (double)j->done.new_tokens / fmax(j->done.decode_seconds, 1e-9), seconds);
+    const tfm_generate_stats *s = &j->done;
+    cli_put_stats(
+        json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prompts", (json_int_t)s->prompts,
+                  "prompt_tokens", (json_int_t)s->prompt_tokens, "new_tokens", (json_int_t)s->new_tokens,
+                  "load_seconds", cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
+                  cli_rounded_json(j->build_seconds, 3), "prefill_seconds", cli_rounded_json(s->prefill_seconds, 3),
+                  "decode_seconds", cli_rounded_json(s->decode_seconds, 3), "prompt_tokens_per_s",
+                  cli_rounded_json((double)s->prompt_tokens / fmax(s->prefill_seconds, 1e-9), 1), "new_tokens_per_s",
+                  cli_rounded_json((double)s->new_tokens / fmax(s->decode_seconds, 1e-9), 1), "seconds",
+                  cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
 }
 
 /* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */

@@ -58,23 +58,23 @@ static int run_sample(const kernels_options *o) {
 }
 
 /* Runs another command of tfm, on the device that is to run programs. */
-static int run_command(const kernels_options *o, int argc, char **argv) {
-    const cli_command *c = cli_commands;
+static int run_command(const cli_command *commands, const kernels_options *o, int argc, char **argv) {
+    const cli_command *c = commands;
     const char *device = o->run_on ? o->run_on : o->device;
     while (c->name && strcmp(c->name, argv[0]) != 0)
         c++;
-    if (!c->name || c->run == cmd_kernels)
+    if (!c->name || c->run_of == cmd_kernels)
         return cli_fail("'%s' is no command that kernels can be exported from: see tfm --help", argv[0]);
     if (device && setenv("TFM_DEVICE", device, 1) != 0)
         return cli_fail("out of memory");
-    return c->run(argc, argv);
+    return cli_run(commands, c, argc, argv);
 }
 
-static int export(const kernels_options *o, int argc, char **argv) {
+static int export(const cli_command *commands, const kernels_options *o, int argc, char **argv) {
     tfm_kernels_report report;
     if (tfm_kernels_begin(o->export_dir, o->run_on ? o->device : NULL) != TFM_OK)
         return cli_fail_library();
-    const int code = argc > 0 ? run_command(o, argc, argv) : run_sample(o);
+    const int code = argc > 0 ? run_command(commands, o, argc, argv) : run_sample(o);
     if (code != CLI_OK)
         return code; /* what was collected goes with the process */
     if (tfm_kernels_end(&report) != TFM_OK)
@@ -122,7 +122,7 @@ static int check(const cli_syntax *syntax, const kernels_options *o, bool comman
     return CLI_GO;
 }
 
-int cmd_kernels(int argc, char **argv) {
+int cmd_kernels(const cli_command *commands, int argc, char **argv) {
     kernels_options o = {.vocabulary = 8000};
     const cli_option options[] = {
         {0, "export", CLI_TEXT, &o.export_dir, "DIR",
@@ -182,5 +182,5 @@ int cmd_kernels(int argc, char **argv) {
     code = check(&syntax, &o, command);
     if (code != CLI_GO)
         return code;
-    return o.pack_dir ? pack(&o) : export(&o, argc - first, argv + first);
+    return o.pack_dir ? pack(&o) : export(commands, &o, argc - first, argv + first);
 }

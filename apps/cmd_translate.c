@@ -39,7 +39,7 @@ typedef struct job {
     uint64_t start_done;   /* and how many sentences */
     uint64_t bytes_before; /* the chunk at hand */
     uint64_t bytes;        /* of the whole input; 0 where nobody knows */
-    bool starved, told;    /* out of memory; why it ended has been said */
+    bool told;             /* why it ended has been said */
     tfm_search_stats done;
 } job;
 
@@ -56,29 +56,15 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 /* ---- One translation ------------------------------------------------------------------------------------------- */
 
-static json_t *tokens_json(const tfm_translation *t) {
-    json_t *all = json_array();
-    for (size_t i = 0; i < t->target.count; i++)
-        json_array_append_new(all,
-                              json_pack("{s:i, s:s, s:o}", "id", (int)t->target.ids[i], "piece", t->target.tokens[i],
-                                        "log_prob", cli_number_json((double)t->log_probs[i])));
-    return all;
-}
-
 /* An object a line. */
 static bool write_json(job *j, const tfm_translation *t) {
-    json_t *object = json_pack("{s:I, s:i, s:s, s:o, s:o, s:o}", "index", (json_int_t)(j->in.first + t->line), "rank",
-                               t->best, "text", t->text, "score", cli_number_json(t->score), "log_prob",
-                               cli_number_json(t->log_prob), "tokens", tokens_json(t));
+    json_t *object =
+        cli_hypothesis_json(j->in.first + t->line, t->best, t->text, t->score, t->log_prob, &t->target, t->log_probs);
     if (object && t->alignment) {
         json_object_set_new(object, "source", cli_tokens_json(&t->source));
         json_object_set_new(object, "alignment", cli_weights_json(t));
     }
-    j->starved = !object ||
-                 (json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 && !ferror(j->out.file));
-    fputc('\n', j->out.file);
-    json_decref(object);
-    return !j->starved && cli_output_good(&j->out);
+    return cli_put_json(&j->out, object, 9);
 }
 
 static void write_text(job *j, const tfm_translation *t) {
@@ -215,8 +201,6 @@ static int translate_chunk(job *j) {
     tfm_status status = tfm_translate_lines(j->model, j->in.text, j->in.count, &j->text, &j->search, on_translation, j);
     if (j->told)
         return CLI_FAILED;
-    if (j->starved)
-        return cli_fail("out of memory for line %zu as JSON", j->finished);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
         cli_output_finished(&j->out, j->finished);
         return cli_fail_library();
@@ -240,14 +224,14 @@ static int translate_all(job *j) {
 }
 
 static void print_stats(const job *j) {
-    const double translating = j->done.seconds - (j->build_seconds - j->load_build);
-    const double seconds = translating > 1e-9 ? translating : 1e-9;
-    fprintf(stderr,
-            "stats {\"sentences\":%" PRIu64 ",\"source_tokens\":%" PRIu64 ",\"target_tokens\":%" PRIu64
-            ",\"load_seconds\":%.3f,\"build_seconds\":%.3f,\"seconds\":%.3f,\"sentences_per_s\":%.1f,\"tokens_per_s\":%"
-            ".1f}\n",
-            j->done.sentences, j->done.source_tokens, j->done.target_tokens, j->load_seconds - j->load_build,
-            j->build_seconds, seconds, (double)j->done.sentences / seconds, (double)j->done.target_tokens / seconds);
+    const tfm_search_stats *s = &j->done;
+    const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
+    cli_put_stats(json_pack(
+        "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "sentences", (json_int_t)s->sentences, "source_tokens",
+        (json_int_t)s->source_tokens, "target_tokens", (json_int_t)s->target_tokens, "load_seconds",
+        cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds", cli_rounded_json(j->build_seconds, 3),
+        "seconds", cli_rounded_json(seconds, 3), "sentences_per_s", cli_rounded_json((double)s->sentences / seconds, 1),
+        "tokens_per_s", cli_rounded_json((double)s->target_tokens / seconds, 1)));
 }
 
 /* A prefix file is known whole before the first line is translated, so a bad one costs nothing. */

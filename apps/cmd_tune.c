@@ -138,6 +138,8 @@ static int way_width(const tune_options *o) {
 }
 
 static int print_row(const char *name, const tfm_tune_record *r, const tune_options *o) {
+    cli_output out;
+    cli_output_open(&out, NULL);
     cli_progress(NULL);
     if (o->json) {
         json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->before, "before_s",
@@ -145,9 +147,7 @@ static int print_row(const char *name, const tfm_tune_record *r, const tune_opti
                                  "wrong", r->wrong);
         if (r->other[0])
             json_object_update_new(line, json_pack("{s:s, s:f}", "other", r->other, "other_s", r->other_seconds));
-        json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
-        putchar('\n');
-        json_decref(line);
+        cli_put_json(&out, line, 7);
     } else {
         printf("%-*s %-13s", name_width(o), name, r->before);
         print_time(r->before_seconds);
@@ -155,8 +155,6 @@ static int print_row(const char *name, const tfm_tune_record *r, const tune_opti
         print_time(r->after_seconds);
         printf(" %5.2f\n", r->before_seconds / r->after_seconds);
     }
-    cli_output out;
-    cli_output_open(&out, NULL);
     return cli_output_flush(&out); /* the next shape may take its time */
 }
 

@@ -50,7 +50,4 @@ int embed_similar_write(embed_job *j, size_t count);
 int embed_classes(embed_job *j);
 int embed_words(embed_job *j);
 
-/* Writes one object as a line, and releases it. Returns false when out of memory or when the write failed. */
-bool embed_put_json(embed_job *j, struct json_t *object);
-
 #endif

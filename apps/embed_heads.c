@@ -32,7 +32,8 @@ static bool put_classes(embed_job *j, size_t line, const float *scores, int coun
         fprintf(j->out.file, "\t%.6f", (double)scores[at]);
     }
     if (json)
-        return embed_put_json(j, json_pack("{s:I, s:o}", "index", (json_int_t)(j->in.first + line), "classes", list));
+        return cli_put_json(&j->out,
+                            json_pack("{s:I, s:o}", "index", (json_int_t)(j->in.first + line), "classes", list), 9);
     fputc('\n', j->out.file);
     return cli_output_good(&j->out);
 }
@@ -65,7 +66,8 @@ static bool put_empty(words *w, size_t line) {
     for (; w->next < line; w->next++) {
         if (j->format != EMBED_JSON)
             fputc('\n', j->out.file);
-        else if (!embed_put_json(j, json_pack("{s:I, s:[]}", "index", (json_int_t)(j->in.first + w->next), "words")))
+        else if (!cli_put_json(&j->out, json_pack("{s:I, s:[]}", "index", (json_int_t)(j->in.first + w->next), "words"),
+                               9))
             return false;
     }
     return cli_output_good(&j->out);
@@ -79,8 +81,10 @@ static bool put_word(words *w, const tfm_word_guess *g) {
             w->list = json_array();
         json_array_append_new(w->list,
                               json_pack("{s:s, s:i, s:f}", "text", g->text, "id", (int)g->id, "score", g->probability));
-        return !last || embed_put_json(j, json_pack("{s:I, s:I, s:o}", "index", (json_int_t)(j->in.first + g->line),
-                                                    "mask", (json_int_t)g->mask, "words", w->list));
+        return !last || cli_put_json(&j->out,
+                                     json_pack("{s:I, s:I, s:o}", "index", (json_int_t)(j->in.first + g->line), "mask",
+                                               (json_int_t)g->mask, "words", w->list),
+                                     9);
     }
     fputs(g->rank == 0 ? "" : "\t", j->out.file);
     cli_put_line(j->out.file, g->text);

@@ -80,7 +80,7 @@ static bool put_neighbours(embed_job *j, size_t line, const float *scores, const
         cli_put_line(j->out.file, text);
         fputc('\n', j->out.file);
     }
-    return !list || embed_put_json(j, json_pack("{s:I, s:o}", "index", (json_int_t)line, "similar", list));
+    return !list || cli_put_json(&j->out, json_pack("{s:I, s:o}", "index", (json_int_t)line, "similar", list), 9);
 }
 
 int embed_similar_write(embed_job *j, size_t count) {

@@ -109,5 +109,8 @@ enum { HTML_CHARACTER = 16 };
 
 /* The bytes of the character, or with `references` of the reference, that text begins with; `out` is what it is. */
 size_t html_character(char out[HTML_CHARACTER], const char *text, size_t bytes, bool references);
+/* What such a character is: a blank, or one that nobody sees and that is no part of a word. */
+bool html_character_is_blank(const char *character);
+bool html_character_is_unseen(const char *character);
 
 #endif

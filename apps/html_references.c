@@ -82,3 +82,14 @@ size_t html_character(char out[HTML_CHARACTER], const char *text, size_t bytes, 
     out[count] = 0;
     return count;
 }
+
+bool html_character_is_blank(const char *c) {
+    return (html_is_blank(c[0]) && !c[1]) || strcmp(c, "\xC2\xA0") == 0;
+}
+
+/* The soft hyphen, the zero width space, the word joiner and the byte order mark say where a line may end, and nothing
+ * of the word. U+200C and U+200D are part of it. */
+bool html_character_is_unseen(const char *c) {
+    return strcmp(c, "\xC2\xAD") == 0 || strcmp(c, "\xE2\x80\x8B") == 0 || strcmp(c, "\xE2\x81\xA0") == 0 ||
+           strcmp(c, "\xEF\xBB\xBF") == 0;
+}

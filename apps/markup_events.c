@@ -8,17 +8,6 @@
 /* The most bytes of a footnote's mark. */
 enum { NOTE = 24 };
 
-bool run_is_blank(const char *c) {
-    return (html_is_blank(c[0]) && !c[1]) || strcmp(c, "\xC2\xA0") == 0;
-}
-
-/* The soft hyphen, the zero width space, the word joiner and the byte order mark say where a line may end, and nothing
- * of the word. U+200C and U+200D are part of it. */
-bool run_is_unseen(const char *c) {
-    return strcmp(c, "\xC2\xAD") == 0 || strcmp(c, "\xE2\x80\x8B") == 0 || strcmp(c, "\xE2\x81\xA0") == 0 ||
-           strcmp(c, "\xEF\xBB\xBF") == 0;
-}
-
 size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end) {
     if (!cli_grow(&b->events, &b->room, b->count + 1, sizeof(*b->events))) {
         m->starved = true;
@@ -33,11 +22,11 @@ size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t 
 
 /* Whether lines are kept and one, or a column, ends at a character. */
 static bool ends_line(const char *c, bool after_blank) {
-    return *c == '\n' || *c == '\r' || *c == '\t' || (after_blank && run_is_blank(c));
+    return *c == '\n' || *c == '\r' || *c == '\t' || (after_blank && html_character_is_blank(c));
 }
 
 static bool is_gap(const char *c) {
-    return run_is_blank(c) || *c == 0;
+    return html_character_is_blank(c) || *c == 0;
 }
 
 /* Whether a character is what stands between the items of a line of navigation or of a title, between blanks. */
@@ -74,9 +63,9 @@ void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool refe
         parted = separator;
         strcpy(before, c);
         b->events[event].references = references;
-        blank = run_is_blank(c);
+        blank = html_character_is_blank(c);
         b->events[event].solid |= blank;
-        if (blank || run_is_unseen(c))
+        if (blank || html_character_is_unseen(c))
             continue;
         b->seen++;
         b->letters += marks_is_letter(c, strlen(c));
@@ -171,7 +160,7 @@ static bool holds_no_words(const markup *m, const run_builder *b, size_t open, b
         const run_event *e = &b->events[i];
         for (size_t at = e->begin, bytes; e->kind == EVENT_TEXT && at < e->end; at += bytes) {
             bytes = html_character(c, m->text + at, e->end - at, e->references);
-            if (run_is_blank(c) || run_is_unseen(c))
+            if (html_character_is_blank(c) || html_character_is_unseen(c))
                 continue;
             strcpy(text + used, c);
             used += strlen(c);

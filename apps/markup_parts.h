@@ -106,9 +106,6 @@ size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t 
 /* The element whose tags are the event `open` and the last one is whole. Without words, such as an arrow, or with
  * `note` and the text of a footnote's mark, it becomes an atom. */
 void run_pair(markup *m, run_builder *b, size_t open, bool note);
-/* What a character of text is. */
-bool run_is_blank(const char *character);
-bool run_is_unseen(const char *character);
 /* Makes a run of what there is, if it has letters; and begins another one. */
 void run_finish(markup *m, run_builder *b);
 /* Makes the run (markup_run.c); false without memory. */

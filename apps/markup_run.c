@@ -156,9 +156,9 @@ static void add_text(maker *k, const run_event *e) {
     char c[HTML_CHARACTER];
     for (size_t at = e->begin, bytes; at < e->end && !k->starved; at += bytes) {
         bytes = html_character(c, k->m->text + at, e->end - at, e->references);
-        if (run_is_blank(c))
+        if (html_character_is_blank(c))
             k->gap = true, k->chained = false;
-        else if (!run_is_unseen(c))
+        else if (!html_character_is_unseen(c))
             add_character(k, c, at, at + bytes, k->m->text + at + bytes, e->end - at - bytes);
     }
 }

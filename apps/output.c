@@ -154,17 +154,19 @@ void cli_put_line(FILE *file, const char *text) {
 bool cli_output_good(cli_output *out) {
     if (ferror(out->file) && !out->error)
         out->error = errno;
-    return !ferror(out->file);
+    return !ferror(out->file) && !out->error;
 }
 
 int cli_output_flush(cli_output *out) {
     errno = 0;
     int flushed = fflush(out->file);
-    if (flushed == 0 && !ferror(out->file))
+    if (flushed == 0 && cli_output_good(out))
         return CLI_OK;
     int error = out->error ? out->error : errno;
-    if (out->file == stdout) /* said once */
+    if (out->file == stdout) { /* said once */
         clearerr(stdout);
+        out->error = 0;
+    }
     return write_failed(out, error);
 }
 

@@ -90,7 +90,7 @@ static double median(const bench_contestant *c) {
     return c->runs % 2 ? c->seconds[half] : 0.5 * (c->seconds[half] + c->seconds[half - 1]);
 }
 
-static void print_json(const bench_race *race, const bench_contestant *c) {
+static bool put_json(cli_output *out, const bench_race *race, const bench_contestant *c) {
     json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "bench", c->bench, "shape", c->shape, "provider", c->name,
                              "precision", c->precision ? c->precision : race->precision);
     json_t *more = json_pack("{s:i, s:n, s:n, s:n}", "runs", c->runs, "median_s", "min_s", race->json);
@@ -104,9 +104,7 @@ static void print_json(const bench_race *race, const bench_contestant *c) {
         json_object_set_new(line, "min_s", json_real(c->seconds[0]));
         json_object_set_new(line, race->json, json_real(strcmp(race->json, "per_s") == 0 ? rate : rate * race->factor));
     }
-    json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
-    putchar('\n');
-    json_decref(line);
+    return cli_put_json(out, line, 7);
 }
 
 static void print_time(double seconds) {
@@ -168,10 +166,10 @@ static int report(const bench_race *race, bool json) {
         base = NULL;
     if (!json)
         print_table(race, base);
-    for (size_t i = 0; json && i < race->count; i++)
-        print_json(race, &race->list[i]);
     cli_output out;
     cli_output_open(&out, NULL);
+    for (size_t i = 0; json && i < race->count && put_json(&out, race, &race->list[i]); i++)
+        ;
     return cli_output_flush(&out); /* the next shape may take its time */
 }
 

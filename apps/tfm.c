@@ -6,30 +6,30 @@
 #include <unistd.h>
 #include "cli.h"
 
-const cli_command cli_commands[] = {
-    {"devices", cmd_devices, "list the OpenCL devices, and which one is taken"},
-    {"selftest", cmd_selftest, "check every op on a device against the host"},
-    {"info", cmd_info, "say what a model is"},
-    {"train", cmd_train, "train a model from two text files"},
-    {"translate", cmd_translate, "translate lines of text"},
-    {"generate", cmd_generate, "go on with a text"},
-    {"score", cmd_score, "say how likely given translations are"},
-    {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
-    {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words"},
-    {"serve", cmd_serve, "serve models over HTTP, with a page to translate on"},
-    {"attend", cmd_attend, "show what the attention of a model looks at"},
-    {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
-    {"quantize", cmd_quantize, "write a model with smaller numbers"},
-    {"tune", cmd_tune, "find out what this device is fastest with"},
-    {"kernels", cmd_kernels, "export and pack programs for devices without a compiler"},
-    {"report", cmd_report, "write all about a device, to attach to an issue"},
-    {"completion", cmd_completion, "make a shell complete commands and options"},
+static const cli_command COMMANDS[] = {
+    {"devices", cmd_devices, "list the OpenCL devices, and which one is taken", NULL},
+    {"selftest", cmd_selftest, "check every op on a device against the host", NULL},
+    {"info", cmd_info, "say what a model is", NULL},
+    {"train", cmd_train, "train a model from two text files", NULL},
+    {"translate", cmd_translate, "translate lines of text", NULL},
+    {"generate", cmd_generate, "go on with a text", NULL},
+    {"score", cmd_score, "say how likely given translations are", NULL},
+    {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity", NULL},
+    {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words", NULL},
+    {"serve", cmd_serve, "serve models over HTTP, with a page to translate on", NULL},
+    {"attend", cmd_attend, "show what the attention of a model looks at", NULL},
+    {"bench", cmd_bench, "time matrix products, attention, norms, translation", NULL},
+    {"quantize", cmd_quantize, "write a model with smaller numbers", NULL},
+    {"tune", cmd_tune, "find out what this device is fastest with", NULL},
+    {"kernels", NULL, "export and pack programs for devices without a compiler", cmd_kernels},
+    {"report", cmd_report, "write all about a device, to attach to an issue", NULL},
+    {"completion", NULL, "make a shell complete commands and options", cmd_completion},
     {0},
 };
 
 static void print_help(FILE *to) {
     fputs("usage: tfm COMMAND [option...]\n\nRuns and trains Transformers on any OpenCL device.\n\ncommands:\n", to);
-    for (const cli_command *c = cli_commands; c->name; c++)
+    for (const cli_command *c = COMMANDS; c->name; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->about);
     fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
           "  -V, --version  the version\n\n"
@@ -40,7 +40,7 @@ static void print_help(FILE *to) {
 }
 
 static const cli_command *command_named(const char *name) {
-    const cli_command *c = cli_commands;
+    const cli_command *c = COMMANDS;
     while (c->name && strcmp(name, c->name) != 0)
         c++;
     return c->name ? c : NULL;
@@ -59,7 +59,7 @@ static int no_command(const char *name) {
     cli_near near = {.word = name};
     if (name[0] == '-')
         return no_option(name);
-    for (const cli_command *c = cli_commands; c->name; c++)
+    for (const cli_command *c = COMMANDS; c->name; c++)
         cli_nearer(&near, c->name);
     cli_nearer(&near, "help");
     if (near.name)
@@ -76,7 +76,7 @@ static int help(int argc, char **argv) {
     if (!c && strcmp(name, "help") != 0 && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0)
         return no_command(name);
     if (c)
-        return c->run(2, (char *[]){argv[2], (char[]){"--help"}, NULL});
+        return cli_run(COMMANDS, c, 2, (char *[]){argv[2], (char[]){"--help"}, NULL});
     print_help(stdout);
     return CLI_OK;
 }
@@ -94,7 +94,7 @@ static int dispatch(int argc, char **argv) {
         return CLI_OK;
     }
     const cli_command *c = command_named(name);
-    return c ? c->run(argc - 1, argv + 1) : no_command(name);
+    return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : no_command(name);
 }
 
 /* Where the caller closed a standard stream, the next file opened would take its number and get what is meant

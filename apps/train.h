@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include "cli.h"
 
-/* ---- The recipe (train_recipe.c, train_recipe_file.c) -------------------------------------------------- */
+/* ---- The recipe (train_recipe*.c) -------------------------------------------------- */
 
 enum { TRAIN_OPTIONS = 75 };
 
@@ -309,6 +309,8 @@ bool train_ranks_go_on(train_run *run, int *code, bool over);
  * wait for its word. */
 bool train_sharded(const train_run *run);
 void train_ranks_call_to_save(const train_run *run);
+/* Says that a checkpoint could not be written. CLI_FAILED. */
+int train_save_failed(const train_run *run);
 /* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
 void *train_ranks_hear(const train_run *run, const void *own, size_t bytes);
 /* Chooses the device of this rank where several are named. */
@@ -354,8 +356,6 @@ void train_progress_say(train_run *run, const tfm_update_report *u, bool lasting
 
 /* Saves where the run is. */
 int train_checkpoint_write(train_run *run);
-/* What a rank does that is called to save: it writes its part. */
-int train_checkpoint_join(train_run *run);
 /* Saves at the end of a run, when the model has the averaged parameters: a resumed run uses those of the checkpoint. */
 int train_checkpoint_renew(train_run *run);
 /* Restores the run from its checkpoint. Without one the run stays at its beginning. */

@@ -140,12 +140,6 @@ int train_snapshot_average(train_run *r) {
 
 /* ---- Checkpoints --------------------------------------------------------------------------------------- */
 
-static int fail_save(const train_run *r) {
-    if (r->saved < 0)
-        return cli_fail_library();
-    return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
-}
-
 int train_checkpoint_write(train_run *r) {
     const int64_t update = tfm_trainer_updates(r->trainer);
     r->at.seconds = cli_seconds() - r->begun;
@@ -170,19 +164,9 @@ int train_checkpoint_write(train_run *r) {
     if (status == TFM_ERROR_CANCELLED) /* another rank says why */
         return CLI_FAILED;
     if (status != TFM_OK)
-        return fail_save(r);
+        return train_save_failed(r);
     r->saved = update;
     clear_snapshots(r);
-    return CLI_OK;
-}
-
-int train_checkpoint_join(train_run *r) {
-    const tfm_status status = tfm_trainer_save(r->trainer, NULL, r->checkpoint);
-    if (status == TFM_ERROR_CANCELLED)
-        return CLI_FAILED;
-    if (status != TFM_OK)
-        return fail_save(r);
-    r->saved = tfm_trainer_updates(r->trainer);
     return CLI_OK;
 }
 
@@ -209,6 +193,49 @@ static int64_t first_checkpoint(const train_run *r) {
     return every ? json_integer_value(every) : r->recipe.valid_every;
 }
 
+/* Without its file: the run was stopped before its first checkpoint, or that is lost. */
+static int begin_without(train_run *r) {
+    bool ended, resumed;
+    const int64_t last = train_log_last(&r->log, &ended, &resumed);
+    if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
+        return cli_fail("%s holds a run that came to %s%" PRId64
+                        ", but no checkpoint.safetensors to go on from: begin a new run, which --vocab %s gives the "
+                        "same vocabulary",
+                        r->dir, ended ? "its end at update " : "update ", last, r->dir);
+    if (r->recipe.resume)
+        train_say("%s has no checkpoint: the run begins again", r->dir);
+    return CLI_OK;
+}
+
+/* Takes over what a checkpoint's note says. The last three were not always noted, nor the best nll. */
+static int read_note(train_run *r, json_t *note) {
+    r->at.best_nll = NAN;
+    json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
+    const char *measure = NULL;
+    json_t *corpus = NULL, *snapshots = NULL;
+    if (!note || json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:o, s:o}", "best_nll",
+                             &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update",
+                             &best_update, "since_best", &r->at.since_best, "measure", &measure, "milestone",
+                             &milestone, "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums", &targets,
+                             &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
+        return cli_fail("%s was not written by tfm train", r->checkpoint);
+    if (!train_corpus_same(corpus, r->corpus))
+        return cli_fail("the training files have changed since %s was written: a run goes on only on the same text",
+                        r->checkpoint);
+    r->at.best_update = best_update;
+    if (isnan(r->at.best_nll))
+        r->at.best_nll = r->at.best_ppl > 0 ? log(r->at.best_ppl) : 0;
+    r->at.milestone = milestone;
+    r->at.targets = targets;
+    r->at.log_bytes = (long)log_bytes;
+    json_decref(r->at.snapshots);
+    r->at.snapshots = json_incref(snapshots);
+    r->saved = tfm_trainer_updates(r->trainer);
+    r->remeasure =
+        best_update > 0 && r->valid.count > 0 && (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
+    return CLI_OK;
+}
+
 int train_checkpoint_read(train_run *r) {
     json_t *now = train_corpus_read(&r->recipe);
     const bool still = train_corpus_same(now, r->corpus);
@@ -219,56 +246,19 @@ int train_checkpoint_read(train_run *r) {
                         r->dir);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
-    if (access(r->checkpoint, F_OK) != 0) { /* the run was stopped before its first one, or it is lost */
-        bool ended, resumed;
-        const int64_t last = train_log_last(&r->log, &ended, &resumed);
-        if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
-            return cli_fail(
-                "%s holds a run that came to %s%" PRId64
-                ", but no checkpoint.safetensors to go on from: begin a new run, which --vocab %s gives the "
-                "same vocabulary",
-                r->dir, ended ? "its end at update " : "update ", last, r->dir);
-        if (r->recipe.resume)
-            train_say("%s has no checkpoint: the run begins again", r->dir);
-        return CLI_OK;
-    }
+    if (access(r->checkpoint, F_OK) != 0)
+        return begin_without(r);
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
-    /* The last three were not always noted, nor the best nll. */
-    r->at.best_nll = NAN;
-    json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
-    const char *measure = NULL;
     const char *text = tfm_trainer_note(r->trainer);
     char why[CLI_WHY];
-    json_t *corpus = NULL, *snapshots = NULL, *note = text ? cli_json_parse(text, strlen(text), why) : NULL;
-    int code = CLI_OK;
-    if (!note || json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_nll",
-                             &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update",
-                             &best_update, "since_best", &r->at.since_best, "measure", &measure, "milestone",
-                             &milestone, "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums", &targets,
-                             &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
-        code = cli_fail("%s was not written by tfm train", r->checkpoint);
-    else if (!train_corpus_same(corpus, r->corpus))
-        code = cli_fail("the training files have changed since %s was written: a run goes on only on the same text",
-                        r->checkpoint);
-    if (code == CLI_OK) {
-        r->at.best_update = best_update;
-        if (isnan(r->at.best_nll))
-            r->at.best_nll = r->at.best_ppl > 0 ? log(r->at.best_ppl) : 0;
-        r->at.milestone = milestone;
-        r->at.targets = targets;
-        r->at.log_bytes = (long)log_bytes;
-        json_decref(r->at.snapshots);
-        r->at.snapshots = json_incref(snapshots);
-        r->saved = tfm_trainer_updates(r->trainer);
-        r->remeasure =
-            best_update > 0 && r->valid.count > 0 && (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
-        clear_snapshots(r); /* a killed run may not have come to it */
-        forget_snapshots(r);
-        miss_model(r);
-        code = miss_snapshots(r);
-    }
-    json_decref(snapshots);
+    json_t *note = text ? cli_json_parse(text, strlen(text), why) : NULL;
+    int code = read_note(r, note);
     json_decref(note);
-    return code;
+    if (code != CLI_OK)
+        return code;
+    clear_snapshots(r); /* a killed run may not have come to it */
+    forget_snapshots(r);
+    miss_model(r);
+    return miss_snapshots(r);
 }

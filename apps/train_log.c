@@ -130,14 +130,9 @@ void train_log_close(train_log *log) {
 }
 
 int train_log_put(train_log *log, json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(8)) : NULL;
-    json_decref(object);
-    if (!text)
-        return cli_fail("%s: out of memory", log->path);
-    const bool written = fprintf(log->file, "%s\n", text) > 0 && fflush(log->file) == 0;
-    const int error = errno;
-    free(text);
-    return written ? CLI_OK : cli_fail("cannot write %s: %s", log->path, strerror(error));
+    cli_output out = {.file = log->file, .name = log->path};
+    cli_put_json(&out, object, 8);
+    return cli_output_flush(&out);
 }
 
 int train_log_sync(train_log *log, long *bytes) {

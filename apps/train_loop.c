@@ -16,11 +16,6 @@ static void draw(const train_run *r) {
     free(path);
 }
 
-/* JSON has no NaN. */
-static json_t *real(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* Perplexity decides where BLEU does not: while next to nothing is right, its digits say nothing. */
 static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
@@ -72,8 +67,8 @@ static const char *score_words(char *out, size_t size, const train_run *r, const
 
 /* The same for the log; texts are compared with nothing. */
 static json_t *score_json(const train_run *r, const char *type, int64_t update, const train_score *s) {
-    json_t *object = json_pack("{s:s, s:I, s:o, s:o}", "type", type, "update", (json_int_t)update, "nll", real(s->nll),
-                               "ppl", real(s->ppl));
+    json_t *object = json_pack("{s:s, s:I, s:o, s:o}", "type", type, "update", (json_int_t)update, "nll",
+                               cli_number_json(s->nll), "ppl", cli_number_json(s->ppl));
     if (!r->valid.texts) {
         json_object_set_new(object, "bleu", json_real(s->bleu));
         json_object_set_new(object, "chrf2", json_real(s->chrf));
@@ -233,8 +228,8 @@ static int report(train_run *r, const tfm_update_report *u) {
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
-                  "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate, "tokens_per_s",
-                  (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+                  "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
+                  "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     if (train_sharers(r) > 1) {
         const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
         json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->wire.bytes)));

@@ -1,6 +1,7 @@
 /* A run of several ranks: what they agree on. The first has the directory, the log, validation and the word; the others
  * do their share of each update. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,23 @@ static word *hear(const train_run *r, word own) {
     return train_ranks_hear(r, &own, sizeof(own));
 }
 
+int train_save_failed(const train_run *r) {
+    if (r->saved < 0)
+        return cli_fail_library();
+    return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
+}
+
+/* What a rank does that is called to save: it writes its part. */
+static int save_part(train_run *r) {
+    const tfm_status status = tfm_trainer_save(r->trainer, NULL, r->checkpoint);
+    if (status == TFM_ERROR_CANCELLED)
+        return CLI_FAILED;
+    if (status != TFM_OK)
+        return train_save_failed(r);
+    r->saved = tfm_trainer_updates(r->trainer);
+    return CLI_OK;
+}
+
 /* The same, once the first one wants nothing saved. */
 static word *hear_saving(train_run *r, word own) {
     for (;;) {
@@ -37,7 +55,7 @@ static word *hear_saving(train_run *r, word own) {
         if (!words[0].save)
             return words;
         free(words);
-        const int code = train_checkpoint_join(r);
+        const int code = save_part(r);
         own.code = own.code == CLI_OK ? code : own.code;
         own.told = cli_held()[0] != 0;
     }

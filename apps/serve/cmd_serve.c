@@ -49,7 +49,7 @@ static void *watch(void *user) {
     server *s = user;
     while (atomic_load(&watching)) {
         nanosleep(&(struct timespec){.tv_nsec = WATCH_MS * 1000000L}, NULL);
-        serve_http_watch(s);
+        serve_connections_watch(s);
         serve_queue_watch(s);
     }
     return NULL;

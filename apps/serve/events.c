@@ -3,25 +3,12 @@
 #include <string.h>
 #include "serve.h"
 
-struct serve_stream {
+typedef struct serve_stream {
     server *server;
     char *text; /* that is not sent yet */
     size_t bytes, room, sent;
     bool begun, ended, starved;
-};
-
-serve_stream *serve_stream_new(server *s) {
-    serve_stream *stream = calloc(1, sizeof(*stream));
-    if (stream)
-        stream->server = s;
-    return stream;
-}
-
-void serve_stream_free(serve_stream *stream) {
-    if (stream)
-        free(stream->text);
-    free(stream);
-}
+} serve_stream;
 
 /* Under the lock. */
 static void append(serve_stream *stream, const char *text) {
@@ -58,7 +45,7 @@ static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     json_t *event =
         json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", job->id, "object",
                   job->chat ? "chat.completion.chunk" : "text_completion", "created", (json_int_t)job->created, "model",
-                  job->key.model->name, "system_fingerprint", serve_fingerprint(), "choices", choices);
+                  job->key.model->name, "system_fingerprint", serve_openai_fingerprint(), "choices", choices);
     if (event && job->tells_usage)
         json_object_set_new(event, "usage", usage ? usage : json_null());
     return event;
@@ -91,7 +78,7 @@ static void begin(serve_job *job) {
     stream->begun = true;
 }
 
-void serve_stream_piece(serve_job *job, int index, const char *text) {
+static void on_piece(serve_job *job, int index, const char *text) {
     serve_stream *stream = job->stream;
     json_t *event = chunk(job, index, text, NULL);
     pthread_mutex_lock(&stream->server->lock);
@@ -101,7 +88,7 @@ void serve_stream_piece(serve_job *job, int index, const char *text) {
     pthread_mutex_unlock(&stream->server->lock);
 }
 
-void serve_stream_end(serve_job *job) {
+static void on_done(serve_job *job) {
     serve_stream *stream = job->stream;
     if (job->answer_code && !stream->begun)
         return; /* the answer has the status of the failure */
@@ -119,7 +106,23 @@ void serve_stream_end(serve_job *job) {
         append_json(stream, event_of(job, json_array(), serve_openai_usage(job)));
     append(stream, "data: [DONE]\n\n");
     stream->ended = true;
-    serve_http_answered(stream->server, job->connection);
+    serve_connection_busy(stream->server, serve_connection_of(job->connection), false);
+}
+
+static void on_free(serve_job *job) {
+    free(job->stream->text);
+    free(job->stream);
+}
+
+bool serve_stream_open(server *s, serve_job *job) {
+    job->stream = calloc(1, sizeof(*job->stream));
+    if (!job->stream)
+        return false;
+    job->stream->server = s;
+    job->on_piece = on_piece;
+    job->on_done = on_done;
+    job->on_free = on_free;
+    return true;
 }
 
 /* Gives the connection what there is; suspends it where there is nothing yet. */

@@ -1,22 +1,13 @@
-/* The door: connections by libmicrohttpd, requests on them, and the clock that runs for each. */
+/* HTTP by libmicrohttpd: the port, the routes, requests and their answers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "serve.h"
-
-typedef struct serve_connection serve_connection;
-struct serve_connection {
-    int fd;
-    bool busy;    /* a request has arrived whole, and its answer is not made yet */
-    double since; /* when it began to wait for one, or to take its answer */
-    serve_connection *next, **link;
-};
 
 static const serve_route ROUTES[] = {
     {"POST", "/translate", true, serve_translate},
@@ -37,27 +28,9 @@ static const serve_route ROUTES[] = {
 
 /* ---- Requests -------------------------------------------------------------------------------------------------- */
 
-static serve_connection *connection_of(struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-static void set_busy(server *s, serve_connection *c, bool busy) {
-    pthread_mutex_lock(&s->connections_lock);
-    if (c) {
-        c->busy = busy;
-        c->since = cli_seconds();
-    }
-    pthread_mutex_unlock(&s->connections_lock);
-}
-
-void serve_http_answered(server *s, struct MHD_Connection *connection) {
-    set_busy(s, connection_of(connection), false);
-}
-
 /* Hands an answer over; from now on the time for taking it counts. */
 static enum MHD_Result send_answer(serve_request *r, serve_reply reply) {
-    set_busy(r->server, r->of, false);
+    serve_connection_busy(r->server, r->of, false);
     return serve_reply_send(r, reply);
 }
 
@@ -93,8 +66,8 @@ static serve_request *begin_request(server *s, struct MHD_Connection *connection
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!r)
         return NULL;
-    *r =
-        (serve_request){.server = s, .connection = connection, .start = cli_seconds(), .of = connection_of(connection)};
+    *r = (serve_request){
+        .server = s, .connection = connection, .start = cli_seconds(), .of = serve_connection_of(connection)};
     r->url = path_of(url);
     r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     name_client(r->client, sizeof(r->client), connection);
@@ -178,7 +151,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         return MHD_YES;
     if (r->job) /* its connection goes on */
         return streams(r) ? serve_stream_send(r) : send_answer(r, answer_job(r));
-    set_busy(r->server, r->of, true);
+    serve_connection_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
         return send_answer(r, reply);
     serve_request_slim(r);
@@ -193,7 +166,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
     if (!r)
         return;
     const double seconds = cli_seconds() - r->start;
-    set_busy(s, r->of, false);
+    serve_connection_busy(s, r->of, false);
     serve_count_time(&s->counts.seconds, seconds);
     if (r->code >= 100 && r->code < 600)
         atomic_fetch_add(&s->counts.classes[r->code / 100], 1);
@@ -207,50 +180,6 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
     free(r);
     *state = NULL;
     atomic_fetch_sub(&s->requests, 1);
-}
-
-/* ---- Connections ----------------------------------------------------------------------------------------------- */
-
-static void on_connection(void *user, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode what) {
-    server *s = user;
-    serve_connection *c = *context;
-    pthread_mutex_lock(&s->connections_lock);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED && (c = calloc(1, sizeof(*c)))) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        c->fd = info ? info->connect_fd : -1;
-        c->since = cli_seconds();
-        c->next = s->connections;
-        c->link = &s->connections;
-        if (c->next)
-            c->next->link = &c->next;
-        s->connections = c;
-        *context = c;
-    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && c) {
-        *c->link = c->next;
-        if (c->next)
-            c->next->link = c->link;
-        free(c);
-        *context = NULL;
-    }
-    pthread_mutex_unlock(&s->connections_lock);
-}
-
-bool serve_hung_up(int fd) {
-    struct pollfd one = {.fd = fd, .events = POLLRDHUP};
-    return fd >= 0 && poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
-}
-
-/* libmicrohttpd's own clock starts anew with every byte; this one does not. */
-void serve_http_watch(server *s) {
-    const double now = cli_seconds();
-    pthread_mutex_lock(&s->connections_lock);
-    for (serve_connection *c = s->connections; c; c = c->next)
-        if (!c->busy && c->fd >= 0 && now - c->since > s->options->limits.seconds) {
-            shutdown(c->fd, SHUT_RDWR);
-            c->fd = -1;
-        }
-    pthread_mutex_unlock(&s->connections_lock);
 }
 
 /* ---- The port -------------------------------------------------------------------------------------------------- */
@@ -324,7 +253,7 @@ int serve_http_start(server *s) {
         s->daemon = MHD_start_daemon(
             flags | (certificate ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, no_log,
             NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-            MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
+            MHD_OPTION_NOTIFY_CONNECTION, serve_connection_notify, s, MHD_OPTION_CONNECTION_LIMIT,
             (unsigned)o->limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->limits.seconds,
             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, certificate ? secure : plain, MHD_OPTION_END);
     free(certificate);

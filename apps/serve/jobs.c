@@ -43,7 +43,8 @@ void serve_job_free(serve_job *job) {
     free(job->vectors);
     free(job->failure);
     json_decref(job->source);
-    serve_stream_free(job->stream);
+    if (job->on_free)
+        job->on_free(job);
     markup_free(job->markup);
     free(job);
 }
@@ -79,4 +80,11 @@ void serve_job_cut(const server *s, serve_job *job) {
     else if (why == SERVE_EXPIRED)
         serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request took longer than %d s: try again later",
                        s->options->limits.seconds);
+}
+
+bool serve_wanted(const serve_unit *units, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (units[i].job && !serve_job_stopped(units[i].job))
+            return true;
+    return false;
 }

@@ -1,5 +1,4 @@
 /* OpenAI's API: models, embeddings, and what these and texts share. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "serve.h"
@@ -97,53 +96,7 @@ bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(
     return false;
 }
 
-json_t *serve_openai_usage(const serve_job *job) {
-    uint64_t read = 0, written = 0;
-    for (size_t i = 0; i < job->count; i++) {
-        read += job->results[i].source_tokens;
-        written += job->results[i].target_tokens;
-    }
-    if (job->key.task == SERVE_EMBED)
-        return json_pack("{s:I, s:I}", "prompt_tokens", (json_int_t)read, "total_tokens", (json_int_t)read);
-    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)read, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(read + written));
-}
-
 /* ---- Embeddings ------------------------------------------------------------------------------------------------ */
-
-/* Numbers as base64 of little-endian floats, which OpenAI's own client asks for. */
-static json_t *base64_json(const float *numbers, size_t count) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t bytes = 4 * count;
-    unsigned char *raw = malloc(bytes + 3);
-    char *text = malloc(4 * ((bytes + 2) / 3) + 1), *at = text;
-    for (size_t i = 0; raw && i < count; i++) {
-        uint32_t word;
-        memcpy(&word, &numbers[i], 4);
-        for (size_t k = 0; k < 4; k++)
-            raw[4 * i + k] = (unsigned char)(word >> (8 * k));
-    }
-    for (size_t i = 0; raw && text && i < bytes; i += 3) {
-        const size_t left = bytes - i;
-        const uint32_t three =
-            (uint32_t)raw[i] << 16 | (uint32_t)(left > 1 ? raw[i + 1] : 0) << 8 | (uint32_t)(left > 2 ? raw[i + 2] : 0);
-        *at++ = digits[three >> 18];
-        *at++ = digits[three >> 12 & 63];
-        *at++ = left > 1 ? digits[three >> 6 & 63] : '=';
-        *at++ = left > 2 ? digits[three & 63] : '=';
-    }
-    json_t *value = raw && text ? json_stringn(text, (size_t)(at - text)) : NULL;
-    free(raw);
-    free(text);
-    return value;
-}
-
-static json_t *numbers_json(const float *numbers, size_t count) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, isfinite(numbers[i]) ? json_real((double)numbers[i]) : json_null());
-    return list;
-}
 
 static serve_reply answer_vectors(serve_request *r) {
     const serve_job *job = r->job;
@@ -152,7 +105,7 @@ static serve_reply answer_vectors(serve_request *r) {
     json_t *data = json_array();
     for (size_t i = 0; i < job->count; i++) {
         const float *vector = job->vectors + i * (size_t)job->width;
-        json_t *value = packed ? base64_json(vector, (size_t)job->width) : numbers_json(vector, (size_t)job->width);
+        json_t *value = serve_openai_vector(vector, (size_t)job->width, packed);
         json_array_append_new(data,
                               json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", value));
     }

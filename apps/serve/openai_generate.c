@@ -261,32 +261,17 @@ static bool encode_all(serve_request *r, serve_job *job, const json_t *given, se
 
 /* ---- Answers --------------------------------------------------------------------------------------------------- */
 
-const char *serve_fingerprint(void) {
-    return "tfm-" TFM_VERSION_STRING;
-}
-
-static json_t *choice_json(const serve_job *job, size_t piece, int best) {
-    const serve_result *result = &job->results[piece];
-    const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
-    const char *finish = result->finish[best] ? result->finish[best] : "stop";
-    const int index = (int)piece * job->key.n_best + best;
-    if (job->chat)
-        return json_pack("{s:i, s:{s:s, s:s, s:n}, s:n, s:s}", "index", index, "message", "role", "assistant",
-                         "content", text, "refusal", "logprobs", "finish_reason", finish);
-    return json_pack("{s:i, s:s, s:n, s:s}", "index", index, "text", text, "logprobs", "finish_reason", finish);
-}
-
 static serve_reply answer_texts(serve_request *r) {
     const serve_job *job = r->job;
     json_t *choices = json_array();
     for (size_t i = 0; i < job->count; i++)
         for (int best = 0; best < job->key.n_best; best++)
-            json_array_append_new(choices, choice_json(job, i, best));
-    return serve_reply_json(MHD_HTTP_OK,
-                            json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", job->id, "object",
-                                      job->chat ? "chat.completion" : "text_completion", "created",
-                                      (json_int_t)job->created, "model", job->key.model->name, "system_fingerprint",
-                                      serve_fingerprint(), "choices", choices, "usage", serve_openai_usage(job)));
+            json_array_append_new(choices, serve_openai_choice(job, i, best));
+    return serve_reply_json(MHD_HTTP_OK, json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", job->id, "object",
+                                                   job->chat ? "chat.completion" : "text_completion", "created",
+                                                   (json_int_t)job->created, "model", job->key.model->name,
+                                                   "system_fingerprint", serve_openai_fingerprint(), "choices", choices,
+                                                   "usage", serve_openai_usage(job)));
 }
 
 /* `prompts` become the job's; `ids` are its prompts where these are token ids. */
@@ -298,7 +283,7 @@ static bool begin_texts(serve_request *r, serve_model *model, json_t *prompts, c
     job->chat = chat;
     const bool streams = json_is_true(json_object_get(r->fields, "stream"));
     bool good = read_options(r, job, reply) && encode_all(r, job, ids, reply);
-    if (good && streams && !(job->stream = serve_stream_new(r->server))) {
+    if (good && streams && !serve_stream_open(r->server, job)) {
         *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the stream");
         good = false;
     }

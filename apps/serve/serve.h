@@ -187,9 +187,13 @@ struct serve_job {
     bool suspended;
     int fd;
     serve_job *next;
-    struct serve_stream *stream; /* of server-sent events, else NULL */
-    json_t *source;              /* owns the texts of the pieces */
-    void *markup;                /* documents of HTML, or NULL (markup.h) */
+    struct serve_stream *stream; /* of server-sent events, else NULL; it has set these: */
+    /* The index-th text has grown. A worker calls it, without the lock. */
+    void (*on_piece)(serve_job *job, int index, const char *text);
+    void (*on_done)(serve_job *job); /* the job is done: under the lock, before its connection goes on */
+    void (*on_free)(serve_job *job);
+    json_t *source; /* owns the texts of the pieces */
+    void *markup;   /* documents of HTML, or NULL (markup.h) */
 };
 
 /* A piece of a job in a batch. */
@@ -219,6 +223,8 @@ struct serve_worker {
     size_t count, room;
 };
 
+/* Whether somebody still waits for a batch, and not for too long. */
+bool serve_wanted(const serve_unit *units, size_t count);
 /* A job of `count` pieces; NULL without memory. */
 serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);
@@ -232,6 +238,10 @@ void serve_job_cut(const server *s, serve_job *job);
 /* Puts a job into the queue and suspends its connection. Returns false where a limit forbids that; the job has
  * failed then. Called from the handler of the connection. */
 bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client);
+/* Under the lock: some pieces of a job wait no more; a job is over, by a worker or NULL, so its connection goes on, or
+ * it is freed where that has left. */
+void serve_queue_stop_waiting(server *s, serve_job *job, size_t pieces);
+void serve_queue_complete(server *s, serve_job *job, serve_worker *by);
 /* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
  * of one client. False: the server ends. */
 bool serve_queue_take(serve_worker *w);
@@ -269,8 +279,6 @@ void *serve_work(void *worker);
 tfm_status serve_work_translate(serve_worker *w, serve_model *model);
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
-/* Whether somebody still waits for a batch, and not for too long. */
-bool serve_wanted(const serve_unit *units, size_t count);
 
 /* ---- Answers (reply.c) ----------------------------------------------------------------------------------------- */
 
@@ -370,9 +378,14 @@ json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *repl
 /* A job with a piece for each text of the list, which it takes over. */
 serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, serve_task task, serve_reply *reply);
 bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(serve_request *r), serve_reply *reply);
+
+/* Objects of OpenAI's API (openai_json.c): how many tokens a job took, */
 json_t *serve_openai_usage(const serve_job *job);
-/* system_fingerprint: what wrote a text. Static. */
-const char *serve_fingerprint(void);
+/* system_fingerprint, what wrote a text (static), */
+const char *serve_openai_fingerprint(void);
+/* a text of a generation, and an embedding. */
+json_t *serve_openai_choice(const serve_job *job, size_t piece, int best);
+json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
 
 /* Reads the chat template of a directory: CLI_OK, or another code after its sentence; freed in any case. */
 int serve_chat_read(serve_chat *chat, const char *dir);
@@ -397,17 +410,12 @@ char *serve_pieces_join(const serve_job *job, size_t of, int best);
 
 /* ---- Events (events.c) ----------------------------------------------------------------------------------------- */
 
-typedef struct serve_stream serve_stream;
-serve_stream *serve_stream_new(server *s);
-void serve_stream_free(serve_stream *stream);
+/* Has the events of a job sent as they come, by its callbacks. False without memory. */
+bool serve_stream_open(server *s, serve_job *job);
 /* Whether there is something to send, so that the answer is 200. Under the server's lock. */
 bool serve_stream_begun(const serve_job *job);
-/* Adds a piece of the index-th text. A worker calls it, without the lock. */
-void serve_stream_piece(serve_job *job, int index, const char *text);
 /* The answer that sends a job's events. */
 enum MHD_Result serve_stream_send(serve_request *r);
-/* Adds the end of a job's stream, under the server's lock. */
-void serve_stream_end(serve_job *job);
 
 /* ---- Languages (detect*.c, languages_asked.c, language_list.c) --------------------------------------------------- */
 
@@ -458,7 +466,7 @@ int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t by
 /* What a language is called in English. */
 void serve_language_name(char *out, size_t bytes, const char *code);
 
-/* ---- Counts (counts.c) ---------------------------------------------------------------------------------------- */
+/* ---- Metrics (serve_metrics.c) ---------------------------------------------------------------------------------------- */
 
 enum { SERVE_BUCKETS = 12 };
 typedef struct serve_histogram {
@@ -473,7 +481,10 @@ typedef struct serve_counts {
     serve_histogram seconds, waits;
 } serve_counts;
 
+extern const double serve_bounds[SERVE_BUCKETS]; /* upper bounds of the buckets, in seconds */
 void serve_count_time(serve_histogram *h, double seconds);
+/* One line of JSON on standard error. */
+void serve_log_request(const serve_request *r);
 
 /* ---- The server ------------------------------------------------------------------------------------------------ */
 
@@ -508,13 +519,19 @@ int serve_http_start(server *s);
 /* Closes the door for new connections. */
 void serve_http_quiesce(server *s);
 void serve_http_stop(server *s);
-/* Closes connections that take too long to say what they want, and marks jobs whose clients have hung up. */
-void serve_http_watch(server *s);
-/* Says that the answer of a connection is complete: the time for taking it begins. */
-void serve_http_answered(server *s, struct MHD_Connection *connection);
+
+/* ---- Connections (connections.c) ------------------------------------------------------------------------------- */
+
+typedef struct serve_connection serve_connection;
+serve_connection *serve_connection_of(struct MHD_Connection *connection);
+/* Says whether a request has arrived whole and its answer is not made yet; the time for the other case begins. */
+void serve_connection_busy(server *s, serve_connection *connection, bool busy);
+/* For libmicrohttpd: a connection has come, or has gone. */
+void serve_connection_notify(void *server, struct MHD_Connection *connection, void **context,
+                             enum MHD_ConnectionNotificationCode what);
+/* Closes connections that take too long to say what they want or to take their answer. */
+void serve_connections_watch(server *s);
 /* Whether the other side has gone. */
 bool serve_hung_up(int fd);
-/* One line of JSON on standard error. */
-void serve_log_request(const serve_request *r);
 
 #endif

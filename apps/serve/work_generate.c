@@ -41,8 +41,8 @@ static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
         serve_job_cut(b->server, unit->job); /* others may still wait for the batch, which is not cut off then */
         return false;
     }
-    if (unit->job->stream && *piece)
-        serve_stream_piece(unit->job, (int)unit->piece * unit->job->key.n_best + best, piece);
+    if (unit->job->on_piece && *piece)
+        unit->job->on_piece(unit->job, (int)unit->piece * unit->job->key.n_best + best, piece);
     return true;
 }
 

@@ -3,13 +3,6 @@
 #include <string.h>
 #include "serve.h"
 
-bool serve_wanted(const serve_unit *units, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (units[i].job && !serve_job_stopped(units[i].job))
-            return true;
-    return false;
-}
-
 /* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
  * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */
 static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tfm_status status, bool loaded) {

@@ -1,0 +1,41 @@
+/* What the server counts, and its log: a leaf that every part of it calls. */
+#include <stdlib.h>
+#include <time.h>
+#include "serve.h"
+
+/* Upper bounds of the buckets, in seconds. */
+const double serve_bounds[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+
+void serve_count_time(serve_histogram *h, double seconds) {
+    size_t bucket = 0;
+    while (bucket < SERVE_BUCKETS && seconds > serve_bounds[bucket])
+        bucket++;
+    atomic_fetch_add(&h->buckets[bucket], 1);
+    atomic_fetch_add(&h->count, 1);
+    atomic_fetch_add(&h->micros, (unsigned long long)(1e6 * (seconds > 0 ? seconds : 0)));
+}
+
+void serve_log_request(const serve_request *r) {
+    const serve_job *job = r->job;
+    struct timespec now;
+    struct tm parts;
+    char when[40];
+    if (r->server->options->quiet)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    const double end = job && job->ended > 0 ? job->ended : cli_seconds();
+    const double began = job && job->began > 0 ? job->began : end;
+    /* Nothing that a client wrote but the method, and the path where there is such a one. */
+    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f}", "time", when, "client", r->client,
+                             "method", r->route ? r->method : "?", "path", r->route ? r->route->path : "?", "status",
+                             r->code, "lines", (json_int_t)r->lines, "bytes", (json_int_t)r->sent, "wait",
+                             job && job->arrived > 0 ? began - job->arrived : 0.0, "work", job ? end - began : 0.0,
+                             "seconds", cli_seconds() - r->start);
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    if (text)
+        fprintf(stderr, "%s\n", text);
+    free(text);
+    json_decref(line);
+}
