@@ -303,10 +303,11 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     if (item >= items)
         return;
 #endif
-    const long queries = heads / kv_heads * targets;
+    const long queries = layout.heads / layout.kv_heads * layout.targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
-    const int lane = get_local_id(0), none = TFM_NONE(targets);
-    const query_group g = {item / (kv_heads * blocks), item % kv_heads, item / kv_heads % blocks, queries};
+    const int lane = get_local_id(0), none = TFM_NONE(layout.targets);
+    const query_group g = {item / (layout.kv_heads * blocks), item % layout.kv_heads, item / layout.kv_heads % blocks,
+                           queries};
     const shared_keys keys = keys_at(shape, g.b, g.kv_head);
     load_queries(l, TFM_AT(q), shape, keys, g, scale);
 

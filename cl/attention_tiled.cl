@@ -200,12 +200,12 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
     __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
-    shape.pool = PAGED ? max(pool, 0L) : -1; /* so compilers know which */
+    shape.pool = PAGED ? max(layout.pool, 0L) : -1; /* so compilers know which */
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
-    const int index = h % (int)group * (int)targets;
+    const int index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
     shared_keys keys = keys_at(shape, b, kv_head);
-    if (PAGED && pool == 0) /* no row is there to be read */
+    if (PAGED && layout.pool == 0) /* no row is there to be read */
         keys.visible = 0;
 #if SPLIT
     const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)spans, own_span = turn % (int)spans;
@@ -213,7 +213,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int tile = (int)first_tile + (int)get_group_id(0);
 #endif
     const int t = tile * QUERIES - index % TOGETHER;
-    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
+    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
 #if SPLIT
     if (s_first < s_end) {
         s_first += (int)min(own_span * span, (long)(s_end - s_first));
@@ -222,9 +222,9 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     keys.visible = s_end; /* a tile may reach into the next span */
 #endif
     const tile_rows key_tile = keys_of(keys, PLACES), value_tile = values_of(keys, PLACES);
-    const int step = heads_first ? 1 : (int)heads;
-    const tile_rows queries = {
-        TFM_AT(q) + query_at(shape, b, 0, h) * DK, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)targets, 1, 0};
+    const int step = layout.heads_first ? 1 : (int)layout.heads;
+    __global const q_number *head = TFM_AT(q) + query_at(shape, b, 0, h) * DK;
+    const tile_rows queries = {head, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)layout.targets, 1, 0};
     const long mask_first = mask_row(shape, b, 0, h);
     float4 sum[ROWS * SUMS];
     float total[ROWS], maximum[ROWS];
@@ -267,7 +267,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     share_totals(whole, total, stage, lane);
     EACH_ROW (r) {
         const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
-        if (at >= 0 && at < (int)targets) {
+        if (at >= 0 && at < (int)layout.targets) {
 #if SPLIT
             const long row = own_span * query_rows + query_at(shape, b, at, h);
 #else
@@ -279,7 +279,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));
 #else
             if (summed && KEY_LANE(lane) == 0)
-                TFM_AT(log_sum)[(b * heads + h) * targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+                TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
 #endif
         }
     }
