@@ -117,8 +117,25 @@ static inline void score_key(float *z, __local const float *q, __global const nu
     }
 }
 
+/* A work-group's queries: `block`-th QUERIES of the `count` that share the keys of (b, kv_head). */
+typedef struct query_group {
+    long b, kv_head, block, count;
+} query_group;
+
+/* Local memory. Of each query: q scaled, the keys begin .. limit - 1 that it sees, and where its mask, row of y and
+ * log_sum are. Of each key of a tile: weights (QUERIES, TILE), its row of k and v, and as bit i whether query i keeps
+ * its weight. `reached`: the queries' maxima over the tile. */
+typedef struct group_memory {
+    __local float *q, *weight, *reached, *scratch;
+    __local int *begin, *limit, *row;
+    __local long *masks, *rows, *sums;
+    __local uint *kept;
+} group_memory;
+
 #if DROPS
-#define KEEPS(i, j) ((kept[j] & (1u << (i))) != 0)
+#define KEEPS(kept, i, j) (((kept)[j] & (1u << (i))) != 0)
+#define KEPT_MEMORY kept
+#define GROUP_DROPS TFM_DROPS()
 
 /* Bit i is whether query `begin` + i keeps its weight of key s; begin is a multiple of QUERIES, which is 1 or of 4. */
 static inline uint kept_by(const tfm_drops drops, const long first, const long begin, const int s) {
@@ -131,8 +148,128 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
     return QUERIES == 1 ? bits >> begin % 4 : bits;
 }
 #else
-#define KEEPS(i, j) 1
+#define KEEPS(kept, i, j) 1
+#define KEPT_MEMORY 0
+#define GROUP_DROPS ((tfm_drops){0, 0, 0, 1.0f})
 #endif
+
+INLINED void load_queries(const group_memory l, __global const q_number *q, const attention_shape shape,
+                          const shared_keys keys, const query_group g, const float scale) {
+    const int lane = get_local_id(0);
+    const long targets = shape.targets;
+#pragma unroll 1
+    for (int i = 0; i < QUERIES; i++) {
+        const long index = min(g.block * QUERIES + i, g.count - 1), t = index % targets;
+        const long h = g.kv_head * (shape.heads / shape.kv_heads) + index / targets, at = query_at(shape, g.b, t, h);
+        for (int d = lane; d < DK; d += TFM_GROUP)
+            l.q[i * DK + d] = Q_NUMBER(q, at * DK + d) * scale;
+        if (lane == i % TFM_GROUP) {
+            l.limit[i] = g.block * QUERIES + i < g.count ? seen_to(keys, (int)t) : 0;
+            l.begin[i] = seen_from(keys, (int)t);
+            l.masks[i] = mask_row(shape, g.b, t, h);
+            l.rows[i] = at;
+            l.sums[i] = (g.b * shape.heads + h) * targets + t;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* Scores of `count` keys from s on, -inf where a query does not see the key. `first` is 0, which compilers do not see:
+ * what is the same for all tiles would be in registers throughout. */
+INLINED void score_tile(const group_memory l, const attention_shape shape, const shared_keys keys, const query_group g,
+                        const tfm_drops drops, const int s, const int count, const int none, const float cap) {
+    const int first = s < 0;
+    for (int j = get_local_id(0); j < TILE; j += TFM_GROUP) {
+        float z[QUERIES];
+        const int at = j < count ? key_row(keys, s + j) : -1;
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++)
+            z[i] = 0.0f;
+        if (at >= 0)
+            score_key(z, l.q + first, keys.k + at * keys.k_step, none);
+        l.row[j] = at;
+#if DROPS
+        l.kept[j] = kept_by(drops, first_block(shape, g.b, g.kv_head), g.block * QUERIES, s + j);
+#endif
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++) {
+            const int seen = at >= 0 && s + j >= l.begin[first + i] && s + j < l.limit[first + i];
+            l.weight[i * TILE + j] = seen ? key_scored(shape, z[i], cap, l.masks[first + i], s + j) : -INFINITY;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* Scores of a tile become weights under the new maxima; what was summed under the old ones is scaled down. A weight
+ * below 0 is of a key that the query does not see. */
+INLINED void softmax_update(const group_memory l, float (*sum)[OWN], float *total, float *maximum) {
+#pragma unroll
+    for (int i = 0; i < QUERIES; i++) {
+        const float highest = fmax(maximum[i], l.reached[i]), base = highest == -INFINITY ? 0.0f : highest;
+        const float shrink = exp2(maximum[i] - base);
+        maximum[i] = highest;
+        total[i] *= shrink;
+#pragma unroll
+        for (int c = 0; c < OWN; c++)
+            sum[i][c] *= shrink;
+        for (int j = get_local_id(0); j < TILE; j += TFM_GROUP) {
+            const float z = l.weight[i * TILE + j], p = exp2(z - base);
+            l.weight[i * TILE + j] = z == -INFINITY ? -1.0f : KEEPS(l.kept, i, j) ? p : 0.0f;
+            total[i] += z == -INFINITY ? 0.0f : p;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* sum += the weighted values of the tile's keys, of OWN columns from `column` on, SPAN apart. */
+INLINED void accumulate_values(const group_memory l, const shared_keys keys, float (*sum)[OWN], const int part,
+                               const int count, const int column) {
+    for (int j = part; j < count; j += PARTS) {
+        if (l.row[j] < 0)
+            continue;
+        __global const number *value = keys.v + l.row[j] * keys.v_step;
+#pragma unroll
+        for (int c = 0; c < OWN; c++) {
+            const int at = column + c * SPAN;
+            const float x = at < DV ? NUMBER(value, at) : 0.0f;
+            /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
+#pragma unroll
+            for (int i = 0; i < QUERIES; i++)
+                if (!(l.weight[i * TILE + j] < 0.0f))
+                    sum[i][c] = tfm_fma(l.weight[i * TILE + j], x, sum[i][c]);
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
+}
+
+/* Results of `there` queries to y and log_sum, where this is not NULL. With SPLIT sums are stored as they are, in rows
+ * from `first_row` on, and log_sum gets the maximum and the sum of the weights. */
+INLINED void store_results(const group_memory l, float (*sum)[OWN], const float *total, const float *maximum,
+                           __global float *y, __global float *log_sum, const long there, const long first_row,
+                           const int column, const float keep) {
+    const int lane = get_local_id(0);
+#pragma unroll
+    for (int i = 0; i < QUERIES; i++) {
+        const float all = lanes_sum(total[i], 1, l.scratch);
+        const float inverse = SPLIT ? 1.0f : all == 0.0f ? 0.0f : KEPT(1.0f / all);
+        const long row = first_row + l.rows[i];
+#pragma unroll
+        for (int c = 0; c < OWN; c++) {
+            const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, l.scratch) : sum[i][c];
+            const int at = column + c * SPAN;
+            if (i < there && lane < SPAN && at < DV)
+                y[row * DV + at] = value * inverse;
+        }
+        if (log_sum && i < there && lane == 0) {
+#if SPLIT
+            log_sum[row * 2] = maximum[i];
+            log_sum[row * 2 + 1] = all;
+#else
+            log_sum[l.sums[i]] = LN_2 * (maximum[i] + log2(all));
+#endif
+        }
+    }
+}
 
 #if SPLIT
 /* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
@@ -150,42 +287,30 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     __local float weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
-    __local long masks[QUERIES], rows[QUERIES], sums[QUERIES]; /* where a query's mask, row of y and log_sum are */
+    __local long masks[QUERIES], rows[QUERIES], sums[QUERIES];
 #if DROPS
-    __local uint kept[TILE]; /* bit i: query i keeps its weight of the key */
+    __local uint kept[TILE];
 #endif
+    const group_memory l = {qs, weight, reached, scratch, begin, limit, row, masks, rows, sums, KEPT_MEMORY};
     const attention_shape shape = ATTENTION_SHAPE;
 #if SPLIT
     const long turn = TFM_ROW(), own_span = turn / items, item = turn - own_span * items;
+    const long first_row = own_span * query_rows;
     if (own_span >= spans)
         return;
 #else
-    const long item = first_item + TFM_ROW();
+    const long item = first_item + TFM_ROW(), first_row = 0;
     if (item >= items)
         return;
 #endif
-    const long queries = heads / kv_heads * targets;
+    const long queries = layout.heads / layout.kv_heads * layout.targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
-    const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN, none = TFM_NONE(targets);
-    __global float *out = TFM_AT(y);
-    const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const int lane = get_local_id(0), none = TFM_NONE(layout.targets);
+    const query_group g = {item / (layout.kv_heads * blocks), item % layout.kv_heads, item / layout.kv_heads % blocks,
+                           queries};
+    const shared_keys keys = keys_at(shape, g.b, g.kv_head);
+    load_queries(l, TFM_AT(q), shape, keys, g, scale);
 
-#pragma unroll 1
-    for (int i = 0; i < QUERIES; i++) {
-        const long index = min(block * QUERIES + i, queries - 1), t = index % targets;
-        const long h = kv_head * (heads / kv_heads) + index / targets, at = query_at(shape, b, t, h);
-        for (int d = lane; d < DK; d += TFM_GROUP)
-            qs[i * DK + d] = Q_NUMBER(TFM_AT(q), at * DK + d) * scale;
-        if (lane == i % TFM_GROUP) {
-            limit[i] = block * QUERIES + i < queries ? seen_to(keys, (int)t) : 0;
-            begin[i] = seen_from(keys, (int)t);
-            masks[i] = mask_row(shape, b, t, h);
-            rows[i] = at;
-            sums[i] = (b * heads + h) * targets + t;
-        }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
     int nearest = INT_MAX, furthest = 0;
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
@@ -203,6 +328,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     for (int pass = 0; pass < COLUMNS; pass += OWN) {
         /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
         float sum[QUERIES][OWN], total[QUERIES], maximum[QUERIES];
+        const int column = lane % SPAN + pass * SPAN;
 #pragma unroll
         for (int i = 0; i < QUERIES; i++) {
             total[i] = 0.0f;
@@ -211,90 +337,15 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             for (int c = 0; c < OWN; c++)
                 sum[i][c] = 0.0f;
         }
-        /* `first` is 0, which compilers do not see: what is the same for all tiles would be in registers throughout. */
         for (int s = nearest; s < furthest; s += TILE) {
-            const int count = min(furthest - s, TFM_TURNS(TILE, none)), first = s < 0;
-            for (int j = lane; j < TILE; j += TFM_GROUP) {
-                float z[QUERIES];
-                const int at = j < count ? key_row(keys, s + j) : -1;
-#pragma unroll
-                for (int i = 0; i < QUERIES; i++)
-                    z[i] = 0.0f;
-                if (at >= 0)
-                    score_key(z, qs + first, keys.k + at * keys.k_step, none);
-                row[j] = at;
-#if DROPS
-                kept[j] = kept_by(TFM_DROPS(), first_block(shape, b, kv_head), block * QUERIES, s + j);
-#endif
-#pragma unroll
-                for (int i = 0; i < QUERIES; i++) {
-                    const int seen = at >= 0 && s + j >= begin[first + i] && s + j < limit[first + i];
-                    weight[i * TILE + j] = seen ? key_scored(shape, z[i], cap, masks[first + i], s + j) : -INFINITY;
-                }
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);
+            const int count = min(furthest - s, TFM_TURNS(TILE, none));
+            score_tile(l, shape, keys, g, GROUP_DROPS, s, count, none, cap);
             tile_maxima(reached, weight, scratch);
-#pragma unroll
-            for (int i = 0; i < QUERIES; i++) {
-                const float highest = fmax(maximum[i], reached[i]), base = highest == -INFINITY ? 0.0f : highest;
-                const float shrink = exp2(maximum[i] - base);
-                maximum[i] = highest;
-                total[i] *= shrink;
-#pragma unroll
-                for (int c = 0; c < OWN; c++)
-                    sum[i][c] *= shrink;
-                for (int j = lane; j < TILE; j += TFM_GROUP) {
-                    const float z = weight[i * TILE + j], p = exp2(z - base);
-                    weight[i * TILE + j] = z == -INFINITY ? -1.0f : KEEPS(i, j) ? p : 0.0f; /* -1: hidden */
-                    total[i] += z == -INFINITY ? 0.0f : p;
-                }
-            }
-            barrier(CLK_LOCAL_MEM_FENCE); /* weights written */
-            for (int j = part; j < count; j += PARTS) {
-                if (row[j] < 0)
-                    continue;
-                __global const number *value = keys.v + row[j] * keys.v_step;
-#pragma unroll
-                for (int c = 0; c < OWN; c++) {
-                    const int at = column + (pass + c) * SPAN;
-                    const float x = at < DV ? NUMBER(value, at) : 0.0f;
-                    /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
-#pragma unroll
-                    for (int i = 0; i < QUERIES; i++)
-                        if (!(weight[i * TILE + j] < 0.0f))
-                            sum[i][c] = tfm_fma(weight[i * TILE + j], x, sum[i][c]);
-                }
-            }
-            barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
+            softmax_update(l, sum, total, maximum);
+            accumulate_values(l, keys, sum, lane / SPAN, count, column);
         }
-#pragma unroll
-        for (int i = 0; i < QUERIES; i++) {
-            const float all = lanes_sum(total[i], 1, scratch);
-#if SPLIT
-            const float inverse = 1.0f;
-            const long row_out = own_span * query_rows + rows[i];
-#else
-            const float inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
-            const long row_out = rows[i];
-#endif
-            const int exists = block * QUERIES + i < queries;
-#pragma unroll
-            for (int c = 0; c < OWN; c++) {
-                const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
-                const int at = column + (pass + c) * SPAN;
-                if (exists && part == 0 && at < DV)
-                    out[row_out * DV + at] = value * inverse;
-            }
-#if SPLIT
-            if (exists && lane == 0) {
-                TFM_AT(log_sum)[row_out * 2] = maximum[i];
-                TFM_AT(log_sum)[row_out * 2 + 1] = all;
-            }
-#else
-            if (summed && exists && lane == 0)
-                TFM_AT(log_sum)[sums[i]] = LN_2 * (maximum[i] + log2(all));
-#endif
-        }
+        store_results(l, sum, total, maximum, TFM_AT(y), SPLIT || summed ? TFM_AT(log_sum) : 0,
+                      queries - g.block * QUERIES, first_row, column, GROUP_DROPS.keep);
     }
 }
 

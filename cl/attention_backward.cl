@@ -35,14 +35,14 @@ DEFINE_ROWS_AT(rows_at, ROWS)
  * thread's stack, by groups of one. */
 TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     __local float shared_e[ROWS * TFM_GROUP];
-    const long item = TFM_ROW(), kv_head = item % kv_heads, b = item / kv_heads;
+    const long item = TFM_ROW(), kv_head = item % layout.kv_heads, b = item / layout.kv_heads;
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
     const shared_keys keys = keys_at(shape, b, kv_head);
-    const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = heads / kv_heads;
-    const long queries = group * targets;
-    const int lane = (int)TFM_LANE(), none = TFM_NONE(targets);
+    const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = layout.heads / layout.kv_heads;
+    const long queries = group * layout.targets;
+    const int lane = (int)TFM_LANE(), none = TFM_NONE(layout.targets);
     for (int s = 0; s < keys.visible; s += TFM_GROUP) {
         const int count = min(keys.visible - s, TFM_TURNS(TFM_GROUP, none)), own_key = s + min(lane, count - 1);
         __global const float *kp = keys.k + own_key * keys.k_step, *vp = keys.v + own_key * keys.v_step;
@@ -50,7 +50,8 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
         __global float *dvp = TFM_AT(dv) + value_first + own_key * keys.v_step;
         for (long i = 0; i < queries; i += ROWS) {
             float w[ROWS], e[ROWS];
-            const query_rows rows = rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
+            const query_rows rows =
+                rows_at(shape, keys, b, kv_head * group + i / layout.targets, i % layout.targets, queries - i);
 #if DROPS
             const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, own_key);
             const float4 factors = select((float4)(keep), (float4)(0.0f), numbers < (uint4)((uint)threshold));
@@ -73,7 +74,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                         z = cap * bend;
                         slope *= 1.0f - bend * bend;
                     }
-                    const float m = mask_kind != 0 ? mask_at(shape, rows.mask[r], s + lane) : 0.0f;
+                    const float m = layout.mask_kind != 0 ? mask_at(shape, rows.mask[r], s + lane) : 0.0f;
                     z = m == -INFINITY ? m : z + m;
                     const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - TFM_AT(log_sum)[rows.sum[r]]));
                     w[r] = DROPPED(weight, [r]);

@@ -219,9 +219,9 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     const long kv_head = first_head + get_group_id(1), b = first_b + get_group_id(2);
     const shared_keys keys = keys_at(shape, b, kv_head);
     const int s = ((int)first_tile + (int)get_group_id(0)) * KEYS;
-    const int last = min(s + KEYS, keys.visible) - 1;          /* keys s .. last exist, if any does */
-    const int begin = clamp(s - keys.to + 1, 0, (int)targets); /* queries that see one of them */
-    const int end = last < s ? 0 : clamp(last - keys.from + 1, begin, (int)targets);
+    const int last = min(s + KEYS, keys.visible) - 1;                 /* keys s .. last exist, if any does */
+    const int begin = clamp(s - keys.to + 1, 0, (int)layout.targets); /* queries that see one of them */
+    const int end = last < s ? 0 : clamp(last - keys.from + 1, begin, (int)layout.targets);
     const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
     float4 sum_k[DK_SUMS], sum_v[DV_SUMS];
     if (get_local_id(0) == 0) {
@@ -240,7 +240,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         const head_queries head =
             head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, kv_head * group + i);
         /* Where no query sees one, none is read: of keys there may be none. */
-        const int start = begin < end ? begin - (i * (int)targets + begin) % TOGETHER : end;
+        const int start = begin < end ? begin - (i * (int)layout.targets + begin) % TOGETHER : end;
         for (int t = start; t < end; t += QUERIES) {
             float z[4 * ROWS], g[4 * ROWS];
             tile_products(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
@@ -252,8 +252,9 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
             tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
-            tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(fixed, i * (int)targets + t) shape,
-                         keys, head.mask, t, PLACE(fixed), sums, scale, cap, NONE(fixed));
+            tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g,
+                         BLOCK_AT(fixed, i * (int)layout.targets + t) shape, keys, head.mask, t, PLACE(fixed), sums,
+                         scale, cap, NONE(fixed));
             tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
@@ -265,9 +266,9 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         }
     }
     tile_write(LANE(fixed), TFM_AT(dk) + (keys.k - shape.k), key_tile.step, (int)add_k, sum_k, KEYS, s, keys.visible,
-               (int)length, KEY4);
+               (int)layout.length, KEY4);
     tile_write(LANE(fixed), TFM_AT(dv) + (keys.v - shape.v), value_tile.step, (int)add_v, sum_v, KEYS, s, keys.visible,
-               (int)length, VALUE4);
+               (int)layout.length, VALUE4);
 }
 #elif PASS == 2
 /* The first of an item's weights in local memory, (KEYS, 4 WEIGHTS_STEP). */
@@ -282,11 +283,11 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     attention_shape shape = ATTENTION_SHAPE;
     RECORDED(shape)
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group,
-              index = h % (int)group * (int)targets;
+              index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
     const shared_keys keys = keys_at(shape, b, kv_head);
     const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
-    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
+    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
     const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
     const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, h);
     float4 sum[DQ_SUMS];
@@ -316,6 +317,6 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
     tile_write(LANE(fixed), TFM_AT(dq) + ((__global const float *)head.q.from - TFM_AT(q)), head.q.step, (int)add_q,
-               sum, QUERIES, t, (int)targets, (int)targets, KEY4);
+               sum, QUERIES, t, (int)layout.targets, (int)layout.targets, KEY4);
 }
 #endif

@@ -314,13 +314,13 @@ static inline void add_own(float *own, const query_rows *rows, __global const fl
 }
 
 TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
-    const long item = TFM_ROW(), kv_head = item % kv_heads, b = item / kv_heads;
+    const long item = TFM_ROW(), kv_head = item % layout.kv_heads, b = item / layout.kv_heads;
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
     const shared_keys near = keys_at(shape, b, kv_head);
-    const long key_first = near.k - shape.k, value_first = near.v - shape.v, group = heads / kv_heads;
-    const long queries = group * targets;
+    const long key_first = near.k - shape.k, value_first = near.v - shape.v, group = layout.heads / layout.kv_heads;
+    const long queries = group * layout.targets;
 #if DROPS
     const tensors all = {
         TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap, TFM_DROPS(), first_block(shape, b, kv_head)};
@@ -336,7 +336,8 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
         int some_begin = INT_MAX, some_end = 0;
         for (int i = 0; i < all_groups; i++) {
             const long query = first + i * ROWS;
-            chunk[i] = queries_at(shape, near, b, kv_head * group + query / targets, query % targets, queries - query);
+            chunk[i] = queries_at(shape, near, b, kv_head * group + query / layout.targets, query % layout.targets,
+                                  queries - query);
             some_begin = min(some_begin, chunk[i].some_begin);
             some_end = max(some_end, chunk[i].some_end);
             add_own(own + i * ROWS, &chunk[i], TFM_AT(dy), TFM_AT(y));

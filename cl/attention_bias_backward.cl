@@ -145,23 +145,23 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
-    const owned o = owned_by(item, tiles, spans, span, bias_b, bias_h, bias_t, batch, heads, targets, W);
-    __global float *out = TFM_AT(dbias) + o.row * columns + o.s;
-    const int width = min((int)columns - o.s, W);
+    const owned o = owned_by(item, tiles, spans, span, bias_b, bias_h, bias_t, batch, layout.heads, layout.targets, W);
+    __global float *out = TFM_AT(dbias) + o.row * layout.columns + o.s;
+    const int width = min((int)layout.columns - o.s, W);
     for (int t = 0; !add && t < (o.step ? o.t_end - o.t : 1); t++)
         for (int j = 0; j < width; j++)
-            out[t * columns + j] = 0.0f;
+            out[t * layout.columns + j] = 0.0f;
     tile packed;
     for (long b = o.b; b < o.b_end; b++)
         for (long h = o.h; h < o.h_end; h++) {
-            const long group = heads / kv_heads, kv_head = h / group;
+            const long group = layout.heads / layout.kv_heads, kv_head = h / group;
             const shared_keys keys = keys_at(shape, b, kv_head);
             const int count = min(keys.visible - o.s, W);
             if (count <= 0)
                 continue;
             tile_pack(&packed, keys, o.s, count);
             /* Blocks of dropout's numbers are counted from the first head of those that share keys on. */
-            const long first = h % group * targets;
+            const long first = h % group * layout.targets;
             for (int t = o.t - (int)((first + o.t) % ROWS); t < o.t_end; t += ROWS) {
                 if (seen_from(keys, max(t, 0)) >= o.s + count || seen_to(keys, t + ROWS - 1) <= o.s)
                     continue;
@@ -194,16 +194,17 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
-    const owned o = owned_by(item, tiles, spans, span, bias_b, bias_h, bias_t, batch, heads, targets, TFM_GROUP);
+    const owned o =
+        owned_by(item, tiles, spans, span, bias_b, bias_h, bias_t, batch, layout.heads, layout.targets, TFM_GROUP);
     const int s = o.s + (int)TFM_LANE();
-    if (s >= columns)
+    if (s >= layout.columns)
         return;
-    __global float *out = TFM_AT(dbias) + o.row * columns + s;
+    __global float *out = TFM_AT(dbias) + o.row * layout.columns + s;
     for (int t = 0; !add && t < (o.step ? o.t_end - o.t : 1); t++)
-        out[t * columns] = 0.0f;
+        out[t * layout.columns] = 0.0f;
     for (long b = o.b; b < o.b_end; b++)
         for (long h = o.h; h < o.h_end; h++) {
-            const long group = heads / kv_heads, kv_head = h / group;
+            const long group = layout.heads / layout.kv_heads, kv_head = h / group;
             const shared_keys keys = keys_at(shape, b, kv_head);
             __global const float *kp = keys.k + (long)s * keys.k_step, *vp = keys.v + (long)s * keys.v_step;
             for (int t = o.t; t < o.t_end; t++) {
@@ -213,7 +214,7 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                 __global const float *qp = TFM_AT(q) + at * DK, *yp = TFM_AT(y) + at * DV, *dyp = TFM_AT(dy) + at * DV;
                 float z = 0.0f, g = 0.0f, factor[1] = {1.0f};
 #if DROPS
-                const long query = h % group * targets + t;
+                const long query = h % group * layout.targets + t;
                 const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + query / 4, s);
                 const uint number = query % 4 == 0   ? numbers.x
                                     : query % 4 == 1 ? numbers.y
@@ -232,10 +233,10 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                     z = cap * tanh(z / cap);
                 const float m = mask_at(shape, mask_row(shape, b, t, h), s);
                 z = m == -INFINITY ? m : z + m;
-                const float sum = TFM_AT(log_sum)[(b * heads + h) * targets + t];
+                const float sum = TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + t];
                 const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - sum));
                 if (weight != 0.0f)
-                    out[(t - o.t) * o.step * columns] += weight * g;
+                    out[(t - o.t) * o.step * layout.columns] += weight * g;
             }
         }
 }

@@ -58,26 +58,28 @@ typedef float q_number;
 #define Q_NUMBERS4(p) FLOATS4(p)
 #endif
 
-/* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);
- * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is,
- * unless pool is -1. A source or row that is none is not seen. Target t sees keys t + from <= s < t + to, both plus the
- * sequence's length where `aligned`. The mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it
- * repeats, and has `columns` keys, after which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for
- * bytes, where 0 hides. */
+/* Sizes, strides and what a query sees, by value from the host: tfm__attention_layout of
+ * lib/ops/attention_enqueue.c, of the same fields. q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first.
+ * length is S; sequences is N, of k, v and lengths (N); sources (B) says which is b's, where mapped; key_rows (B, S)
+ * says which of the `pool` rows of k and v a key is, unless pool is -1. A source or row that is none is not seen.
+ * Target t sees keys t + from <= s < t + to, both plus the sequence's length where `aligned`. The mask lies in steps of
+ * mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has `columns` keys, after which none is seen;
+ * mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
+typedef struct attention_layout {
+    long targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, aligned, mask_kind;
+    long mask_b, mask_h, mask_t, mask_s, columns;
+} attention_layout;
 #define ATTENTION_PARAMETERS                                                                                           \
     TFM_INPUT(q_number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                       \
-        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask), const long targets,                 \
-        const long length, const long heads, const long kv_heads, const long heads_first, const long sequences,        \
-        const long padded, const long mapped, const long pool, const long from, const long to, const long aligned,     \
-        const long mask_kind, const long mask_b, const long mask_h, const long mask_t, const long mask_s,              \
-        const long columns DROP_PARAMETERS
+        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask),                                     \
+        const attention_layout layout DROP_PARAMETERS
 #if DROPS
 #define DROP_PARAMETERS , TFM_DROPOUT_PARAMETERS
 #else
 #define DROP_PARAMETERS
 #endif
 
-/* The parameters that say where things lie, as one value to pass on. */
+/* The same and the tensors but q, as one value to pass on. */
 typedef struct attention_shape {
     __global const number *k, *v;
     __global const int *lengths, *sources, *rows;
@@ -89,9 +91,10 @@ typedef struct attention_shape {
 #define ATTENTION_SHAPE                                                                                                \
     {                                                                                                                  \
         TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows),                                      \
-            mask + mask_offset *(mask_kind == 1 ? 4 : 1), targets, length, heads, kv_heads, heads_first, pool, mask_b, \
-            mask_h, mask_t, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned,                \
-            (int)mask_kind, (int)mask_s, (int)columns                                                                  \
+            mask + mask_offset *(layout.mask_kind == 1 ? 4 : 1), layout.targets, layout.length, layout.heads,          \
+            layout.kv_heads, layout.heads_first, layout.pool, layout.mask_b, layout.mask_h, layout.mask_t,             \
+            (int)layout.sequences, (int)layout.padded, (int)layout.mapped, (int)layout.from, (int)layout.to,           \
+            (int)layout.aligned, (int)layout.mask_kind, (int)layout.mask_s, (int)layout.columns                        \
     }
 
 /* The keys and values that queries share. */

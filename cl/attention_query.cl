@@ -33,18 +33,18 @@ static inline void fetch_few(const shared_keys keys) {
 TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
-    const long item = TFM_ROW(), queries = heads / kv_heads * targets;
+    const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
     /* Where neighbours in b share many keys, as beams do, eight in a row for one head, which then lies in the first
      * cache; else all heads of one b in a row, which lie side by side. */
-    const long row = mapped && length > FEW_KEYS && 2 * sequences <= items ? 8 : 1,
-               b = item / (row * kv_heads * queries) * row + item % row;
-    const long kv_head = item / row % kv_heads, i = item / (row * kv_heads) % queries;
+    const long row = layout.mapped && layout.length > FEW_KEYS && 2 * layout.sequences <= items ? 8 : 1,
+               b = item / (row * layout.kv_heads * queries) * row + item % row;
+    const long kv_head = item / row % layout.kv_heads, i = item / (row * layout.kv_heads) % queries;
     if (b >= items)
         return;
     const shared_keys keys = keys_at(shape, b, kv_head);
     if (row == 1 && i == 0 && b + 1 < items)
         fetch_few(keys_at(shape, b + 1, kv_head));
-    const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
+    const long t = i % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + i / layout.targets;
     const long query = query_at(shape, b, t, h);
     const int limit = seen_to(keys, (int)t);
     __global const q_number *qp = TFM_AT(q) + query * DK;
@@ -118,5 +118,5 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     for (int c = 0; c < VALUE_VECTORS; c++)
         store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);
     if (summed)
-        TFM_AT(log_sum)[(b * heads + h) * targets + t] = LN_2 * (maximum + log2(all));
+        TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + t] = LN_2 * (maximum + log2(all));
 }

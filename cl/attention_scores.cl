@@ -38,13 +38,14 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
-    const long t = item % targets, h = item / targets % heads, b = item / (targets * heads);
-    const shared_keys keys = keys_at(shape, b, h / (heads / kv_heads));
+    const long t = item % layout.targets, h = item / layout.targets % layout.heads,
+               b = item / (layout.targets * layout.heads);
+    const shared_keys keys = keys_at(shape, b, h / (layout.heads / layout.kv_heads));
     const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
     const long masks = mask_row(shape, b, t, h);
     __global const q_number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
-    __global float *out = TFM_AT(scores) + item * length;
-    for (int s = (int)TFM_LANE(); s < (int)length; s += TFM_GROUP) {
+    __global float *out = TFM_AT(scores) + item * layout.length;
+    for (int s = (int)TFM_LANE(); s < (int)layout.length; s += TFM_GROUP) {
         const int row = keys.known ? key_row(keys, s) : -1;
         float z = -INFINITY;
         if (row >= 0)
@@ -53,7 +54,7 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
             z = cap * tanh(z / cap);
         if (stage >= 3) { /* what is hidden is so whatever the key is, NaN included */
             const int seen = s >= first && s < end;
-            const float m = mask_kind != 0 && seen ? mask_at(shape, masks, s) : 0.0f;
+            const float m = layout.mask_kind != 0 && seen ? mask_at(shape, masks, s) : 0.0f;
             z = seen && m != -INFINITY ? z + m : -INFINITY;
         }
         out[s] = z;

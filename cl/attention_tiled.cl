@@ -93,6 +93,91 @@ INLINED __local const float4 *exchange(__local float4 *stage, const int lane, co
     (to)[2] = (from).z;                                                                                                \
     (to)[3] = (from).w;
 
+/* Each query's maximum over the keys of all items, of those of each item's own. */
+INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
+    __local const float4 *others = exchange(stage, lane, best);
+    EACH_SET (set) {
+        float4 all = (float4)(best[4 * set], best[4 * set + 1], best[4 * set + 2], best[4 * set + 3]);
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            all = fmax(all, others[set * EXCHANGE + i]);
+        SPREAD(best + 4 * set, all)
+    }
+}
+
+/* The same of sums. */
+INLINED void share_totals(float *whole, const float *total, __local float4 *stage, const int lane) {
+    __local const float4 *others = exchange(stage, lane, total);
+    EACH_SET (set) {
+        float4 all = 0.0f;
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            all += others[set * EXCHANGE + i];
+        SPREAD(whole + 4 * set, all)
+    }
+}
+
+/* Online softmax: what was summed under older maxima is scaled down to the new ones, which `reached` has of the tile;
+ * base is the maximum, or 0 where no key has been seen. */
+INLINED void softmax_update(float *base, float *maximum, float *total, float4 *sum, const float *reached) {
+    EACH_ROW (r) {
+        const float highest = fmax(maximum[r], reached[r]);
+        base[r] = highest == -INFINITY ? 0.0f : highest;
+        const float shrink = tile_exp2(maximum[r] - base[r]);
+        maximum[r] = highest;
+        total[r] *= shrink;
+        UNROLL
+        for (int n = 0; n < SUMS; n++)
+            sum[r * SUMS + n] *= shrink;
+    }
+}
+
+/* The item's scores become weights, in place, and are added to total; of dropout's numbers its first is of `block` and
+ * key s. */
+INLINED void weigh_tile(__local float *weight, float *total, const float *base, const tfm_drops drops, const long block,
+                        const int s) {
+    LOOP
+    for (int j = 0; j < 4; j++) {
+        EACH_SET (set) {
+#if DROPS
+            const uint4 numbers = drop_numbers(drops, block + set * SET_BLOCKS, s + j * KEY_ITEMS);
+            const int4 dropped = numbers < (uint4)(drops.threshold);
+            int drop[4];
+            SPREAD(drop, dropped)
+#endif
+            __local float4 *at = (__local float4 *)weight + j * (COLUMN / 4) + set * SET_BLOCKS;
+            const float4 scores = *at;
+            float w[] = {scores.x, scores.y, scores.z, scores.w};
+            EACH4 (r) {
+                const float p = tile_exp2(w[r] - base[4 * set + r]);
+                const int hidden = w[r] == -INFINITY;
+                total[4 * set + r] += hidden ? 0.0f : p;
+                w[r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
+            }
+            *at = (float4)(w[0], w[1], w[2], w[3]);
+        }
+    }
+}
+
+/* One row of results, divided by its sum of weights; with SPLIT as it is. */
+INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane, const float keep) {
+    const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
+    UNROLL
+    for (int n = 0; n < SUMS; n++) {
+        const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
+        if (c < VALUE4)
+            vstore4(sum[n] * inverse, c, to);
+    }
+}
+
+#if DROPS
+#define TILE_DROPS TFM_DROPS()
+#define DROP_BLOCK (first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane))
+#else
+#define TILE_DROPS ((tfm_drops){0, 0, 0, 1.0f})
+#define DROP_BLOCK 0
+#endif
+
 /* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
  * weights. A span has `span` keys, the last one all that are left. */
 #if SPLIT
@@ -115,12 +200,12 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
     __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
-    shape.pool = PAGED ? max(pool, 0L) : -1; /* so compilers know which */
+    shape.pool = PAGED ? max(layout.pool, 0L) : -1; /* so compilers know which */
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
-    const int index = h % (int)group * (int)targets;
+    const int index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
     shared_keys keys = keys_at(shape, b, kv_head);
-    if (PAGED && pool == 0) /* no row is there to be read */
+    if (PAGED && layout.pool == 0) /* no row is there to be read */
         keys.visible = 0;
 #if SPLIT
     const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)spans, own_span = turn % (int)spans;
@@ -128,7 +213,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int tile = (int)first_tile + (int)get_group_id(0);
 #endif
     const int t = tile * QUERIES - index % TOGETHER;
-    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
+    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
 #if SPLIT
     if (s_first < s_end) {
         s_first += (int)min(own_span * span, (long)(s_end - s_first));
@@ -137,9 +222,9 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     keys.visible = s_end; /* a tile may reach into the next span */
 #endif
     const tile_rows key_tile = keys_of(keys, PLACES), value_tile = values_of(keys, PLACES);
-    const int step = heads_first ? 1 : (int)heads;
-    const tile_rows queries = {
-        TFM_AT(q) + query_at(shape, b, 0, h) * DK, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)targets, 1, 0};
+    const int step = layout.heads_first ? 1 : (int)layout.heads;
+    __global const q_number *head = TFM_AT(q) + query_at(shape, b, 0, h) * DK;
+    const tile_rows queries = {head, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)layout.targets, 1, 0};
     const long mask_first = mask_row(shape, b, 0, h);
     float4 sum[ROWS * SUMS];
     float total[ROWS], maximum[ROWS];
@@ -172,82 +257,29 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         __local float *weight = (__local float *)(weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane));
         tile_scores(reached, weight, COLUMN, z, shape, keys, PLACES_FROM(KEY_LANE(lane)), mask_first,
                     PLACE(fixed) + 4 * QUERY_LANE(lane), s + KEY_LANE(lane), scale, cap);
-        __local const float4 *others = exchange(stage, lane, reached);
-        EACH_SET (set) {
-            float4 best = (float4)(reached[4 * set], reached[4 * set + 1], reached[4 * set + 2], reached[4 * set + 3]);
-            LOOP
-            for (int i = 0; i < KEY_ITEMS; i++)
-                best = fmax(best, others[set * EXCHANGE + i]);
-            SPREAD(reached + 4 * set, best)
-        }
-        EACH_ROW (r) {
-            const float highest = fmax(maximum[r], reached[r]);
-            base[r] = highest == -INFINITY ? 0.0f : highest;
-            const float shrink = tile_exp2(maximum[r] - base[r]);
-            maximum[r] = highest;
-            total[r] *= shrink;
-            UNROLL
-            for (int n = 0; n < SUMS; n++)
-                sum[r * SUMS + n] *= shrink;
-        }
-        LOOP
-        for (int j = 0; j < 4; j++) {
-            EACH_SET (set) {
-#if DROPS
-                const long block =
-                    first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane) + set * SET_BLOCKS;
-                const uint4 numbers = drop_numbers(TFM_DROPS(), block, s + KEY_LANE(lane) + j * KEY_ITEMS);
-                const int4 dropped = numbers < (uint4)((uint)threshold);
-                int drop[4];
-                SPREAD(drop, dropped)
-#endif
-                __local float4 *at = (__local float4 *)weight + j * (COLUMN / 4) + set * SET_BLOCKS;
-                const float4 scores = *at;
-                float w[] = {scores.x, scores.y, scores.z, scores.w};
-                EACH4 (r) {
-                    const float p = tile_exp2(w[r] - base[4 * set + r]);
-                    const int hidden = w[r] == -INFINITY;
-                    total[4 * set + r] += hidden ? 0.0f : p;
-                    w[r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
-                }
-                *at = (float4)(w[0], w[1], w[2], w[3]);
-            }
-        }
+        share_maxima(reached, stage, lane);
+        softmax_update(base, maximum, total, sum, reached);
+        weigh_tile(weight, total, base, TILE_DROPS, DROP_BLOCK, s + KEY_LANE(lane));
         tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, value_tile, PAGED ? 0 : s, KEYS, VALUE4, 1);
     }
     const int lane = LANE(fixed);
-    __local const float4 *others = exchange(stage, lane, total);
     float whole[ROWS];
-    EACH_SET (set) {
-        float4 all = 0.0f;
-        LOOP
-        for (int i = 0; i < KEY_ITEMS; i++)
-            all += others[set * EXCHANGE + i];
-        SPREAD(whole + 4 * set, all)
-    }
+    share_totals(whole, total, stage, lane);
     EACH_ROW (r) {
         const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
-        if (at >= 0 && at < (int)targets) {
+        if (at >= 0 && at < (int)layout.targets) {
 #if SPLIT
-            const float inverse = 1.0f;
             const long row = own_span * query_rows + query_at(shape, b, at, h);
 #else
-            const float inverse = whole[r] == 0.0f ? 0.0f : KEPT(1.0f / whole[r]);
             const long row = query_at(shape, b, at, h);
 #endif
-            __global float *to = TFM_AT(y) + row * DV;
-            UNROLL
-            for (int n = 0; n < SUMS; n++) {
-                const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
-                if (c < VALUE4)
-                    vstore4(sum[r * SUMS + n] * inverse, c, to);
-            }
+            store_row(TFM_AT(y) + row * DV, sum + r * SUMS, whole[r], lane, TILE_DROPS.keep);
 #if SPLIT
             if (KEY_LANE(lane) == 0)
                 vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));
 #else
             if (summed && KEY_LANE(lane) == 0)
-                TFM_AT(log_sum)[(b * heads + h) * targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+                TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
 #endif
         }
     }

@@ -336,11 +336,12 @@ static inline void state_begin(state *st, const attention_shape shape, const sha
 TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
-    const long item = TFM_ROW(), queries = heads / kv_heads * targets;
+    const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     if (item >= items)
         return;
-    const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
+    const long kv_head = item % layout.kv_heads, block = item / layout.kv_heads % blocks,
+               b = item / (layout.kv_heads * blocks);
     const shared_keys keys = keys_at(shape, b, kv_head);
     const long begin = block * QUERIES;
     const int rows = (int)min((long)QUERIES, queries - begin);
@@ -350,12 +351,12 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     st.drops = TFM_DROPS();
     st.drop_block = first_block(shape, b, kv_head) + begin / 4;
 #endif
-    long t = begin % targets, h = kv_head * (heads / kv_heads) + begin / targets;
+    long t = begin % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + begin / layout.targets;
     for (int r = 0; r < (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS; r++) {
         state_begin(&st, shape, keys, r, r < rows, b, t, h, TFM_AT(q), scale);
         t++;
-        h += t == targets;
-        t = t == targets ? 0 : t;
+        h += t == layout.targets;
+        t = t == layout.targets ? 0 : t;
     }
     int nearest = INT_MAX, furthest = 0;
     for (int i = 0; i * MOST_ROWS < rows; i++) {
@@ -382,8 +383,8 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         for (int c = 0; c < VALUE_VECTORS; c++)
             store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
         if (summed) {
-            const long row = begin + r, head = kv_head * (heads / kv_heads) + row / targets;
-            __global float *to = TFM_AT(log_sum) + (b * heads + head) * targets + row % targets;
+            const long row = begin + r, head = kv_head * (layout.heads / layout.kv_heads) + row / layout.targets;
+            __global float *to = TFM_AT(log_sum) + (b * layout.heads + head) * layout.targets + row % layout.targets;
             *to = LN_2 * (((const float *)&st.maximum[r / MOST_ROWS])[r % MOST_ROWS] + log2(all));
         }
     }

@@ -88,6 +88,67 @@ typedef unit b_unit;
 #define PUT_WHOLE(to, all, word)
 #endif
 
+/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
+ * operands, since 0 times what is there may be NaN. `row`, `column`, `step`: from one of them to the next. */
+INLINED void fetch_a(unit (*next)[UNITS(LINES_A)], __global const float *from, const INDEX at, const INDEX row,
+                     const INDEX step, const int steps, const int along, const int left, const int rows) {
+    UNROLLED
+    for (int u = 0; u < ROUNDS(LINES_A, TILE_M); u++)
+        UNROLLED
+    for (int h = 0; h < UNITS(LINES_A); h++)
+        next[u][h] = steps + LATER(LINES_A, TILE_M, u) + h < left && along + OVER(LINES_A, TILE_M, u) < rows
+                         ? LOAD_A(from + at + OVER(LINES_A, TILE_M, u) * row + (LATER(LINES_A, TILE_M, u) + h) * step)
+                         : (unit)(0.0f);
+}
+
+INLINED void fetch_b(b_unit (*next)[UNITS(LINES_B)], __global const b_stored *from, const INDEX at, const INDEX column,
+                     const INDEX step, const int steps, const int along, const int left, const int columns) {
+    UNROLLED
+    for (int u = 0; u < ROUNDS(LINES_B, TILE_N); u++)
+        UNROLLED
+    for (int h = 0; h < UNITS(LINES_B); h++)
+        next[u][h] =
+            steps + LATER(LINES_B, TILE_N, u) + h < left && along + OVER(LINES_B, TILE_N, u) < columns
+                ? LOAD_B(from + at + OVER(LINES_B, TILE_N, u) * column + (LATER(LINES_B, TILE_N, u) + h) * step)
+                : (b_unit)(0);
+}
+
+/* Units to a tile in local memory, as words of two numbers. Operands differ in the type of a unit and in `word`. */
+#define DEFINE_PUT(NAME, TYPE, lines, tile, word)                                                                      \
+    INLINED void NAME(__local uint *to, TYPE(*next)[UNITS(lines)]) {                                                   \
+        UNROLLED                                                                                                       \
+        for (int u = 0; u < ROUNDS(lines, tile); u++) {                                                                \
+            __local uint *at = to + OVER(lines, tile, u) * LINE + LATER(lines, tile, u) / 2;                           \
+            if (UNITS(lines) == 2) {                                                                                   \
+                PUT_TWO(at, next[u][0], next[u][UNITS(lines) - 1], word)                                               \
+            } else {                                                                                                   \
+                PUT_WHOLE(at, next[u][0], word)                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+DEFINE_PUT(put_a, unit, LINES_A, TILE_M, engine_word)
+DEFINE_PUT(put_b, b_unit, LINES_B, TILE_N, B_WORD_OF)
+
+/* sum += the products of a tile's operands, from the wave's first row of a and column of b on. */
+INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], __local const uint *a_tile, __local const uint *b_tile,
+                                 const int lane, __local uint *engine_open) {
+    UNROLLED
+    for (int s = 0; s < TILE_K; s += ENGINE_K) {
+        uint over[PIECES_N][B_WORDS];
+        UNROLLED
+        for (int j = 0; j < PIECES_N; j++)
+            engine_read_b(over[j], b_tile + j * ENGINE_N * LINE + s / 2, LINE, lane);
+        UNROLLED
+        for (int i = 0; i < PIECES_M; i++) {
+            uint down[A_WORDS];
+            engine_read_a(down, a_tile + i * ENGINE_M * LINE + s / 2, LINE, lane);
+            UNROLLED
+            for (int j = 0; j < PIECES_N; j++)
+                engine_multiply(sum[i][j], down, over[j], lane);
+        }
+    }
+}
+
 __kernel ENGINE_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
             const long batch, const long m, const long n, const long k, const long parts, const long chunk,
@@ -98,15 +159,16 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     ENGINE_SCRATCH(ITEMS)
     const int id = ENGINE_ITEM, lane = id % LANES, wave = id / LANES;
     const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
-    GEMM_PLACE
+    const output_tile tile = output_tile_of(batch, m, n);
 
-    const INDEX first = (INDEX)(part * chunk), stop = (INDEX)min(part * chunk + chunk, k);
+    const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
     const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
     const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
     const int a_along = ALONG(LINES_A, TILE_M), b_along = ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
-    __global const float *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
-    __global const b_stored *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
+    __global const b_stored *from_b =
+        TFM_AT(b) + (INDEX)tile.z * (INDEX)b_batch + tile.column * b_column + first * b_step;
     const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
     __local uint *to_a = a_tile + a_along * LINE + steps_a / 2;
     __local uint *to_b = b_tile + b_along * LINE + steps_b / 2;
@@ -120,66 +182,24 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     for (int s = 0; s < SUMS; s++)
         sum[i][j][s] = 0.0f;
 
-    /* `left` steps from `from_a` and `from_b` on: zeros after them, of both, since 0 times what is there may be NaN. */
     unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)];
     b_unit next_b[ROUNDS(LINES_B, TILE_N)][UNITS(LINES_B)];
     int left = (int)(stop - first);
-#define EACH(lines, tile)                                                                                              \
-    UNROLLED                                                                                                           \
-    for (int u = 0; u < ROUNDS(lines, tile); u++)                                                                      \
-        UNROLLED                                                                                                       \
-    for (int h = 0; h < UNITS(lines); h++)
-#define FETCH(left)                                                                                                    \
-    EACH(LINES_A, TILE_M)                                                                                              \
-    next_a[u][h] =                                                                                                     \
-        steps_a + LATER(LINES_A, TILE_M, u) + h < (left) && a_along + OVER(LINES_A, TILE_M, u) < rows                  \
-            ? LOAD_A(from_a + a_at + OVER(LINES_A, TILE_M, u) * a_row + (LATER(LINES_A, TILE_M, u) + h) * a_step)      \
-            : (unit)(0.0f);                                                                                            \
-    EACH(LINES_B, TILE_N)                                                                                              \
-    next_b[u][h] =                                                                                                     \
-        steps_b + LATER(LINES_B, TILE_N, u) + h < (left) && b_along + OVER(LINES_B, TILE_N, u) < columns               \
-            ? LOAD_B(from_b + b_at + OVER(LINES_B, TILE_N, u) * b_column + (LATER(LINES_B, TILE_N, u) + h) * b_step)   \
-            : (b_unit)(0);
-#define PUT(to, next, lines, tile, word)                                                                               \
-    UNROLLED                                                                                                           \
-    for (int u = 0; u < ROUNDS(lines, tile); u++) {                                                                    \
-        __local uint *at = (to) + OVER(lines, tile, u) * LINE + LATER(lines, tile, u) / 2;                             \
-        if (UNITS(lines) == 2) {                                                                                       \
-            PUT_TWO(at, next[u][0], next[u][UNITS(lines) - 1], word)                                                   \
-        } else {                                                                                                       \
-            PUT_WHOLE(at, next[u][0], word)                                                                            \
-        }                                                                                                              \
-    }
-    FETCH(left)
+    fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left, tile.rows);
+    fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left, tile.columns);
     for (; left > 0; left -= TILE_K) {
         barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
-        PUT(to_a, next_a, LINES_A, TILE_M, engine_word)
-        PUT(to_b, next_b, LINES_B, TILE_N, B_WORD_OF)
+        put_a(to_a, next_a);
+        put_b(to_b, next_b);
         barrier(CLK_LOCAL_MEM_FENCE);
         from_a += TILE_K * a_step;
         from_b += TILE_K * b_step;
-        FETCH(left - TILE_K)
-        UNROLLED
-        for (int s = 0; s < TILE_K; s += ENGINE_K) {
-            uint over[PIECES_N][B_WORDS];
-            UNROLLED
-            for (int j = 0; j < PIECES_N; j++)
-                engine_read_b(over[j], b_tile + (wave_column + j * ENGINE_N) * LINE + s / 2, LINE, lane);
-            UNROLLED
-            for (int i = 0; i < PIECES_M; i++) {
-                uint down[A_WORDS];
-                engine_read_a(down, a_tile + (wave_row + i * ENGINE_M) * LINE + s / 2, LINE, lane);
-                UNROLLED
-                for (int j = 0; j < PIECES_N; j++)
-                    engine_multiply(sum[i][j], down, over[j], lane);
-            }
-        }
+        fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left - TILE_K, tile.rows);
+        fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left - TILE_K, tile.columns);
+        multiply_accumulate(sum, a_tile + wave_row * LINE, b_tile + wave_column * LINE, lane, engine_open);
     }
 
-    /* A part of a sum goes to its place as it is. */
-    const int whole = parts == 1;
-    __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
-    __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
+    TILE_EPILOGUE(tile)
     ENGINE_TURNS
     for (int i = 0; i < PIECES_M; i++)
         ENGINE_TURNS
@@ -188,11 +208,9 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
         for (int s = 0; s < SUMS; s++) {
             const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
             const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
-            if (down < rows && over < columns) {
-                const INDEX y = row + down, x = column + over;
-                const float add = has_addend ? more[y * (INDEX)addend_row + x] : 0.0f;
-                const float made = ENGINE_ROLLED ? sum[0][0][s] : sum[i][j][s];
-                to[y * (INDEX)n + x] = whole ? tfm_activate(tfm_fma(alpha, made, add)) : made;
+            if (down < tile.rows && over < tile.columns) {
+                const INDEX y = tile.row + down, x = tile.column + over;
+                out.c[y * out.n + x] = epilogue_of(out, ENGINE_ROLLED ? sum[0][0][s] : sum[i][j][s], y, x);
             }
         }
         /* The next piece's sums come to the first one's place. */

@@ -89,6 +89,105 @@ __kernel void gemm_ring_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from
                                                        engine_word(high.x, high.y), engine_word(high.z, high.w));
 }
 
+/* ---- Copies from global memory to the ring ---- */
+
+/* An item's first copy of an operand's tile: where it is from, where it goes in a tile, in bytes, its line and chunk;
+ * and how many lines the operand has in this tile, or columns where lines are across. */
+typedef struct ring_source {
+    __global const ushort *from;
+    INDEX line_length;
+    int to, line, chunk, lines;
+} ring_source;
+
+/* The next tile of an operand to the place `written`; zeros after the last of `left` steps, of both operands, since 0
+ * times what is there may be NaN. */
+INLINED void copy_operand(__local uint4 *ring, ring_source *s, const int written, const int left, const int across,
+                          const int tile) {
+    UNROLLED
+    for (int u = 0; u < ROUNDS(tile); u++)
+        ring_copy(ring, written + s->to + u * ITEMS * 16, s->from + u * APART(across, tile) * s->line_length,
+                  across ? s->line + u * APART(across, tile) < left && s->chunk * 8 < s->lines
+                         : s->line + u * APART(across, tile) < s->lines && s->chunk * 8 < left);
+    s->from += across ? TILE_K * s->line_length : TILE_K;
+}
+
+/* The place of the next tile of the ring. */
+INLINED int next_stage(const int at) {
+    return at == (STAGES - 1) * STAGE ? 0 : at + STAGE;
+}
+
+INLINED void copy_tile(__local uint4 *ring, ring_source *a, ring_source *b, int *written, int *left) {
+    if (*left > 0) {
+        copy_operand(ring, a, *written, *left, ACROSS_A, TILE_M);
+        copy_operand(ring, b, *written, *left, ACROSS_B, TILE_N);
+    }
+    ring_group();
+    *left -= TILE_K;
+    *written = next_stage(*written);
+}
+
+/* The oldest tile of the ring that was not read has come, of all items, and what was read before may be written over.
+ */
+INLINED void wait_for_tile(void) {
+    ring_wait(STAGES - 2);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* ---- Fragments ---- */
+
+/* Places of an item's fragments in a tile. */
+typedef struct fragment_places {
+    int a[KINDS(ACROSS_A, WAVE_M)], b[KINDS(ACROSS_B, WAVE_N)];
+} fragment_places;
+
+INLINED void find_fragments(fragment_places *places, const int wave_row, const int wave_column, const int lane) {
+    UNROLLED
+    for (int i = 0; i < KINDS(ACROSS_A, WAVE_M); i++)
+        places->a[i] = ACROSS_A ? PLACE(HIGH(lane), wave_row / 8 + i * 2 + HIGH_CHUNK(lane), CHUNKS(1, TILE_M))
+                                : PLACE(wave_row + LOW(lane), i * 2 + LOW_CHUNK(lane), CHUNKS(0, TILE_M));
+    UNROLLED
+    for (int i = 0; i < KINDS(ACROSS_B, WAVE_N); i++)
+        places->b[i] =
+            BYTES(TILE_M) + (ACROSS_B ? PLACE(LOW(lane), wave_column / 8 + i * 2 + LOW_CHUNK(lane), CHUNKS(1, TILE_N))
+                                      : PLACE(wave_column + HIGH(lane), i * 2 + HIGH_CHUNK(lane), CHUNKS(0, TILE_N)));
+}
+
+/* Those of a step of the tile at `read`. */
+INLINED void read_fragments(uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS], __local const uint4 *ring, const int read,
+                            const fragment_places *places, const int step, const int lane, __local int *ring_places) {
+    UNROLLED
+    for (int i = 0; i < PIECES_M; i++)
+        ring_read(down[i], ring, read + places->a[KIND(ACROSS_A, i, step)] + AWAY(ACROSS_A, TILE_M, i, step), ACROSS_A,
+                  lane);
+    UNROLLED
+    for (int j = 0; j < PIECES_N / 2; j++)
+        ring_read(over[j], ring, read + places->b[KIND(ACROSS_B, j, step)] + AWAY(ACROSS_B, TILE_N, j, step), ACROSS_B,
+                  lane);
+}
+
+INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS],
+                                 const int lane, __local uint *engine_open) {
+    UNROLLED
+    for (int i = 0; i < PIECES_M; i++)
+        UNROLLED
+    for (int j = 0; j < PIECES_N; j++)
+        engine_multiply(sum[i][j], down[i], over[j / 2] + j % 2 * B_WORDS, lane);
+}
+
+/* Two sums that are neighbours in c, in row y and columns x and x + 1, of which there may be but one (`two` is 0). */
+INLINED void store_pair(const tile_epilogue out, const float first, const float second, const INDEX y, const INDEX x,
+                        const int two, const int by_two) {
+    __global float *to = out.c + y * out.n + x;
+    const float made = epilogue_of(out, first, y, x), next = two ? epilogue_of(out, second, y, x + 1) : 0.0f;
+    if (by_two) {
+        *(__global float2 *)to = (float2)(made, next);
+    } else {
+        to[0] = made;
+        if (two)
+            to[1] = next;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_INPUT(float, addend), const long batch,
           const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
@@ -100,31 +199,30 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     RING_SCRATCH
     const int id = (int)get_local_id(0), lane = id % LANES, wave = id / LANES;
     const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
-    GEMM_PLACE
+    const output_tile tile = output_tile_of(batch, m, n);
 
-    /* The chunk and line of an item's first copy, and where they lie. */
-    const INDEX first = (INDEX)(part * chunk), stop = (INDEX)min(part * chunk + chunk, k);
+    const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
     const INDEX a_line = TURNED_A ? WHOLE(m) : WHOLE(k), b_line = TURNED_B ? WHOLE(k) : WHOLE(n);
     const int chunk_a = id % CHUNKS(ACROSS_A, TILE_M), line_a = id / CHUNKS(ACROSS_A, TILE_M);
     const int chunk_b = id % CHUNKS(ACROSS_B, TILE_N), line_b = id / CHUNKS(ACROSS_B, TILE_N);
-    const int to_a = PLACE(line_a, chunk_a, CHUNKS(ACROSS_A, TILE_M));
-    const int to_b = BYTES(TILE_M) + PLACE(line_b, chunk_b, CHUNKS(ACROSS_B, TILE_N));
-    __global const ushort *from_a = TFM_AT(a) + (INDEX)z * (TURNED_A ? (INDEX)k : (INDEX)m) * a_line + chunk_a * 8 +
-                                    (TURNED_A ? (first + line_a) * a_line + row : (row + line_a) * a_line + first);
-    __global const ushort *from_b =
-        TFM_AT(b) + (b_batch ? (INDEX)z * (TURNED_B ? (INDEX)n : (INDEX)k) * b_line : 0) + chunk_b * 8 +
-        (TURNED_B ? (column + line_b) * b_line + first : (first + line_b) * b_line + column);
-
-    int place_a[KINDS(ACROSS_A, WAVE_M)], place_b[KINDS(ACROSS_B, WAVE_N)];
-    UNROLLED
-    for (int i = 0; i < KINDS(ACROSS_A, WAVE_M); i++)
-        place_a[i] = ACROSS_A ? PLACE(HIGH(lane), wave_row / 8 + i * 2 + HIGH_CHUNK(lane), CHUNKS(1, TILE_M))
-                              : PLACE(wave_row + LOW(lane), i * 2 + LOW_CHUNK(lane), CHUNKS(0, TILE_M));
-    UNROLLED
-    for (int i = 0; i < KINDS(ACROSS_B, WAVE_N); i++)
-        place_b[i] =
-            BYTES(TILE_M) + (ACROSS_B ? PLACE(LOW(lane), wave_column / 8 + i * 2 + LOW_CHUNK(lane), CHUNKS(1, TILE_N))
-                                      : PLACE(wave_column + HIGH(lane), i * 2 + HIGH_CHUNK(lane), CHUNKS(0, TILE_N)));
+    ring_source source_a = {
+        TFM_AT(a) + (INDEX)tile.z * (TURNED_A ? (INDEX)k : (INDEX)m) * a_line + chunk_a * 8 +
+            (TURNED_A ? (first + line_a) * a_line + tile.row : (tile.row + line_a) * a_line + first),
+        a_line,
+        PLACE(line_a, chunk_a, CHUNKS(ACROSS_A, TILE_M)),
+        line_a,
+        chunk_a,
+        tile.rows};
+    ring_source source_b = {
+        TFM_AT(b) + (b_batch ? (INDEX)tile.z * (TURNED_B ? (INDEX)n : (INDEX)k) * b_line : 0) + chunk_b * 8 +
+            (TURNED_B ? (tile.column + line_b) * b_line + first : (first + line_b) * b_line + tile.column),
+        b_line,
+        BYTES(TILE_M) + PLACE(line_b, chunk_b, CHUNKS(ACROSS_B, TILE_N)),
+        line_b,
+        chunk_b,
+        tile.columns};
+    fragment_places places;
+    find_fragments(&places, wave_row, wave_column, lane);
 
     float sum[PIECES_M][PIECES_N][SUMS];
     UNROLLED
@@ -135,74 +233,31 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     for (int s = 0; s < SUMS; s++)
         sum[i][j][s] = 0.0f;
 
-    /* `left` steps have not been asked for yet: zeros come after them, of both, since 0 times what is there may be
-     * NaN. */
-    int left = (int)(stop - first), written = 0, read = 0;
-#define COPY(from, to, across, tile, line, at, lines, line_length)                                                     \
-    UNROLLED                                                                                                           \
-    for (int u = 0; u < ROUNDS(tile); u++)                                                                             \
-        ring_copy(ring, written + (to) + u * ITEMS * 16, (from) + u * APART(across, tile) * (line_length),             \
-                  (across) ? (line) + u * APART(across, tile) < left && (at)*8 < (lines)                               \
-                           : (line) + u * APART(across, tile) < (lines) && (at)*8 < left);                             \
-    (from) += (across) ? TILE_K * (line_length) : TILE_K;
-#define COPY_TILE                                                                                                      \
-    if (left > 0) {                                                                                                    \
-        COPY(from_a, to_a, ACROSS_A, TILE_M, line_a, chunk_a, rows, a_line)                                            \
-        COPY(from_b, to_b, ACROSS_B, TILE_N, line_b, chunk_b, columns, b_line)                                         \
-    }                                                                                                                  \
-    ring_group();                                                                                                      \
-    left -= TILE_K;                                                                                                    \
-    written = written == (STAGES - 1) * STAGE ? 0 : written + STAGE;
-    /* Fragments of a step of the tile at `read`. */
+    /* `left` steps have not been asked for yet. Fragments of one step are read while those of the last are multiplied.
+     */
+    int left = (int)(stop - first), written = 0, read = 0, tiles_left = (left + TILE_K - 1) / TILE_K;
     uint down[2][PIECES_M][A_WORDS], over[2][PIECES_N / 2][2 * B_WORDS];
-#define READ(step)                                                                                                     \
-    UNROLLED                                                                                                           \
-    for (int i = 0; i < PIECES_M; i++)                                                                                 \
-        ring_read(down[(step) % 2][i], ring,                                                                           \
-                  read + place_a[KIND(ACROSS_A, i, step)] + AWAY(ACROSS_A, TILE_M, i, step), ACROSS_A, lane);          \
-    UNROLLED                                                                                                           \
-    for (int j = 0; j < PIECES_N / 2; j++)                                                                             \
-        ring_read(over[(step) % 2][j], ring,                                                                           \
-                  read + place_b[KIND(ACROSS_B, j, step)] + AWAY(ACROSS_B, TILE_N, j, step), ACROSS_B, lane);
-    /* The oldest tile of the ring that was not read has come, of all items, and what was read before may be written
-     * over. */
-#define ARRIVE                                                                                                         \
-    ring_wait(STAGES - 2);                                                                                             \
-    barrier(CLK_LOCAL_MEM_FENCE);
-
-    int tiles_left = (left + TILE_K - 1) / TILE_K;
     UNROLLED
-    for (int s = 0; s < STAGES - 1; s++) {
-        COPY_TILE
-    }
-    ARRIVE
-    READ(0)
+    for (int s = 0; s < STAGES - 1; s++)
+        copy_tile(ring, &source_a, &source_b, &written, &left);
+    wait_for_tile();
+    read_fragments(down[0], over[0], ring, read, &places, 0, lane, ring_places);
     for (; tiles_left > 0; tiles_left--) {
         UNROLLED
         for (int s = 0; s < STEPS; s++) {
-            if (s < STEPS - 1) {
-                READ(s + 1)
-            } else { /* of the next tile, or after the last one of nothing that is used */
-                ARRIVE
-                read = read == (STAGES - 1) * STAGE ? 0 : read + STAGE;
-                READ(0)
+            if (s == STEPS - 1) { /* of the next tile, or after the last one of nothing that is used */
+                wait_for_tile();
+                read = next_stage(read);
             }
-            if (s == 0) {
-                COPY_TILE
-            }
-            UNROLLED
-            for (int i = 0; i < PIECES_M; i++)
-                UNROLLED
-            for (int j = 0; j < PIECES_N; j++)
-                engine_multiply(sum[i][j], down[s % 2][i], over[s % 2][j / 2] + j % 2 * B_WORDS, lane);
+            read_fragments(down[(s + 1) % 2], over[(s + 1) % 2], ring, read, &places, (s + 1) % STEPS, lane,
+                           ring_places);
+            if (s == 0)
+                copy_tile(ring, &source_a, &source_b, &written, &left);
+            multiply_accumulate(sum, down[s % 2], over[s % 2], lane, engine_open);
         }
     }
 
-    /* A part of a sum goes to its place as it is. Two sums are neighbours in c, and written at once where they can be.
-     */
-    const int whole = parts == 1;
-    __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
-    __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
+    TILE_EPILOGUE(tile)
     const int by_two = n % 2 == 0 && c_offset % 2 == 0;
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
@@ -212,27 +267,8 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     for (int s = 0; s < SUMS; s += 2) {
         const int below = wave_row + i * ENGINE_M + D_ROW(lane, s);
         const int beside = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
-        if (below < rows && beside < columns) {
-            const INDEX y = row + below, x = column + beside;
-            const int two = beside + 1 < columns;
-            float2 made = (float2)(sum[i][j][s], sum[i][j][s + 1]), add = (float2)(0.0f);
-            if (has_addend) {
-                add.x = more[y * (INDEX)addend_row + x];
-                if (two)
-                    add.y = more[y * (INDEX)addend_row + x + 1];
-            }
-            if (whole) {
-                made.x = tfm_activate(tfm_fma(alpha, made.x, add.x));
-                made.y = tfm_activate(tfm_fma(alpha, made.y, add.y));
-            }
-            __global float *at = to + y * (INDEX)n + x;
-            if (by_two) {
-                *(__global float2 *)at = made;
-            } else {
-                at[0] = made.x;
-                if (two)
-                    at[1] = made.y;
-            }
-        }
+        if (below < tile.rows && beside < tile.columns)
+            store_pair(out, sum[i][j][s], sum[i][j][s + 1], tile.row + below, tile.column + beside,
+                       beside + 1 < tile.columns, by_two);
     }
 }

@@ -84,6 +84,126 @@ static inline float line_sum(__local const float *from, const int count) {
     return sum;
 }
 
+/* ---- Rows of x ---- */
+
+#if NORMED
+/* Where a normalisation reads and writes; residual, gamma, beta, sum and normed may be NULL. */
+#define OPTIONAL(name) (name ? TFM_AT(name) : 0)
+typedef struct norm_tensors {
+    __global const float *a, *residual, *gamma, *beta;
+    __global float *sum, *normed;
+} norm_tensors;
+
+/* One row of x by one team: a + residual to `line` in local memory, normalised there. All items of the group must come
+ * here. A team without a row (`idle`) reads the row of another and writes nothing; `first` is where the row begins in
+ * global memory, and `writes` says whether this group writes the row down there. */
+static inline __attribute__((always_inline)) void normalise_row(__local float *line, __local float *parts,
+                                                                const norm_tensors t, const long first, const int id,
+                                                                const int idle, const int writes, const float epsilon) {
+    const int lane = id % LANES;
+    float mean = 0.0f, rest = 0.0f, square = 0.0f;
+    for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
+        float4 v = *(__global const float4 *)(t.a + first + s);
+        if (t.residual)
+            v += *(__global const float4 *)(t.residual + first + s);
+        if (!idle)
+            *(__local float4 *)(line + s) = v;
+        if (t.sum && writes)
+            *(__global float4 *)(t.sum + first + s) = v;
+        mean += (v.x + v.y) + (v.z + v.w);
+    }
+#if NORMED == 1
+    mean = team_sum(mean, parts, id) / WIDTH;
+#else
+    mean = 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    /* What a rounded mean lacks is in the mean of the differences: cl/layernorm.cl. */
+    for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
+        const float4 v = *(__local const float4 *)(line + s) - mean;
+        rest += (v.x + v.y) + (v.z + v.w);
+        square += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+    }
+#if NORMED == 1
+    rest = team_sum(rest, parts, id) / WIDTH;
+#else
+    rest = 0.0f;
+#endif
+    square = team_sum(square, parts, id) / WIDTH;
+    const float inverse = 1.0f / sqrt(fmax(square - rest * rest, 0.0f) + epsilon);
+    barrier(CLK_LOCAL_MEM_FENCE); /* idle teams have read another's row */
+    for (int s = lane * 4; s < WIDTH && !idle; s += LANES * 4) {
+        const float4 scale = t.gamma ? *(__global const float4 *)(t.gamma + s) : (float4)(1.0f);
+        const float4 shift = t.beta ? *(__global const float4 *)(t.beta + s) : (float4)(0.0f);
+        const float4 y = ((*(__local const float4 *)(line + s) - mean) - rest) * inverse * scale + shift;
+        *(__local float4 *)(line + s) = y;
+        if (t.normed && writes)
+            *(__global float4 *)(t.normed + first + s) = y;
+    }
+}
+#endif
+
+/* ---- Dot products ---- */
+
+/* Rows of x: WIDTH floats each in local memory, or `rows` rows of `depth` floats in global memory. */
+#if NORMED
+typedef __local const float *x_pointer;
+#define X(x, r, s) (*(__local const float4 *)((x) + (r)*WIDTH + (s)))
+#else
+typedef __global const float *x_pointer;
+#define X(x, r, s) (*(__global const float4 *)((x) + (long)min(r, rows - 1) * depth + (s)))
+#endif
+#define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
+
+/* acc (ROWS, 4) = the item's share of the dot products of rows of x with four weight rows `line`. */
+static inline void multiply_accumulate(float *acc, x_pointer x, __global const stored *const *line, const int first,
+                                       const int depth, const int rows) {
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        acc[e] = 0.0f;
+    for (int s = first; s < depth; s += PARTS * LANES * 4) {
+        const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
+        const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
+        EACH_ROW {
+            const float4 v = X(x, r, s);
+            ADD(r * 4, v, b0)
+            ADD(r * 4 + 1, v, b1)
+            ADD(r * 4 + 2, v, b2)
+            ADD(r * 4 + 3, v, b3)
+        }
+    }
+}
+
+/* The items' sums to local memory, LAST of which are left to add up for each row and column of a team. */
+static inline __attribute__((always_inline)) void share_sums(__local float *sums, const float *acc, const int id) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        sums[e * SUMS_LINE + id] = acc[e];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#if PARTS > 1
+    /* The sum of each team, an item for each; they come to lie side by side. */
+    const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
+    const float team_total = id < SUMS * TEAMS ? line_sum(sums + mine + its * LANES, LANES) : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < SUMS * TEAMS)
+        sums[mine + its] = team_total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+}
+
+/* ---- Epilogue ---- */
+
+static inline void store_result(__global void *c, const long at, const int which, const float result) {
+#if KEPT
+    if (KEPT >> which & 1) {
+        narrow_store(result, (__global narrow *)c + at);
+        return;
+    }
+#endif
+    ((__global float *)c)[at] = result;
+}
+
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(stored, w0),
           TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
@@ -102,57 +222,16 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
 
 #if NORMED
     __local float *x = local_floats, *parts = local_floats + ROWS * WIDTH;
-    for (int turn = 0; turn < (ROWS + TEAMS - 1) / TEAMS; turn++) { /* a row for each team */
-        const int r = min(turn * TEAMS + team, ROWS - 1), mine = turn * TEAMS + team < rows && all == 0;
-        const long first = (long)(row + min(r, rows - 1)) * WIDTH;
-        __local float *line = x + r * WIDTH;
-        float mean = 0.0f, rest = 0.0f, square = 0.0f;
-        for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
-            float4 v = *(__global const float4 *)(TFM_AT(a) + first + s);
-            if (residual)
-                v += *(__global const float4 *)(TFM_AT(residual) + first + s);
-            if (turn * TEAMS + team < ROWS)
-                *(__local float4 *)(line + s) = v;
-            if (sum && mine)
-                *(__global float4 *)(TFM_AT(sum) + first + s) = v;
-            mean += (v.x + v.y) + (v.z + v.w);
-        }
-#if NORMED == 1
-        mean = team_sum(mean, parts, id) / WIDTH;
-#else
-        mean = 0.0f;
-        barrier(CLK_LOCAL_MEM_FENCE);
-#endif
-        /* What a rounded mean lacks is in the mean of the differences: cl/layernorm.cl. */
-        for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
-            const float4 v = *(__local const float4 *)(line + s) - mean;
-            rest += (v.x + v.y) + (v.z + v.w);
-            square += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
-        }
-#if NORMED == 1
-        rest = team_sum(rest, parts, id) / WIDTH;
-#else
-        rest = 0.0f;
-#endif
-        square = team_sum(square, parts, id) / WIDTH;
-        const float inverse = 1.0f / sqrt(fmax(square - rest * rest, 0.0f) + epsilon);
-        barrier(CLK_LOCAL_MEM_FENCE); /* teams that have no row of their own have read another's */
-        if (turn * TEAMS + team < ROWS) {
-            for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
-                const float4 scale = gamma ? *(__global const float4 *)(TFM_AT(gamma) + s) : (float4)(1.0f);
-                const float4 shift = beta ? *(__global const float4 *)(TFM_AT(beta) + s) : (float4)(0.0f);
-                const float4 y = ((*(__local const float4 *)(line + s) - mean) - rest) * inverse * scale + shift;
-                *(__local float4 *)(line + s) = y;
-                if (normed && mine)
-                    *(__global float4 *)(TFM_AT(normed) + first + s) = y;
-            }
-        }
+    const norm_tensors tensors = {TFM_AT(a),      OPTIONAL(residual), OPTIONAL(gamma),
+                                  OPTIONAL(beta), OPTIONAL(sum),      OPTIONAL(normed)};
+    for (int r = team; r - team < ROWS; r += TEAMS) { /* a row for each team */
+        const int own = min(r, ROWS - 1);
+        normalise_row(x + own * WIDTH, parts, tensors, (long)(row + min(own, rows - 1)) * WIDTH, id, r >= ROWS,
+                      r < rows && all == 0, epsilon);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#define X(r, s) (*(__local const float4 *)(x + (r)*WIDTH + (s)))
 #else
-    __global const float *in = TFM_AT(a) + (long)row * depth;
-#define X(r, s) (*(__global const float4 *)(in + (long)min(r, rows - 1) * depth + (s)))
+    __global const float *x = TFM_AT(a) + (long)row * depth;
 #endif
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
@@ -162,36 +241,9 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
 #pragma unroll
     for (int j = 0; j < 4; j++)
         line[j] = (j < EACH ? w : TFM_AT(w1)) + (long)min(column + j % EACH, n - 1) * depth;
-#pragma unroll
-    for (int e = 0; e < SUMS; e++)
-        acc[e] = 0.0f;
-    for (int s = (team % PARTS * LANES + lane) * 4; s < depth; s += PARTS * LANES * 4) {
-        const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
-        const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
-#define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
-        EACH_ROW {
-            const float4 v = X(r, s);
-            ADD(r * 4, v, b0)
-            ADD(r * 4 + 1, v, b1)
-            ADD(r * 4 + 2, v, b2)
-            ADD(r * 4 + 3, v, b3)
-        }
-    }
+    multiply_accumulate(acc, x, line, (team % PARTS * LANES + lane) * 4, depth, rows);
+    share_sums(local_floats, acc, id);
 
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (int e = 0; e < SUMS; e++)
-        local_floats[e * SUMS_LINE + id] = acc[e];
-    barrier(CLK_LOCAL_MEM_FENCE);
-#if PARTS > 1
-    /* The sum of each team, an item for each; they come to lie side by side. */
-    const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
-    const float team_total = id < SUMS * TEAMS ? line_sum(local_floats + mine + its * LANES, LANES) : 0.0f;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (id < SUMS * TEAMS)
-        local_floats[mine + its] = team_total;
-    barrier(CLK_LOCAL_MEM_FENCE);
-#endif
     __global void *c = which == 0   ? (__global void *)TFM_AT(c0)
                        : which == 1 ? (__global void *)TFM_AT(c1)
                                     : (__global void *)TFM_AT(c2);
@@ -207,15 +259,7 @@ gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, 
 #else
         const float result = tfm_activate(total);
 #endif
-        const long at = (long)(row + r) * n + q;
-        if (r >= rows || q >= n)
-            continue;
-#if KEPT
-        if (KEPT >> which & 1) {
-            narrow_store(result, (__global narrow *)c + at);
-            continue;
-        }
-#endif
-        ((__global float *)c)[at] = result;
+        if (r < rows && q < n)
+            store_result(c, (long)(row + r) * n + q, which, result);
     }
 }

@@ -106,6 +106,95 @@ typedef float2 rows_type;
 #define QUAD_ROW(i) (y * HIGH + (i) / HIGH * HIGH * LY + (i) % HIGH)
 #define QUAD_COLUMN(j) (x * 4 + (j) / 4 * 4 * LX + (j) % 4)
 
+/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
+ * operands, since 0 times what is there may be NaN. `stride` is from one unit to the next. */
+INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, const INDEX stride, const int step,
+                     const int along, const int left, const int rows) {
+    EACH_A
+    next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
+                  ? *(__global const unit *)(from + u * stride + at)
+                  : (unit)(0.0f);
+}
+
+INLINED void fetch_b(unit *next, __global const stored *from, const INDEX at, const INDEX stride, const int step,
+                     const int along, const int left, const int columns) {
+    EACH_B
+    next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
+                  ? stored_unit(from + u * stride + at)
+                  : (unit)(0.0f);
+}
+
+INLINED void put_a(__local float *to, const unit *next) {
+    EACH_A {
+        if (TURNED_A)
+            put_along(to + u * STEPS(LINES_A, TILE_M) * A_LINE, next[u]);
+        else
+            put_across(to + u * OVER(LINES_A), A_LINE, next[u]);
+    }
+}
+
+INLINED void put_b(__local float *to, const unit *next) {
+    EACH_B {
+        if (TURNED_B)
+            put_across(to + u * OVER(LINES_B), B_LINE, next[u]);
+        else
+            put_along(to + u * STEPS(LINES_B, TILE_N) * B_LINE, next[u]);
+    }
+}
+
+/* sum += the products of a tile's operands in local memory. */
+INLINED void multiply_accumulate(float (*sum)[ITEM_N], __local const float *a_tile, __local const float *b_tile,
+                                 const int x, const int y, const int none) {
+#pragma unroll UNROLL
+    for (int s = 0; s < TURNS(TILE_K, none); s++) {
+        float over[ITEM_M];
+#pragma unroll
+        for (int i = 0; i < ITEM_M; i += HIGH) {
+            const rows_type quad = *(__local const rows_type *)(a_tile + s * A_LINE + QUAD_ROW(i));
+            over[i] = quad.x;
+            over[i + 1] = quad.y;
+#if HIGH == 4
+            over[i + 2] = quad.z;
+            over[i + 3] = quad.w;
+#endif
+        }
+#pragma unroll
+        for (int j = 0; j < ITEM_N; j += 4) {
+            const float4 quad = *(__local const float4 *)(b_tile + s * B_LINE + QUAD_COLUMN(j));
+#pragma unroll
+            for (int i = 0; i < ITEM_M; i++) {
+                sum[i][j] = tfm_fma(over[i], quad.x, sum[i][j]);
+                sum[i][j + 1] = tfm_fma(over[i], quad.y, sum[i][j + 1]);
+                sum[i][j + 2] = tfm_fma(over[i], quad.z, sum[i][j + 2]);
+                sum[i][j + 3] = tfm_fma(over[i], quad.w, sum[i][j + 3]);
+            }
+        }
+    }
+}
+
+/* An item's sums of row r of the tile to c. */
+INLINED void store_row(const tile_epilogue out, const output_tile tile, const float *sum, const int r, const int x) {
+#pragma unroll
+    for (int j = 0; j < ITEM_N; j += 4) {
+        if (QUAD_COLUMN(j) < tile.columns) { /* beside it c may be the addend too, and is another item's to write */
+            float quad[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                quad[e] =
+                    epilogue_of(out, sum[j + e], tile.row + r, tile.column + min(QUAD_COLUMN(j) + e, tile.columns - 1));
+            __global float *to = out.c + (tile.row + r) * out.n + tile.column + QUAD_COLUMN(j);
+#if QUADS
+            *(__global float4 *)to = (float4)(quad[0], quad[1], quad[2], quad[3]);
+#else
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (QUAD_COLUMN(j) + e < tile.columns)
+                    to[e] = quad[e];
+#endif
+        }
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
            const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
@@ -114,20 +203,22 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
     const int none = TFM_NONE(parts);
-
-    GEMM_PLACE
+    const output_tile tile = output_tile_of(batch, m, n);
 
     /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
      * from before it: what is made of them is not stored. */
-    const INDEX first = (INDEX)(part * chunk), stop = (INDEX)min(part * chunk + chunk, k);
+    const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
     const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
     const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
-    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), rows - UNIT) : ALONG(LINES_A, TILE_M);
-    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), columns - UNIT) : ALONG(LINES_B, TILE_N);
+    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), tile.rows - UNIT) : ALONG(LINES_A, TILE_M);
+    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), tile.columns - UNIT) : ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
-    __global const float *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
-    __global const stored *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
+    __global const stored *from_b =
+        TFM_AT(b) + (INDEX)tile.z * (INDEX)b_batch + tile.column * b_column + first * b_step;
     const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
+    const INDEX a_stride = STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row;
+    const INDEX b_stride = STEPS(LINES_B, TILE_N) * b_step + OVER(LINES_B) * b_column;
     __local float *to_a = a_tile + steps_a * A_LINE + ALONG(LINES_A, TILE_M);
     __local float *to_b = b_tile + steps_b * B_LINE + ALONG(LINES_B, TILE_N);
 
@@ -138,97 +229,28 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
         for (int j = 0; j < ITEM_N; j++)
             sum[i][j] = 0.0f;
 
-    /* `left` steps from `from_a` and `from_b` on: zeros after them, of both, since 0 times what is there may be NaN. */
     unit next_a[UNITS_A], next_b[UNITS_B];
     int left = (int)(stop - first);
-#define FETCH(left)                                                                                                    \
-    EACH_A                                                                                                             \
-    next_a[u] = steps_a + u * STEPS(LINES_A, TILE_M) < (left) && a_along + u * OVER(LINES_A) < rows                    \
-                    ? *(__global const unit *)(from_a + u * A_STRIDE + a_at)                                           \
-                    : (unit)(0.0f);                                                                                    \
-    EACH_B                                                                                                             \
-    next_b[u] = steps_b + u * STEPS(LINES_B, TILE_N) < (left) && b_along + u * OVER(LINES_B) < columns                 \
-                    ? stored_unit(from_b + u * B_STRIDE + b_at)                                                        \
-                    : (unit)(0.0f);
-#define A_STRIDE (STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row)
-#define B_STRIDE (STEPS(LINES_B, TILE_N) * b_step + OVER(LINES_B) * b_column)
-    FETCH(left)
+    fetch_a(next_a, from_a, a_at, a_stride, steps_a, a_along, left, tile.rows);
+    fetch_b(next_b, from_b, b_at, b_stride, steps_b, b_along, left, tile.columns);
     for (; left > 0; left -= TILE_K) {
         barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
-        EACH_A {
-            if (TURNED_A)
-                put_along(to_a + u * STEPS(LINES_A, TILE_M) * A_LINE, next_a[u]);
-            else
-                put_across(to_a + u * OVER(LINES_A), A_LINE, next_a[u]);
-        }
-        EACH_B {
-            if (TURNED_B)
-                put_across(to_b + u * OVER(LINES_B), B_LINE, next_b[u]);
-            else
-                put_along(to_b + u * STEPS(LINES_B, TILE_N) * B_LINE, next_b[u]);
-        }
+        put_a(to_a, next_a);
+        put_b(to_b, next_b);
         barrier(CLK_LOCAL_MEM_FENCE);
         from_a += TILE_K * a_step;
         from_b += TILE_K * b_step;
-        FETCH(left - TILE_K)
-#pragma unroll UNROLL
-        for (int s = 0; s < TURNS(TILE_K, none); s++) {
-            float over[ITEM_M];
-#pragma unroll
-            for (int i = 0; i < ITEM_M; i += HIGH) {
-                const rows_type quad = *(__local const rows_type *)(a_tile + s * A_LINE + QUAD_ROW(i));
-                over[i] = quad.x;
-                over[i + 1] = quad.y;
-#if HIGH == 4
-                over[i + 2] = quad.z;
-                over[i + 3] = quad.w;
-#endif
-            }
-#pragma unroll
-            for (int j = 0; j < ITEM_N; j += 4) {
-                const float4 quad = *(__local const float4 *)(b_tile + s * B_LINE + QUAD_COLUMN(j));
-#pragma unroll
-                for (int i = 0; i < ITEM_M; i++) {
-                    sum[i][j] = tfm_fma(over[i], quad.x, sum[i][j]);
-                    sum[i][j + 1] = tfm_fma(over[i], quad.y, sum[i][j + 1]);
-                    sum[i][j + 2] = tfm_fma(over[i], quad.z, sum[i][j + 2]);
-                    sum[i][j + 3] = tfm_fma(over[i], quad.w, sum[i][j + 3]);
-                }
-            }
-        }
+        fetch_a(next_a, from_a, a_at, a_stride, steps_a, a_along, left - TILE_K, tile.rows);
+        fetch_b(next_b, from_b, b_at, b_stride, steps_b, b_along, left - TILE_K, tile.columns);
+        multiply_accumulate(sum, a_tile, b_tile, x, y, none);
     }
 
-    /* A part of a sum goes to its place as it is. */
-    const int whole = parts == 1;
-    __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
-    __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
+    TILE_EPILOGUE(tile)
     EACH_WRITTEN
     for (int i = 0; i < TURNS(ITEM_M, none); i++) {
-        const int r = QUAD_ROW(i), made = ROLLED ? 0 : i;
-        if (r < rows) {
-#pragma unroll
-            for (int j = 0; j < ITEM_N; j += 4) {
-                if (QUAD_COLUMN(j) < columns) { /* beside it c may be the addend too, and is another item's to write */
-                    float quad[4];
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const INDEX at = column + min(QUAD_COLUMN(j) + e, columns - 1);
-                        const float add = has_addend ? more[(row + r) * (INDEX)addend_row + at] : 0.0f;
-                        quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[made][j + e], add)) : sum[made][j + e];
-                    }
-                    __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
-#if QUADS
-                    *(__global float4 *)out = (float4)(quad[0], quad[1], quad[2], quad[3]);
-#else
-#pragma unroll
-                    for (int e = 0; e < 4; e++)
-                        if (QUAD_COLUMN(j) + e < columns)
-                            out[e] = quad[e];
-#endif
-                }
-            }
-        }
-        /* The next row's sums come to the first one's place. */
+        if (QUAD_ROW(i) < tile.rows)
+            store_row(out, tile, sum[ROLLED ? 0 : i], QUAD_ROW(i), x);
+            /* The next row's sums come to the first one's place. */
 #pragma unroll
         for (int e = 0; e < (ROLLED ? (ITEM_M - 1) * ITEM_N : 0); e++)
             sum[e / ITEM_N][e % ITEM_N] = sum[e / ITEM_N + 1][e % ITEM_N];

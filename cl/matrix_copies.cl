@@ -1,13 +1,13 @@
 /* What NVIDIA's matrix engines from sm_80 on have beside their products, and the same in plain OpenCL C: copies of 16
  * bytes from global to local memory that do not wait, "cp.async" in NVIDIA's PTX ISA, and reads of the fragments of a
  * wave from there, "ldmatrix". For gemm_ring.cl, after matrix_engine.cl. Places in local memory are bytes from `ring`.
- */
+ * RING_SCRATCH declares what reads need in a kernel, which functions take as `__local int *ring_places`. */
 #if ENGINE != 1
 #error "no other engine has these"
 #endif
 
 #ifdef TFM_HAS_ENGINE
-#define RING_SCRATCH
+#define RING_SCRATCH __local int *const ring_places = 0;
 /* The address space of local memory has addresses of 32 bits. */
 static inline uint ring_address(__local const uint4 *ring, const int at) {
     return (uint)(size_t)ring + (uint)at;

@@ -243,9 +243,10 @@ static inline void engine_read_b(uint *b, __local const uint *tile, const int li
         engine_run(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2, B_RUN);
 }
 
-/* d += a b, by all lanes of the wave together. ENGINE_SCRATCH(items) declares what it needs for that in a kernel. */
+/* d += a b, by all lanes of the wave together. ENGINE_SCRATCH(items) declares what it needs for that in a kernel, which
+ * functions that multiply take as `__local uint *engine_open`. */
 #ifdef TFM_HAS_ENGINE
-#define ENGINE_SCRATCH(items)
+#define ENGINE_SCRATCH(items) __local uint *const engine_open = 0;
 #define engine_multiply(d, a, b, lane) engine_instruction(d, a, b, lane)
 #if ENGINE <= 2
 #if ENGINE == 1 && INPUT == 1

@@ -2,9 +2,35 @@
 #include <string.h>
 #include "ops/attention.h"
 
+/* attention_layout of cl/attention_parts.cl: the same fields. A driver refuses a struct of another size. */
+typedef struct tfm__attention_layout {
+    int64_t targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, aligned,
+        mask_kind;
+    int64_t mask_b, mask_h, mask_t, mask_s, columns;
+} tfm__attention_layout;
+_Static_assert(sizeof(tfm__attention_layout) == 18 * sizeof(int64_t), "no padding between the fields");
+
 tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__grid grid,
                                   size_t count, const tfm__arg *own) {
     const int mask_kind = !a->mask.buffer ? 0 : a->mask.dtype == TFM_F32 ? 1 : 2;
+    const tfm__attention_layout layout = {.targets = a->targets,
+                                          .length = a->length,
+                                          .heads = a->heads,
+                                          .kv_heads = a->kv_heads,
+                                          .heads_first = a->heads_first,
+                                          .sequences = a->sequences,
+                                          .padded = a->padded,
+                                          .mapped = a->mapped,
+                                          .pool = a->paged ? a->k.dims[0] : -1,
+                                          .from = a->from,
+                                          .to = a->to,
+                                          .aligned = a->aligned,
+                                          .mask_kind = mask_kind,
+                                          .mask_b = a->mask_steps[0],
+                                          .mask_h = a->mask_steps[1],
+                                          .mask_t = a->mask_steps[2],
+                                          .mask_s = a->mask_steps[3],
+                                          .columns = a->columns};
     const tfm__arg common[] = {TFM__T_AS("q", a->q),
                                TFM__T_AS("k", a->k),
                                TFM__T_AS("v", a->v),
@@ -12,24 +38,7 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
                                TFM__T_AS("sources", a->sources),
                                TFM__T_AS("key_rows", a->rows),
                                TFM__T_AS("mask", a->mask),
-                               TFM__I_AS("targets", a->targets),
-                               TFM__I_AS("length", a->length),
-                               TFM__I_AS("heads", a->heads),
-                               TFM__I_AS("kv_heads", a->kv_heads),
-                               TFM__I_AS("heads_first", a->heads_first),
-                               TFM__I_AS("sequences", a->sequences),
-                               TFM__I_AS("padded", a->padded),
-                               TFM__I_AS("mapped", a->mapped),
-                               TFM__I_AS("pool", a->paged ? a->k.dims[0] : -1),
-                               TFM__I_AS("from", a->from),
-                               TFM__I_AS("to", a->to),
-                               TFM__I_AS("aligned", a->aligned),
-                               TFM__I(mask_kind),
-                               TFM__I_AS("mask_b", a->mask_steps[0]),
-                               TFM__I_AS("mask_h", a->mask_steps[1]),
-                               TFM__I_AS("mask_t", a->mask_steps[2]),
-                               TFM__I_AS("mask_s", a->mask_steps[3]),
-                               TFM__I_AS("columns", a->columns)};
+                               TFM__STRUCT_AS("layout", layout)};
     const tfm_dropout_options *dropout = &a->dropout;
     const tfm__arg drops[] = {TFM__DROPOUT_ARGS(dropout)};
     tfm__arg all[TFM__COUNT(common) + TFM__COUNT(drops) + TFM__ATTENTION_OWN];
