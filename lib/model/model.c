@@ -489,14 +489,6 @@ const char *tfm__model_name_in_file(const tfm_model *model, const char *name) {
     return name;
 }
 
-bool tfm__model_lost(const tfm_model *model) {
-    return model->turn && atomic_load(&model->turn->lost);
-}
-
-bool tfm__model_hurries(const tfm_model *model) {
-    return model->turn && model->turn->slow;
-}
-
 tfm_model *tfm__model_retain(tfm_model *model) {
     atomic_fetch_add(&model->owners, 1);
     return model;

@@ -95,12 +95,6 @@ tfm_status tfm__batches_tell(const tfm_text_options *options, uint64_t done, uin
                            (unsigned long long)done, (unsigned long long)total);
 }
 
-tfm_status tfm__batch_keep(const tfm_model *on) {
-    return !on->turn || on->turn->keep(on->turn->turns)
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_CANCELLED, "another device has done it before");
-}
-
 bool tfm__halt_no(void *halt) {
     return !atomic_load(&((tfm__halt *)halt)->halted);
 }
