@@ -274,9 +274,6 @@ static tfm_status check_options(const tfm_trainer_options *o) {
     if (o->precision != TFM_F32 && o->precision != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
                          tfm_dtype_name(o->precision));
-    if ((unsigned)o->dealing > TFM_DEAL_BY_SPEED)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: dealing is %d, which is none of tfm_dealing",
-                         (int)o->dealing);
     bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
                 (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
     for (size_t i = 0; i < TFM__COUNT(rates); i++)

@@ -17,14 +17,10 @@ typedef struct tfm__bucket_read {
     float scale;                  /* what its numbers are to be multiplied by */
 } tfm__bucket_read;
 
-/* Who has how much of an update's batches (dealing.c). */
+/* The ratio in which ranks share the rows of an update (dealing.c). */
 typedef struct tfm__dealing {
-    double *shares; /* (world) whole numbers, once they are settled; NULL for a trainer that works alone. */
-    double *speeds; /* (world) What each rank has said last of how many tokens it learns in a second. */
-    double speed;   /* What this one is to say; 0: it was not measured yet. */
-    int updates;    /* How many there were since measuring began. */
-    bool settled, differ;
-    bool in_turn; /* It was settled by the caller, who wants none: no checkpoint has that. */
+    double *shares; /* (world) whole numbers; NULL for a trainer that works alone. */
+    bool differ;    /* They are not all equal, and so in use: else whole batches are dealt round-robin. */
 } tfm__dealing;
 
 struct tfm_trainer {
