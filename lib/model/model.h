@@ -91,6 +91,8 @@ struct tfm_model {
     bool recomputes;          /* The backward pass runs each block once more, of which only what it read is kept. */
     bool has_trainer;         /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__mates *mates; /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
+    void (*free_mates)(struct tfm__mates **mates); /* Set with `mates`. */
+    bool changed; /* It may differ from its directory, so that no further replica can be opened from that. */
 };
 
 /* What the file that the model was opened from calls the parameter of this name: `name` itself where it is called the
@@ -99,9 +101,6 @@ const char *tfm__model_name_in_file(const tfm_model *model, const char *name);
 
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
 tfm_model *tfm__model_retain(tfm_model *model);
-
-/* The model changes, so that its directory tells no longer all of it: a fleet opens it on no further worker. */
-void tfm__model_alone(const tfm_model *model);
 
 /* Makes a model without parameters, with the blocks and tables that its arch describes (model.c). */
 tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,

@@ -352,7 +352,7 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
                          model->small);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
-    tfm__model_alone(model);
+    model->changed = true;
     return tfm__batches_shared(model) ? tfm__team_new(out, model, &o) : tfm__trainer_make(out, model, &o);
 }
 
