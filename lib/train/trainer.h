@@ -64,8 +64,16 @@ struct tfm_trainer {
     uint64_t draws; /* How many streams of random numbers a piece takes. */
 };
 
-/* Makes a trainer of a model on one device, by options that are settled and checked. */
+/* The options (trainer_options.c): with defaults in place of zeros; checked for tfm_trainer_new. */
+tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given);
+tfm_status tfm__trainer_check(const tfm_trainer_options *options);
+
+/* Makes a trainer of a model on one device, by options that are checked; and frees it. */
 tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
+void tfm__trainer_destroy(tfm_trainer *t);
+
+/* Makes an update on a trainer that works alone. */
+tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count);
 
 /* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be
  * set after it. */

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "train/fitting.h"
 #include "train/ranks.h"
-#include "train/team.h"
 #include "train/wire.h"
 
 /* ---- An update ---- */
@@ -86,8 +85,7 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pair
 
 static const char SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
 
-/* An update of a trainer that works alone. */
-static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_context *ctx = t->ctx;
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
@@ -255,23 +253,6 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
     if (report)
         *report = own;
     return status;
-}
-
-tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
-    if (TFM__NEEDS("trainer_update", t) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    if (t->team && TFM__NEEDS("trainer_update", batches) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    if (t->team)
-        return tfm__team_update(t, report, batches, count);
-    if (tfm__ranks_several(t))
-        return tfm__update_share(t, report, batches, count);
-    if (t->sharded)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
-                         t->cuts.world);
-    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? update_alone(t, report, batches, count)
-                                                           : TFM_ERROR_ARGUMENT;
 }
 
 tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_pairs *batch) {
