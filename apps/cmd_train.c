@@ -28,7 +28,6 @@ static tfm_trainer_options trainer_options(const train_run *r) {
                                  .ranks = r->ranks,
                                  .shard = o->shard,
                                  .wire = wires[o->wire],
-                                 .dealing = train_dealing(o),
                                  .precision = o->precision ? TFM_BF16 : TFM_F32,
                                  .recompute = o->recompute};
 }

@@ -62,7 +62,7 @@ typedef struct train_recipe {
     bool shard, recompute;             /* nor are these, by which no bit changes, */
     int workers;                       /* nor this */
     int wire, precision;
-    const char *deal; /* NULL: auto */
+    const char *deal; /* NULL: equal shares */
     json_t *stored;   /* what texts above may lie in */
 } train_recipe;
 
@@ -267,7 +267,6 @@ typedef struct train_run {
     int64_t epoch;          /* of the last batch, from 1 on */
     uint64_t told;          /* bad pairs that were reported */
     bool counted;           /* the pairs of a pass are said */
-    bool dealt;             /* so is who has how much of them */
 } train_run;
 
 /* ---- How much text (train_size.c) ---------------------------------------------------------------------- */
@@ -316,17 +315,12 @@ void *train_ranks_hear(const train_run *run, const void *own, size_t bytes);
 /* Chooses the device of this rank where several are named. */
 int train_ranks_device(train_run *run);
 
-/* ---- Who has how much of an update (train_deal.c) ------------------------------------------------------ */
+/* ---- The ratio in which devices or ranks share an update (train_deal.c) -------------------------------- */
 
-/* Refuses words that are none of --deal's, and shares that are not one for each. CLI_GO, or what the command is to
- * return. */
+/* Refuses what is not one share for each. CLI_GO, or what the command is to return. */
 int train_deal_check(const train_run *run, const cli_syntax *syntax);
-/* How the trainer is to deal. */
-tfm_dealing train_dealing(const train_recipe *recipe);
-/* Settles how batches are dealt, once all ranks are well and their trainers are as the checkpoint has it. */
+/* Sets the ratio and logs it, once the trainers of all ranks are as the checkpoint has it. */
 int train_deal_begin(train_run *run);
-/* Says and logs what each has, as soon as that is measured. */
-int train_deal_say(train_run *run);
 
 /* Whether the folder has such a file. */
 bool train_exists(const char *dir, const char *name);

@@ -268,8 +268,6 @@ static int update(train_run *r) {
         return code;
     if (code == CLI_OK && tfm_data_count(r->data).whole)
         code = say_counts(r);
-    if (code == CLI_OK)
-        code = train_deal_say(r);
     if (code != CLI_OK)
         return code;
     const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;

@@ -187,10 +187,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
                "the number format in which devices or ranks send gradients to each other (default f32); they are added "
                "up in "
                "f32"),
-        TEXT(0, "deal", deal, "HOW",
-             "how devices or ranks share an update: in-turn, a batch each; by-speed, each as many rows as it is fast, "
-             "which the first updates measure; or numbers with commas between, such as 3,1, which are their shares "
-             "(default auto: by-speed where devices are of several kinds)"),
+        TEXT(0, "deal", deal, "RATIO",
+             "the ratio in which devices or ranks share the rows of each update: a number for each with commas "
+             "between, such as 3,1 (default: equal, whole batches round-robin)"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
                "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
                "inverse-sqrt)"),

@@ -224,6 +224,13 @@ static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(YOUNGER, CLI_COUNT(YOUNGER), name);
 }
 
+/* Runs of older programs may balance by measured speed: they keep the ratio that their checkpoint has. */
+static void drop_measured_balance(train_recipe *recipe) {
+    static const char *const WORDS[] = {"auto", "in-turn", "by-speed"};
+    if (recipe->deal && is_one_of(WORDS, CLI_COUNT(WORDS), recipe->deal))
+        recipe->deal = NULL;
+}
+
 static int read_file(train_recipe *recipe, const char *dir) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
@@ -237,6 +244,7 @@ static int read_file(train_recipe *recipe, const char *dir) {
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
         if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name, options[i].name);
+    drop_measured_balance(recipe);
     free(path);
     return code;
 }

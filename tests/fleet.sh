@@ -43,17 +43,6 @@ TFM_DEVICE=0,1 TFM_LOG=info translate
 check "TFM_DEVICE, by index" same out one
 check "both have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
 
-# ---- A device that is far slower than the other: what it is at is done again, and nobody waits for more than its step
-(
-    export OPENCL_LAYERS="$layer" TFM_FAULT_LIE=slow=30 TFM_LOG=info
-    begun=$(date +%s%N)
-    translate --device pocl,pocl
-    echo $((($(date +%s%N) - begun) / 1000000)) >took
-)
-check "one is slow: the same" same out one
-check "it has done nothing of it" [ "$(grep -c 'device 2 of the fleet has done 0 lines' err)" = 1 ]
-printf '# with a slow device it took %s ms\n' "$(cat took)"
-
 # ---- What fails
 for number in 20 700; do
     fault "$number" clEnqueueNDRangeKernel X=

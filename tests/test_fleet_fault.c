@@ -464,7 +464,7 @@ static void test_workers(void **state) {
 }
 
 /* Another driver beside PoCL's two kinds: calls of it fail, or of PoCL, and the fleet goes on without that device.
- * `wish` names it in a list, and its device's name begins with `name`. What a slow one is at the others do again. */
+ * `wish` names it in a list, and its device's name begins with `name`. */
 static void fail_beside(const char *wish, const char *name, const char *what) {
     char lists[2][128], only[300], failing[256];
     static const char *const WAYS[] = {"X=" /* nothing more */, "TFM_FAULT_DEAD=1"};

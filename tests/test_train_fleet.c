@@ -278,35 +278,6 @@ static void test_shares(void **state) {
         }
 }
 
-/* By speed: in turn at first, with the same bits, and then all devices agree on shares, whatever they are. */
-static void test_by_speed(void **state) {
-    (void)state;
-    enum { MEASURED = 8 };
-    tfm_trainer_options o = dropping();
-    made turns = make(2, &o);
-    o.dealing = TFM_DEAL_BY_SPEED;
-    made m = make(2, &o);
-    harness_ok(update(&m, 0, MEASURED, 2, NULL));
-    harness_ok(update(&turns, 0, MEASURED, 2, NULL));
-    float *values = common_values(&m), *want = common_values(&turns);
-    assert_memory_equal(values, want, (size_t)m.trainer->count * sizeof(*values));
-    assert_null(tfm_trainer_shares(m.trainer));
-    harness_ok(update(&m, MEASURED, MEASURED + 2, 2, NULL));
-    const tfm__dealing *first = &m.trainer->dealing, *other = &tfm__team_member(m.trainer, 1)->dealing;
-    assert_true(first->settled && other->settled);
-    assert_memory_equal(first->shares, other->shares, 2 * sizeof(*first->shares));
-    assert_memory_equal(first->speeds, other->speeds, 2 * sizeof(*first->speeds));
-    assert_true(first->speeds[0] > 0 && first->speeds[1] > 0);
-    free(common_values(&m));
-    o.dealing = (tfm_dealing)7;
-    tfm_trainer_free(&m.trainer);
-    harness_refused(tfm_trainer_new(&m.trainer, m.model, &o), TFM_ERROR_ARGUMENT, "dealing is 7");
-    drop(&m);
-    drop(&turns);
-    free(values);
-    free(want);
-}
-
 static bool deaf(void *user, void *in, const void *out, size_t bytes) {
     (void)user, (void)in, (void)out, (void)bytes;
     return false;
@@ -344,8 +315,7 @@ int main(void) {
         cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_one),
         cmocka_unit_test(test_saved),           cmocka_unit_test(test_average),
         cmocka_unit_test(test_alone_meanwhile), cmocka_unit_test(test_one_fails),
-        cmocka_unit_test(test_shares),          cmocka_unit_test(test_by_speed),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shares),          cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

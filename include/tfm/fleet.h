@@ -21,10 +21,8 @@
  *
  * Work is handed out by how fast each device has been: a device that is done gets half of its share of what is left, at
  * most a full batch. So a slow device gets few lines at a time, and none that another one would be done with sooner. A
- * device of which nothing is known yet begins with a few lines. What a device has been at for too long another one that
- * has nothing to do does again, the first result counts, and the call waits for the slower device only until it has
- * ended the step, or the layer, that it is at. Results come in the order of the lines, as ever. What is kept of a
- * device's speed is kept with the model, for its next call.
+ * device of unknown speed begins with a few lines, and the call waits for them. Results come in the order of the lines.
+ * The model keeps the speed of each device for its next call.
  *
  * A fleet may have several contexts on one device, as `workers` asks: a small model keeps a CPU busier that way. Where
  * all contexts are on one device and run the same kernels, each takes the next full batch. The batches are those that

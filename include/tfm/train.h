@@ -53,12 +53,6 @@ typedef struct tfm_ranks {
     void *user; /* Passed to both. */
 } tfm_ranks;
 
-/* How the batches of an update are dealt to devices or ranks. */
-typedef enum tfm_dealing {
-    TFM_DEAL_IN_TURN, /* Number i goes to the device, or rank, i modulo their number. */
-    TFM_DEAL_BY_SPEED /* Each has so many rows that it is done when the others are: see tfm_trainer_shares. */
-} tfm_dealing;
-
 /* How a model is trained. All zeros is how the paper trained its base model, but without dropout and label smoothing.
  */
 typedef struct tfm_trainer_options {
@@ -92,8 +86,6 @@ typedef struct tfm_trainer_options {
     /* What ranks send gradients as: F32, the default, or F16 or BF16, which is half as much. They are added up in F32,
      * and the sum is rounded once more. F16 goes with a scale for each piece, so that none overflows. */
     tfm_dtype wire;
-    /* How batches are dealt to several devices. Ranks deal by themselves, but measure by this. 0 is in turn. */
-    tfm_dealing dealing;
     /* How the products of linear layers read their numbers in updates, forward and backward. F32, the default: as they
      * are. BF16: rounded to it, on a device that multiplies such numbers; products of few rows may read them as they
      * are even so. Sums are fp32, and parameters, gradients, moments, norms, attention and losses stay F32. So does
@@ -247,23 +239,16 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * alone, but for tfm_trainer_save with `shard`. */
 TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
 
-/* Where `dealing` is TFM_DEAL_BY_SPEED, each rank, or device of a fleet, measures how many tokens it learns in a
- * second: in six updates after the first two, or in more until each has had a batch, for which its device is waited
- * for. All tell each other, and from the tenth update on each has a share of every update in proportion to its speed,
- * but a 256th of an equal one at least. The shares stay as they are from then on, and checkpoints have them, for as
- * many ranks, and bring them back whatever `dealing` says: what is added up in which order follows from them, so that
- * runs with the same shares have the same bits. What dropout draws depends on them, too. Ranks whose speeds are within
- * a tenth of each other have equal shares.
- *
- * Returns these shares, a number for each rank, or NULL while batches are to be dealt in turn: until they are known,
- * and where they are equal. A model on a fleet is dealt them by itself. Ranks ask before they deal the batches of an
- * update, and all get the same. The array belongs to the trainer, and is valid until the next call of
- * tfm_trainer_update, tfm_trainer_load, tfm_trainer_set_ranks or tfm_trainer_set_shares. NULL for NULL. */
+/* Returns the ratio in which ranks, or the devices of a fleet, share the rows of an update: a number for each, or NULL
+ * where they are equal: whole batches are dealt round-robin then. A trainer on a fleet applies the ratio itself. Ranks
+ * ask before they split the batches of an update, and all get the same. The array belongs to the trainer, and is valid
+ * until the next call of tfm_trainer_load, tfm_trainer_set_ranks or tfm_trainer_set_shares. NULL for NULL. */
 TFM_API const double *tfm_trainer_shares(const tfm_trainer *trainer);
-/* Sets the shares, `count` of them, of which each rank or device has one; nothing is measured then. Only their
- * proportions matter, to a 65,536th of the largest. All ranks must set the same. With NULL batches are dealt in turn
- * from now on, which checkpoints do not have. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or
- * not finite, or none is above 0. A trainer that works alone has one, which changes nothing. */
+/* Sets the ratio: `count` shares, one for each rank or device. Only their proportions matter, to a 65,536th of the
+ * largest. All ranks must set the same. NULL makes them equal. Checkpoints keep a ratio that is not equal, for as many
+ * ranks: the order in which gradients are added up follows from it, so that runs with the same ratio have the same
+ * bits, and dropout depends on it too. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or not
+ * finite, or none is above 0. A trainer that works alone has one, which changes nothing. */
 TFM_API tfm_status tfm_trainer_set_shares(tfm_trainer *trainer, const double *shares, size_t count);
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number

@@ -1,14 +1,10 @@
-/* A fleet's life, and models on it. Who does what while a call runs is crew.c. */
+/* Opens fleets, and models on all devices of one. It is above the tasks: how a call uses the devices is crew.c. */
 #include "model/fleet.h"
 #include <stdio.h>
 #include <string.h>
 #include "model/task/embedder.h"
 
 #define MOST_WORKERS 16
-/* A model of no more parameters gets a second worker by itself. */
-#define SMALL_MODEL 32000000
-/* A device that had no room rests for one call, then for twice as many each time, and never for more. */
-#define LONGEST_REST 64
 
 /* ---- A fleet's life -------------------------------------------------------------------------------------------- */
 
@@ -52,55 +48,6 @@ static size_t count_left(const tfm_fleet *fleet) {
     for (size_t i = 0; i < fleet->count - fleet->spare; i++)
         left += !fleet->members[i].dropped;
     return left;
-}
-
-bool tfm__fleet_may_drop(tfm_status status) {
-    return status == TFM_ERROR_DEVICE || status == TFM_ERROR_MEMORY || status == TFM_ERROR_BUILD ||
-           status == TFM_ERROR_NUMERIC || status == TFM_ERROR_AGAIN;
-}
-
-void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
-    tfm_fleet_member *m = &fleet->members[who];
-    char *reason = sentence[0] ? tfm__strdup(sentence) : NULL;
-    m->dropped = true;
-    m->reason = reason ? reason : "";
-    tfm_context_clear_error(m->context); /* so that models are freed, and calls for the host alone go on */
-}
-
-/* Others may have taken the room, and give it back. */
-void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t who, tfm_status status) {
-    struct tfm__rest *rest = &fleet->rests[who];
-    if (status == TFM_ERROR_MEMORY) {
-        rest->last = rest->last == 0 ? 1 : rest->last < LONGEST_REST ? 2 * rest->last : LONGEST_REST;
-        rest->calls = rest->last + 1; /* calls count it down as they begin, and the one that comes to 0 has it again */
-    }
-    tfm__fleet_drop(fleet, who, tfm_error_message());
-}
-
-void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who) {
-    const tfm_fleet_member *m = &fleet->members[who];
-    char until[64] = "from now on";
-    if (fleet->rests[who].calls > 0)
-        snprintf(until, sizeof(until), "of this call and %u more", fleet->rests[who].last);
-    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", who + 1,
-             m->context ? tfm_context_device(m->context)->name : "which cannot be opened", until, m->reason);
-}
-
-void tfm__fleet_wake(tfm_fleet *fleet) {
-    for (size_t i = 0; i < fleet->count; i++) {
-        tfm_fleet_member *m = &fleet->members[i];
-        if (fleet->rests[i].calls == 0 || --fleet->rests[i].calls > 0)
-            continue;
-        tfm__log(TFM_LOG_INFO, "device %zu of the fleet is tried again", i + 1);
-        if (m->reason[0])
-            free((char *)(uintptr_t)m->reason);
-        m->reason = "";
-        m->dropped = false;
-    }
-}
-
-void tfm__fleet_worked(tfm_fleet *fleet, size_t who) {
-    fleet->rests[who].last = 0;
 }
 
 /* Several devices may build at the same time. */
@@ -194,7 +141,7 @@ const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t inde
 
 /* ---- Models on it ---------------------------------------------------------------------------------------------- */
 
-void tfm__mates_free(struct tfm__mates **pointer) {
+static void free_mates(struct tfm__mates **pointer) {
     struct tfm__mates *mates = *pointer;
     *pointer = NULL;
     if (!mates)
@@ -208,17 +155,6 @@ void tfm__mates_free(struct tfm__mates **pointer) {
     free(mates->how.dir);
     tfm_fleet_free(&mates->fleet);
     free(mates);
-}
-
-bool tfm__mates_has(const struct tfm__mates *mates, size_t who) {
-    return mates->models[who] && !mates->fleet->members[who].dropped;
-}
-
-size_t tfm__mates_count(const struct tfm__mates *mates) {
-    size_t count = 0;
-    for (size_t i = 0; i < mates->fleet->count; i++)
-        count += tfm__mates_has(mates, i);
-    return count;
 }
 
 static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
@@ -235,7 +171,7 @@ static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
     }
     if (made)
         return TFM_OK;
-    tfm__mates_free(out);
+    free_mates(out);
     return TFM_ERROR_MEMORY;
 }
 
@@ -276,53 +212,11 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
     return status;
 }
 
-/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its mates. */
-static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
-    struct tfm__mates *mates;
-    *lead = NULL;
-    *who = 0;
-    tfm_status status = mates_new(&mates, fleet);
-    if (status != TFM_OK)
-        return status;
-    mates->how = *how;
-    mates->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
-    status = mates->how.dir || how->shape ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
-    mates->closed = how->shape != NULL;
-    mates->how.shape = NULL; /* the caller's */
-    if (status == TFM_OK) {  /* mates or none: the contexts call on_build by the fleet */
-        mates->lead = *who;
-        mates->joined = true;
-        (*lead)->mates = mates;
-        return TFM_OK;
-    }
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
-    tfm__mates_free(&mates);
-    tfm__error_restore(kept);
-    *lead = NULL;
-    return status;
-}
-
-/* Small models leave a CPU idle for much of the time: each launch is short, and what the host does between two of them
- * weighs more. Of a large one a second worker would take memory for nothing. */
-int tfm_model_workers(const tfm_model *model) {
-    const tfm_device_info *device = model ? tfm_context_device(model->ctx) : NULL;
-    return device && device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&
-                   tfm__context_tuning(model->ctx)->class == TFM__WIDE && !tfm__context_profiles(model->ctx) &&
-                   model->info.parameters <= SMALL_MODEL
-               ? 2
-               : 1;
-}
-
-void tfm__model_alone(const tfm_model *model) {
-    if (model->mates)
-        model->mates->closed = true;
-}
-
-void tfm__mates_complete(const tfm_model *model) {
+/* Opens the second worker of a device, where a fleet may choose how many it has and the model is small. */
+static void open_spare(const tfm_model *model) {
     struct tfm__mates *mates = model->mates;
-    if (!mates || mates->closed || !mates->fleet->spare || mates->models[1] || mates->fleet->members[1].dropped ||
-        tfm_model_workers(model) < 2)
+    if (mates->closed || model->changed || !mates->fleet->spare || mates->models[1] ||
+        mates->fleet->members[1].dropped || tfm_model_workers(model) < 2)
         return;
     tfm_fleet *fleet = mates->fleet;
     tfm_fleet_member *spare = &fleet->members[1];
@@ -353,6 +247,35 @@ void tfm__mates_complete(const tfm_model *model) {
             tfm__fleet_drop(fleet, 1, tfm_error_message());
         tfm__error_restore(kept);
     }
+}
+
+/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its mates. */
+static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
+    struct tfm__mates *mates;
+    *lead = NULL;
+    *who = 0;
+    tfm_status status = mates_new(&mates, fleet);
+    if (status != TFM_OK)
+        return status;
+    mates->how = *how;
+    mates->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
+    status = mates->how.dir || how->shape ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
+    mates->closed = how->shape != NULL;
+    mates->how.shape = NULL; /* the caller's */
+    if (status == TFM_OK) {  /* mates or none: the contexts call on_build by the fleet */
+        mates->lead = *who;
+        mates->joined = true;
+        mates->open_spare = open_spare;
+        (*lead)->mates = mates;
+        (*lead)->free_mates = free_mates;
+        return TFM_OK;
+    }
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    free_mates(&mates);
+    tfm__error_restore(kept);
+    *lead = NULL;
+    return status;
 }
 
 tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {

@@ -1,4 +1,4 @@
-/* Fleets, and models that lie on all devices of one (fleet.c). */
+/* Fleets (fleet.c), and the replicas of a model on their devices (replicas.c). */
 #ifndef TFM_LIB_FLEET_H
 #define TFM_LIB_FLEET_H
 
@@ -42,14 +42,10 @@ struct tfm__mates {
     tfm__pace *paces[TFM__BATCH_KINDS]; /* [fleet->count] each */
     size_t lead;                        /* Which of the models is the caller's, */
     bool joined;                        /* once it owns this. */
-    bool closed; /* No other is to be opened: the model learns, or its directory does not tell all of it any more. */
+    bool closed;                        /* No other is to be opened. */
+    /* Opens a second worker if the fleet may choose how many it has, the model is small and the device a CPU. */
+    void (*open_spare)(const tfm_model *model);
 };
-
-void tfm__mates_free(struct tfm__mates **mates);
-
-/* Where a fleet may choose how many workers it has, and there is work for two: opens the second, if the model is small
- * and the device a CPU. */
-void tfm__mates_complete(const tfm_model *model);
 
 /* How many of the models lie on devices that have not failed. */
 size_t tfm__mates_count(const struct tfm__mates *mates);

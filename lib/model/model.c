@@ -106,7 +106,7 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
         return TFM_ERROR_ARGUMENT;
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
-    tfm__model_alone(model);
+    model->changed = true;
     return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }
 
@@ -262,7 +262,7 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     if (status == TFM_OK)
         (*out)->generation = json_incref(files.generation);
     if (status == TFM_OK && !(options && options->no_tokenizer))
-        status = tfm_model_open_tokenizer(*out, dir);
+        status = open_tokenizer(&(*out)->tokenizer, family, &(*out)->arch, &(*out)->rules, dir);
     if (status == TFM_OK)
         status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_STORED);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
@@ -319,7 +319,8 @@ void tfm_model_free(tfm_model **pointer) {
     if (atomic_fetch_sub(&model->owners, 1) > 1)
         return;
     tfm_context *ctx = model->ctx;
-    tfm__mates_free(&model->mates);
+    if (model->mates)
+        model->free_mates(&model->mates);
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
     tfm__screen_free(ctx, &model->screen);
@@ -340,14 +341,6 @@ void tfm_model_free(tfm_model **pointer) {
     tfm__shortlist_free(&model->shortlist);
     free(model);
     tfm_context_free(&ctx);
-}
-
-bool tfm__model_lost(const tfm_model *model) {
-    return model->turn && atomic_load(&model->turn->lost);
-}
-
-bool tfm__model_hurries(const tfm_model *model) {
-    return model->turn && model->turn->slow;
 }
 
 tfm_model *tfm__model_retain(tfm_model *model) {

@@ -59,14 +59,6 @@ typedef struct tfm__classes {
     tfm__scores scores;
 } tfm__classes;
 
-/* What a model is at for a fleet. Another device may do the same again, and who is done first keeps it (crew.c). */
-typedef struct tfm__turn {
-    atomic_bool lost;          /* Another one keeps it: this one is to end soon, and nobody asks what came of it. */
-    bool slow;                 /* It may well lose: the host is not to run ahead of the device. */
-    bool (*keep)(void *turns); /* Whether this one may keep it. */
-    void *turns;
-} tfm__turn;
-
 struct tfm_model {
     atomic_int owners; /* How many own it: who opened it, and its trainers. */
     tfm_context *ctx;  /* The model keeps it alive. */
@@ -99,13 +91,9 @@ struct tfm_model {
     bool recomputes;          /* The backward pass runs each block once more, of which only what it read is kept. */
     bool has_trainer;         /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__mates *mates; /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
-    tfm__turn *turn;          /* NULL: nobody else does what it is at. */
+    void (*free_mates)(struct tfm__mates **mates); /* Set with `mates`. */
+    bool changed; /* It may differ from its directory, so that no further replica can be opened from that. */
 };
-
-/* Whether what the model is at is done by another. Asked between blocks and steps. */
-bool tfm__model_lost(const tfm_model *model);
-/* Whether what it is at is to end within a step once that is so. */
-bool tfm__model_hurries(const tfm_model *model);
 
 /* What the file that the model was opened from calls the parameter of this name: `name` itself where it is called the
  * same there, or there was none. Valid as long as that and the model. */
@@ -113,9 +101,6 @@ const char *tfm__model_name_in_file(const tfm_model *model, const char *name);
 
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
 tfm_model *tfm__model_retain(tfm_model *model);
-
-/* The model changes, so that its directory tells no longer all of it: a fleet opens it on no further worker. */
-void tfm__model_alone(const tfm_model *model);
 
 /* Makes a model without parameters, with the blocks and tables that its arch describes (model.c). */
 tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,

@@ -268,11 +268,6 @@ static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, c
 static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__stream read = *stream;
-        if (!p->step && tfm__model_hurries(model)) /* or all blocks would be on their way before any was asked for */
-            tfm_context_finish(model->ctx);
-        if (!p->step && tfm__model_lost(model)) /* steps are asked as a whole: some of them are tried out first */
-            tfm__context_fail(model->ctx, TFM_ERROR_CANCELLED, "stopped before block %d: another device is done",
-                              i + 1);
         if (model->recomputes && !p->observer)
             run_block_folded(model, i, stream, p);
         else

@@ -153,12 +153,6 @@ tfm_status tfm__save_share(tfm_trainer *t, const tfm_data *data, const char *pat
     return status;
 }
 
-tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
-    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    return t->team && t->sharded ? tfm__team_save(t, data, path) : tfm__save_share(t, data, path);
-}
-
 tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
     if (TFM__NEEDS("trainer_snapshot", t, path) != TFM_OK)
         return TFM_ERROR_ARGUMENT;

@@ -300,16 +300,6 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
     free(b);
 }
 
-tfm_status tfm__corpus_open(tfm__corpus *c) {
-    tfm_status status = TFM_OK;
-    for (int side = 0; !c->texts && side < 2 && status == TFM_OK; side++) {
-        int32_t *ids;
-        status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
-        tfm_ids_free(&ids);
-    }
-    return status == TFM_OK ? tfm__corpus_stamp(c) : status;
-}
-
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     tfm__readers readers = {0};
     tfm_status status = tfm__readers_open(c, &readers, b->begin);
@@ -324,4 +314,47 @@ tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     status = tfm__corpus_check_read(c, &readers, status);
     tfm__readers_close(&readers);
     return status;
+}
+
+/* ---- Open and close ---- */
+
+/* Counts the tokens around a text, and notes what the files are like. */
+static tfm_status look_at(tfm__corpus *c) {
+    tfm_status status = TFM_OK;
+    for (int side = 0; !c->texts && side < 2 && status == TFM_OK; side++) {
+        int32_t *ids;
+        status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
+        tfm_ids_free(&ids);
+    }
+    return status == TFM_OK ? tfm__corpus_stamp(c) : status;
+}
+
+tfm_status tfm__corpus_open(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *sides[2], size_t count,
+                            const tfm_data_options *options) {
+    c->tokenizer = tfm__tokenizer_retain(tokenizer);
+    c->options = options ? *options : (tfm_data_options){0};
+    c->sides = sides[1] ? 2 : 1;
+    c->count = count;
+    c->names = tfm__alloc(c->sides * count, sizeof(*c->names));
+    c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
+    if (!c->texts)
+        c->options.documents = (tfm_document_options){0};
+    const char *separator = c->options.documents.separator;
+    c->options.documents.separator = c->separator = separator ? tfm__strdup(separator) : NULL;
+    if (!c->names || !c->stamps || (separator && !c->separator))
+        return TFM_ERROR_MEMORY;
+    for (size_t *i = &c->name_count; *i < c->sides * count; ++*i)
+        if (!(c->names[*i] = tfm__strdup(sides[*i / count][*i % count])))
+            return TFM_ERROR_MEMORY;
+    tfm_status status = look_at(c);
+    return status == TFM_OK && c->texts ? tfm__texts_open(c) : status;
+}
+
+void tfm__corpus_close(tfm__corpus *c) {
+    tfm_tokenizer_free(&c->tokenizer);
+    for (size_t i = 0; i < c->name_count; i++)
+        free(c->names[i]);
+    free(c->names);
+    free(c->separator);
+    free(c->stamps);
 }

@@ -96,8 +96,11 @@ int64_t tfm__readers_line(const tfm__corpus *corpus, tfm__readers *readers, int 
 
 /* ---- Pairs and buffers (corpus.c) ---- */
 
-/* Notes what stands around a text, and what the files are like. */
-tfm_status tfm__corpus_open(tfm__corpus *corpus);
+/* Opens `count` files of each side that is not NULL; corpus->texts is set. The tokenizer is retained. After a failure,
+ * too, tfm__corpus_close frees what it has. */
+tfm_status tfm__corpus_open(tfm__corpus *corpus, const tfm_tokenizer *tokenizer, const char *const *sides[2],
+                            size_t count, const tfm_data_options *options);
+void tfm__corpus_close(tfm__corpus *corpus);
 /* How many pairs or texts fill a buffer. */
 size_t tfm__corpus_most(const tfm__corpus *corpus);
 /* The next line of each side and their pair, if it is good, or the next text; *end: the files are over. */

@@ -206,28 +206,6 @@ static tfm_status check_options(const tfm_data_options *options) {
     return tfm__document_check("data_open", &options->documents);
 }
 
-/* Notes what is read, and how: so many files of each side that is not NULL. */
-static tfm_status describe(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *sides[2], size_t count,
-                           const tfm_data_options *options) {
-    c->tokenizer = tfm__tokenizer_retain(tokenizer);
-    c->options = options ? *options : (tfm_data_options){0};
-    c->sides = sides[1] ? 2 : 1;
-    c->count = count;
-    c->names = tfm__alloc(c->sides * count, sizeof(*c->names));
-    c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
-    if (!c->texts)
-        c->options.documents = (tfm_document_options){0};
-    const char *separator = c->options.documents.separator;
-    c->options.documents.separator = c->separator = separator ? tfm__strdup(separator) : NULL;
-    if (!c->names || !c->stamps || (separator && !c->separator))
-        return TFM_ERROR_MEMORY;
-    for (size_t *i = &c->name_count; *i < c->sides * count; ++*i)
-        if (!(c->names[*i] = tfm__strdup(sides[*i / count][*i % count])))
-            return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__corpus_open(c);
-    return status == TFM_OK && c->texts ? tfm__texts_open(c) : status;
-}
-
 static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, bool texts, const char *const *sides[2],
                              size_t count, const tfm_data_options *options) {
     tfm_status status = check_options(options);
@@ -237,7 +215,7 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
     if (!d)
         return TFM_ERROR_MEMORY;
     d->corpus.texts = texts;
-    status = describe(&d->corpus, tokenizer, sides, count, options);
+    status = tfm__corpus_open(&d->corpus, tokenizer, sides, count, options);
     if (status == TFM_OK && options)
         status = tfm__sharing_open(&d->sharing, options);
     if (status == TFM_OK)
@@ -288,12 +266,7 @@ void tfm_data_free(tfm_data **pointer) {
     tfm__pair_buffer_free(d->now);
     tfm__sharing_close(&d->sharing);
     free(d->padded);
-    tfm_tokenizer_free(&d->corpus.tokenizer);
-    for (size_t i = 0; i < d->corpus.name_count; i++)
-        free(d->corpus.names[i]);
-    free(d->corpus.names);
-    free(d->corpus.separator);
-    free(d->corpus.stamps);
+    tfm__corpus_close(&d->corpus);
     free(d);
 }
 

@@ -1,8 +1,5 @@
-/* Dealing the batches of an update by speed.
- *
- * Each rank measures how many tokens it learns in a second while the batches are still dealt in turn. Every rank tells
- * all others, so that all make the same shares of it. From then on the shares stay, and checkpoints have them: the
- * order in which gradients are added up depends on them, and with it the last bits. */
+/* Load balancing of data-parallel training by a fixed ratio. Checkpoints have the ratio: the order in which gradients
+ * are added up depends on it, and with it the last bits. */
 #include "train/dealing.h"
 #include <math.h>
 #include <stdio.h>
@@ -10,18 +7,8 @@
 #include <string.h>
 #include "train/team.h"
 
-/* The updates that are measured, counted from 0: not the first ones, in which kernels are built. */
-enum { FIRST_MEASURED = 2, MEASURED_END = 8 };
-
-/* A rank of middling speed has a share of so much. Shares are whole numbers, of which none is 0: a processor beside a
- * GPU that is a hundred times as fast must be able to have as little as that. */
-static const double MIDDLE = 256;
-
 /* What the largest of the shares that a caller gives becomes. */
 enum { MOST_SHARE = 1 << 16 };
-
-/* Ranks whose speeds are no farther apart have equal shares. */
-static const double ALIKE = 1.1;
 
 static int world_of(const tfm_trainer *t) {
     return t->ranks.world > 1 ? t->ranks.world : 1;
@@ -118,75 +105,27 @@ tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *ba
     return TFM_OK;
 }
 
-/* ---- Measuring ---- */
+/* ---- The ratio of a trainer ---- */
 
 tfm_status tfm__dealing_begin(tfm_trainer *t, int world) {
     tfm__dealing_end(t);
     if (world < 2)
         return TFM_OK;
     t->dealing.shares = tfm__alloc((size_t)world, sizeof(double));
-    t->dealing.speeds = tfm__alloc((size_t)world, sizeof(double));
-    return t->dealing.shares && t->dealing.speeds ? TFM_OK : TFM_ERROR_MEMORY;
+    return t->dealing.shares ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 void tfm__dealing_end(tfm_trainer *t) {
     free(t->dealing.shares);
-    free(t->dealing.speeds);
     t->dealing = (tfm__dealing){0};
 }
 
-static bool wants(const tfm_trainer *t) {
-    return t->options.dealing == TFM_DEAL_BY_SPEED && !t->dealing.settled && tfm__ranks_several(t);
-}
-
-bool tfm__dealing_measures(const tfm_trainer *t) {
-    return wants(t) && t->dealing.updates >= FIRST_MEASURED;
-}
-
-/* The fastest update is the one that nothing else held up. */
-void tfm__dealing_note(tfm_trainer *t, const tfm_pairs *batches, size_t count, double seconds) {
-    double tokens = 0;
-    for (size_t i = 0; i < count; i++)
-        tokens += tokens_of(&batches[i]);
-    if (seconds > 0)
-        t->dealing.speed = fmax(t->dealing.speed, tokens / seconds);
-}
-
-void tfm__dealing_count(tfm_trainer *t) {
-    t->dealing.updates += wants(t);
-}
-
-void tfm__dealing_hear(tfm_trainer *t, int rank, double speed) {
-    if (t->dealing.speeds)
-        t->dealing.speeds[rank] = speed;
-}
-
-/* Notes that the shares are known, and whether they differ. */
+/* Notes whether the shares differ. */
 static void settle(tfm_trainer *t) {
-    t->dealing.settled = true;
     t->dealing.differ = false;
     for (int i = 1; i < world_of(t); i++)
         t->dealing.differ = t->dealing.differ || t->dealing.shares[i] != t->dealing.shares[0];
 }
-
-void tfm__dealing_settle(tfm_trainer *t) {
-    double least = INFINITY, most = 0, sum = 0;
-    const int world = world_of(t);
-    if (!wants(t) || t->dealing.updates < MEASURED_END)
-        return;
-    for (int i = 0; i < world; i++) {
-        least = fmin(least, t->dealing.speeds[i]);
-        most = fmax(most, t->dealing.speeds[i]);
-        sum += t->dealing.speeds[i];
-    }
-    if (!(least > 0)) /* a rank had no batch so far, as where updates have fewer than there are ranks */
-        return;
-    for (int i = 0; i < world; i++)
-        t->dealing.shares[i] = most <= ALIKE * least ? 1 : fmax(1, round(MIDDLE * world * t->dealing.speeds[i] / sum));
-    settle(t);
-}
-
-/* ---- The door ---- */
 
 const double *tfm_trainer_shares(const tfm_trainer *t) {
     return t && t->dealing.differ ? t->dealing.shares : NULL;
@@ -200,7 +139,6 @@ static void take(tfm_trainer *t, const double *shares) {
     for (int i = 0; i < world_of(t); i++)
         t->dealing.shares[i] = shares ? round(shares[i] / most * MOST_SHARE) : 1;
     settle(t);
-    t->dealing.in_turn = !shares;
 }
 
 tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t count) {
@@ -222,7 +160,7 @@ tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t c
 void tfm__dealing_say(char *text, const tfm_trainer *t) {
     size_t at = 0;
     text[0] = 0;
-    for (int i = 0; i < world_of(t) && t->dealing.settled && !t->dealing.in_turn; i++) {
+    for (int i = 0; i < world_of(t) && t->dealing.differ; i++) {
         const int wrote = snprintf(text + at, TFM__SHARES_TEXT - at, "%s%.0f", i ? " " : "", t->dealing.shares[i]);
         if (wrote < 0 || (size_t)wrote >= TFM__SHARES_TEXT - at) {
             text[0] = 0;
@@ -237,9 +175,7 @@ void tfm__dealing_read(tfm_trainer *t, const char *text) {
     char *end = NULL;
     if (!t->dealing.shares)
         return;
-    t->dealing.settled = t->dealing.differ = t->dealing.in_turn = false;
-    t->dealing.updates = 0;
-    t->dealing.speed = 0;
+    t->dealing.differ = false;
     if (!text)
         return;
     for (int i = 0; i < world; i++) {

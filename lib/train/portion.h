@@ -10,13 +10,16 @@
 #include "tfm/train.h"
 #include "train/corpus.h"
 
+/* What follows the lines that a rank has read: more of them, the end, or a line that `strict` refuses. */
+enum { TFM__MORE_LINES, TFM__LINES_END, TFM__LINE_REFUSED };
+
 /* What a rank says before the others hear its lines. */
 typedef struct tfm__told {
     int64_t status;         /* Whether it fails. */
     uint64_t place;         /* A hash of what must be the same on all. */
     int64_t covered;        /* How many lines it has read: its own are tokenized. */
     int64_t words;          /* How many words it has to tell. */
-    int64_t over;           /* What stands after those lines: more, the end, or a line that `strict` refuses, */
+    int64_t over;           /* What follows those lines, */
     char sentence[1024];    /* for this reason, */
     tfm_data_position past; /* and where that line ends. */
     tfm_data_counts counts; /* Of a buffer that one rank makes for all: its counts, */
@@ -69,19 +72,14 @@ typedef struct tfm__portion {
     tfm_data_counts counts;     /* The counts of the buffer then. */
 } tfm__portion;
 
+/* ---- Communication (portion_exchange.c) ---- */
+
 /* Makes room to talk with the ranks of the options. Does nothing without any, and in a world of 1. */
 tfm_status tfm__sharing_open(tfm__sharing *sharing, const tfm_data_options *options);
 void tfm__sharing_close(tfm__sharing *sharing);
 static inline bool tfm__sharing_several(const tfm__sharing *sharing) {
     return sharing->ranks.world > 1;
 }
-
-/* Begins a portion, and reads as many lines as are expected to fill a buffer. */
-tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *sharing, const tfm__corpus *corpus,
-                              tfm_data_position begin);
-/* Reads on, where what all have told does not fill the buffer. */
-tfm_status tfm__portion_go_on(tfm__portion *portion, const tfm__corpus *corpus, const tfm__pair_buffer *b);
-void tfm__portion_free(tfm__portion **portion);
 
 /* All ranks say whether they are well, and where they are: fails on all if it does on one. `place` and `full` must be
  * the same on all. The portion may be NULL where `status` is a failure. */
@@ -90,6 +88,15 @@ tfm_status tfm__portion_agree(tfm__sharing *sharing, const tfm__portion *portion
 /* Then tells all ranks what this one's lines have become, and hears theirs. Comes to its end also where memory is out,
  * since the others wait for it. */
 tfm_status tfm__portion_tell(tfm__sharing *sharing, tfm__portion *portion);
+
+/* ---- Reading and taking (portion.c) ---- */
+
+/* Begins a portion, and reads as many lines as are expected to fill a buffer. */
+tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *sharing, const tfm__corpus *corpus,
+                              tfm_data_position begin);
+/* Reads on, where what all have told does not fill the buffer. */
+tfm_status tfm__portion_go_on(tfm__portion *portion, const tfm__corpus *corpus, const tfm__pair_buffer *b);
+void tfm__portion_free(tfm__portion **portion);
 /* Puts into the buffer what was told; *full: it has all that it is to have. */
 tfm_status tfm__portion_take(tfm__sharing *sharing, tfm__portion *portion, const tfm__corpus *corpus,
                              tfm__pair_buffer *b, bool *full);

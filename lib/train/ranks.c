@@ -88,7 +88,6 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
         all->loss += shares[i].loss;
         all->nll += shares[i].nll;
         all->squares += shares[i].squares;
-        tfm__dealing_hear(t, i, shares[i].speed);
     }
     free(shares);
     return status;
@@ -113,11 +112,10 @@ static void add_options(tfm__hash *hash, const tfm_trainer *t) {
                               o->clip,
                               t->sharded,
                               t->wire_dtype,
-                              t->options.dealing,
                               (double)t->cuts.bucket};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
-    if (t->dealing.settled) /* with other shares a row would be nobody's, or that of two */
+    if (t->dealing.differ) /* with other shares a row would be nobody's, or that of two */
         tfm__hash_add(hash, t->dealing.shares, (size_t)t->ranks.world * sizeof(*t->dealing.shares));
 }
 

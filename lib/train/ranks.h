@@ -12,7 +12,6 @@ typedef struct tfm__share {
     uint64_t state;   /* A hash of what must be the same on all. */
     uint64_t batches; /* Of all ranks: the most that one has, times their number. */
     uint64_t tokens, source_tokens;
-    double speed;              /* Tokens a second, for dealing. */
     double loss, nll, squares; /* the last of this rank's part of the gradient */
 } tfm__share;
 

@@ -1,59 +1,12 @@
-/* The trainer's life: schedules, and parameters in one piece. */
+/* The trainer of one device: the model's parameters in one piece, with gradients and moments. */
 #include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "train/trainer.h"
 #include "train/dealing.h"
 #include "train/ranks.h"
-#include "train/team.h"
 #include "train/wire.h"
-#include "model/task/batch.h"
 #include "ops/gemm.h"
-
-void tfm_trainer_paper(tfm_trainer_options *options) {
-    if (!options)
-        return;
-    options->dropout = 0.1f;
-    options->smoothing = 0.1f;
-}
-
-/* Returns the options with the defaults in place of zeros. */
-static tfm_trainer_options settled(const tfm_trainer_options *given) {
-    tfm_trainer_options o = given ? *given : (tfm_trainer_options){0};
-    o.warmup = o.warmup ? o.warmup : 4000;
-    o.updates = o.updates ? o.updates : 100000;
-    o.rate = o.rate != 0 ? o.rate : 1 / sqrt(512.0 * (double)(o.warmup > 1 ? o.warmup : 1));
-    o.beta1 = o.beta1 != 0 ? o.beta1 : 0.9;
-    o.beta2 = o.beta2 != 0 ? o.beta2 : 0.98;
-    o.epsilon = o.epsilon != 0 ? o.epsilon : 1e-9;
-    return o;
-}
-
-/* Refuses options with a field that this version does not know. */
-static tfm_status check_known(const tfm_trainer_options *options, const char *call) {
-    return TFM__UNKNOWN(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__UNKNOWN_OPTION) : TFM_OK;
-}
-
-double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
-    if (check_known(options, "trainer_rate") != TFM_OK)
-        return 0;
-    const tfm_trainer_options o = settled(options);
-    const double t = (double)update, w = (double)(o.warmup > 1 ? o.warmup : 1), end = (double)o.updates;
-    if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
-        return o.rate * t / w;
-    const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
-    switch (o.schedule) {
-    case TFM_SCHEDULE_LINEAR:
-        return o.rate * left;
-    case TFM_SCHEDULE_COSINE:
-        return o.rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
-    case TFM_SCHEDULE_CONSTANT:
-        return o.rate;
-    default:
-        return o.rate * sqrt(w / t);
-    }
-}
 
 /* ---- Parameters in one piece ---- */
 
@@ -252,45 +205,6 @@ static tfm_status lay_out(tfm_trainer *t) {
 
 /* ---- Life ---- */
 
-/* What tfm_adam would refuse at the first update is refused before there is one. */
-static tfm_status check_adam(const tfm_trainer_options *o) {
-    if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
-        isfinite(o->epsilon) && o->decay >= 0 && isfinite(o->decay) && o->clip >= 0)
-        return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_ARGUMENT,
-        "trainer_new: beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g: betas must lie in [0, 1), epsilon "
-        "be positive, the others not be negative",
-        o->beta1, o->beta2, o->epsilon, o->decay, o->clip);
-}
-
-static tfm_status check_options(const tfm_trainer_options *o) {
-    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
-    if (check_known(o, "trainer_new") != TFM_OK || tfm__ranks_check(o->ranks, "trainer_new") != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
-                         tfm_dtype_name(o->wire));
-    if (o->precision != TFM_F32 && o->precision != TFM_BF16)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
-                         tfm_dtype_name(o->precision));
-    if ((unsigned)o->dealing > TFM_DEAL_BY_SPEED)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: dealing is %d, which is none of tfm_dealing",
-                         (int)o->dealing);
-    bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
-                (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
-    for (size_t i = 0; i < TFM__COUNT(rates); i++)
-        good &= rates[i] >= 0 && rates[i] < 1;
-    if (good)
-        return check_adam(o);
-    return tfm__fail(TFM_ERROR_ARGUMENT,
-                     "trainer_new: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld, updates %lld, schedule "
-                     "%d: shares "
-                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_schedule",
-                     (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
-                     (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
-}
-
 /* A run that goes on in another precision than was asked for would be slow and nobody knew, so it does not begin. */
 static tfm_status check_precision(tfm_context *ctx, tfm_dtype precision) {
     const char *why = precision != TFM_F32 ? tfm__gemm_rounds_not(ctx, precision) : NULL;
@@ -300,6 +214,21 @@ static tfm_status check_precision(tfm_context *ctx, tfm_dtype precision) {
                          "another device",
                          tfm_context_device(ctx)->name, tfm_dtype_name(precision), why);
     return tfm_context_status(ctx);
+}
+
+void tfm__trainer_destroy(tfm_trainer *t) {
+    tfm_tensor_free(t->ctx, &t->gradient);
+    tfm_tensor_free(t->ctx, &t->m);
+    tfm_tensor_free(t->ctx, &t->v);
+    if (!t->moved_in)
+        tfm_tensor_free(t->ctx, &t->value);
+    free(t->params);
+    free(t->note);
+    tfm__wire_close(t);
+    tfm__dealing_end(t);
+    t->model->has_trainer = false;
+    tfm_model_free(&t->model);
+    free(t);
 }
 
 tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
@@ -328,55 +257,13 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
                                  .seed = options->seed};
     const tfm_status status = lay_out(t);
     if (status != TFM_OK) {
-        tfm_trainer_free(&t);
+        tfm__trainer_destroy(t);
         return status;
     }
     tfm__pool_trim(t->ctx);  /* where the parameters were */
     tfm__pool_bound(t->ctx); /* as tfm_trainer_memory says */
     *out = t;
     return TFM_OK;
-}
-
-tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
-    TFM__EMPTIED(out);
-    if (!out || !model)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
-    const tfm_trainer_options o = settled(options);
-    tfm_status status = check_options(&o);
-    if (status != TFM_OK)
-        return status;
-    status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
-    if (status != TFM_OK)
-        return status;
-    if (model->small)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: the model's matrices are %s, which cannot learn: train the model that "
-                         "they were made of",
-                         model->small);
-    if (o.freeze && !*o.freeze)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
-    tfm__model_alone(model);
-    return tfm__batches_shared(model) ? tfm__team_new(out, model, &o) : tfm__trainer_make(out, model, &o);
-}
-
-void tfm_trainer_free(tfm_trainer **pointer) {
-    tfm_trainer *t = pointer ? *pointer : NULL;
-    if (!t)
-        return;
-    *pointer = NULL;
-    tfm__team_free(t);
-    tfm_tensor_free(t->ctx, &t->gradient);
-    tfm_tensor_free(t->ctx, &t->m);
-    tfm_tensor_free(t->ctx, &t->v);
-    if (!t->moved_in)
-        tfm_tensor_free(t->ctx, &t->value);
-    free(t->params);
-    free(t->note);
-    tfm__wire_close(t);
-    tfm__dealing_end(t);
-    t->model->has_trainer = false;
-    tfm_model_free(&t->model);
-    free(t);
 }
 
 int64_t tfm_trainer_updates(const tfm_trainer *trainer) {

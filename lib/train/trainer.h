@@ -17,14 +17,10 @@ typedef struct tfm__bucket_read {
     float scale;                  /* what its numbers are to be multiplied by */
 } tfm__bucket_read;
 
-/* Who has how much of an update's batches (dealing.c). */
+/* The ratio in which ranks share the rows of an update (dealing.c). */
 typedef struct tfm__dealing {
-    double *shares; /* (world) whole numbers, once they are settled; NULL for a trainer that works alone. */
-    double *speeds; /* (world) What each rank has said last of how many tokens it learns in a second. */
-    double speed;   /* What this one is to say; 0: it was not measured yet. */
-    int updates;    /* How many there were since measuring began. */
-    bool settled, differ;
-    bool in_turn; /* It was settled by the caller, who wants none: no checkpoint has that. */
+    double *shares; /* (world) whole numbers; NULL for a trainer that works alone. */
+    bool differ;    /* They are not all equal, and so in use: else whole batches are dealt round-robin. */
 } tfm__dealing;
 
 struct tfm_trainer {
@@ -68,8 +64,16 @@ struct tfm_trainer {
     uint64_t draws; /* How many streams of random numbers a piece takes. */
 };
 
-/* Makes a trainer of a model on one device, by options that are settled and checked. */
+/* The options (trainer_options.c): with defaults in place of zeros; checked for tfm_trainer_new. */
+tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given);
+tfm_status tfm__trainer_check(const tfm_trainer_options *options);
+
+/* Makes a trainer of a model on one device, by options that are checked; and frees it. */
 tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
+void tfm__trainer_destroy(tfm_trainer *t);
+
+/* Makes an update on a trainer that works alone. */
+tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count);
 
 /* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be
  * set after it. */

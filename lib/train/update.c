@@ -2,10 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "train/dealing.h"
 #include "train/fitting.h"
 #include "train/ranks.h"
-#include "train/team.h"
 #include "train/wire.h"
 
 /* ---- An update ---- */
@@ -87,8 +85,7 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pair
 
 static const char SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
 
-/* An update of a trainer that works alone. */
-static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_context *ctx = t->ctx;
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
@@ -141,12 +138,8 @@ static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, cons
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
     tfm__sums s = {0};
-    const double begun = tfm__seconds();
     *status = tfm__run_fitting(t, &s, batches, count, learn, what);
     const bool ran = *status == TFM_OK;
-    /* Without the wait, what it takes could not be told from what the others take. */
-    if (ran && tfm__dealing_measures(t) && tfm_context_finish(t->ctx) == TFM_OK)
-        tfm__dealing_note(t, batches, count, tfm__seconds() - begun);
     const bool talked = tfm__wire_sum(t, &mine->squares, status);
     tfm__wire_forget(t);
     if (!ran)
@@ -225,7 +218,7 @@ static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
 
 tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
-    tfm__share mine = {.update = own.update, .batches = count, .speed = t->dealing.speed}, all;
+    tfm__share mine = {.update = own.update, .batches = count}, all;
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     tfm_status status = batches ? check_batches(t, &mine.tokens, batches, count)
@@ -239,7 +232,6 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
     if (all.tokens == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     t->compared = true;
-    tfm__dealing_settle(t);
     const tfm__pass learn = {true,        own.update, t->options.smoothing, (float)(1 / (double)all.tokens),
                              all.batches, false};
     mine.state = 0;
@@ -255,30 +247,12 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
     if (status != TFM_OK)
         return status;
     t->update++;
-    tfm__dealing_count(t);
     own.source_tokens = all.source_tokens;
     own.target_tokens = all.tokens;
     status = judge(&own, all.loss, all.nll, (double)norm);
     if (report)
         *report = own;
     return status;
-}
-
-tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
-    if (TFM__NEEDS("trainer_update", t) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    if (t->team && TFM__NEEDS("trainer_update", batches) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    if (t->team)
-        return tfm__team_update(t, report, batches, count);
-    if (tfm__ranks_several(t))
-        return tfm__update_share(t, report, batches, count);
-    if (t->sharded)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
-                         t->cuts.world);
-    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? update_alone(t, report, batches, count)
-                                                           : TFM_ERROR_ARGUMENT;
 }
 
 tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_pairs *batch) {

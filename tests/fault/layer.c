@@ -18,7 +18,6 @@
  *     embedded=N    the embedded profile, 1 without 64-bit integers, 2 with them
  *     c_version=N   the newest OpenCL C, times ten
  *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
- *     slow=N        the platform's last device takes so many milliseconds longer for each launch
  *
  * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
  */
@@ -28,7 +27,6 @@
 #include <CL/cl_layer.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include "ledger.h"
 
 static cl_icd_dispatch next, own;
@@ -217,25 +215,12 @@ static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
     return CL_SUCCESS;
 }
 
-static cl_device_id last_listed;
-
-/* The last device that was listed lets the host wait. */
-static void be_slow(cl_command_queue queue) {
-    cl_device_id device = NULL;
-    uint64_t most;
-    if (ledger_lie("slow", &most) && most < 1000 &&
-        next.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL) == CL_SUCCESS &&
-        device == last_listed)
-        nanosleep(&(struct timespec){.tv_nsec = (long)most * 1000000}, NULL);
-}
-
 static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                                     const size_t *offset, const size_t *global, const size_t *local,
                                                     WAITS) {
     if (ledger_due("clEnqueueNDRangeKernel", queue))
         return ledger_code(CL_OUT_OF_RESOURCES);
     uint64_t most;
-    be_slow(queue);
     cl_int code = too_much(queue, kernel, dimensions, local);
     if (code == CL_SUCCESS && ledger_lie("kernel_quiet", &most) && items_of(dimensions, local) > most)
         code = next.clEnqueueMarkerWithWaitList(queue, waits, list, event);
@@ -263,11 +248,9 @@ static cl_int CL_API_CALL my_clGetDeviceIDs(cl_platform_id platform, cl_device_t
     cl_int code = next.clGetDeviceIDs(platform, type, room, ids, &found);
     if (count)
         *count = found;
-    for (cl_uint i = 0; i < (found < room ? found : room) && ids && code == CL_SUCCESS; i++) {
-        last_listed = ids[i];
+    for (cl_uint i = 0; i < (found < room ? found : room) && ids && code == CL_SUCCESS; i++)
         if (next.clGetDeviceInfo(ids[i], CL_DEVICE_NAME, sizeof(name), name, NULL) == CL_SUCCESS)
             ledger_name(ids[i], name);
-    }
     return code;
 }
 

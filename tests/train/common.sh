@@ -98,7 +98,7 @@ reports() {
 }
 # log DIR: what must come out the same however often the run was stopped
 log() {
-    sed '/"type":"start"/d; /"type":"deal"/d; /"type":"data"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
+    sed '/"type":"start"/d; /"type":"data"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
 }
 # alike DIR DIR: the same model, the same parameters at the last validations, the same reports
 alike() {

@@ -88,8 +88,8 @@ check "shares: each rank has so much" both 0 says err 'from update 1 on the rank
 # shellcheck disable=SC2086
 begin plain $plan --dropout 0 --accumulate 2
 check "and the updates are those of one rank" near shares plain
-ranks 2 --resume shares --updates 8 --deal by-speed
-check "which a run that measures keeps" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
+ranks 2 --resume shares --updates 8
+check "which a resumed run keeps" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
 fresh 2 refused --src text.de --tgt text.en --deal 3,1,2
 check "shares for more ranks: one sentence" told "deal is '3,1,2', and an update is shared by 2"
 

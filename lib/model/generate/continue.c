@@ -187,7 +187,7 @@ static tfm_status tell(run *r) {
 }
 
 static tfm_status ask(const run *r) {
-    return !tfm__model_lost(r->model) && (!r->how->go_on || r->how->go_on(r->how->go_on_user))
+    return !r->how->go_on || r->how->go_on(r->how->go_on_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped after %lld tokens", (long long)r->beam.step);
 }
@@ -199,7 +199,7 @@ static tfm_status write(run *r) {
     watched *eyes = &r->eyes;
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
-    int64_t keep = beam->live, interval = tfm__model_hurries(r->model) ? 1 : tfm__context_tuning(ctx)->search_interval;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(r, &logits);

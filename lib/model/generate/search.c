@@ -132,8 +132,8 @@ static tfm_status step(const stepper *s, tfm_tensor *logits) {
     return tfm_context_status(model->ctx);
 }
 
-static tfm_status ask(const tfm_model *model, const tfm_search_options *options, int64_t step) {
-    return !tfm__model_lost(model) && (!options || !options->go_on || options->go_on(options->go_on_user))
+static tfm_status ask(const tfm_search_options *options, int64_t step) {
+    return !options || !options->go_on || options->go_on(options->go_on_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
 }
@@ -144,10 +144,10 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     tfm_context *ctx = model->ctx;
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
-    int64_t keep = beam->live, interval = tfm__model_hurries(model) ? 1 : tfm__context_tuning(ctx)->search_interval;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
     stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
     while ((fed || beam->step < b->longest) && beam->live > 0 && status == TFM_OK &&
-           tfm_context_status(ctx) == TFM_OK && (status = ask(model, options, beam->step)) == TFM_OK) {
+           tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(&s, &logits);
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows

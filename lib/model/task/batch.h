@@ -93,9 +93,8 @@ bool tfm__batches_shared(const tfm_model *model);
 
 /* Work on batches. `run` does it on the device of the model `on`, perhaps in a thread of its own: it leaves results in
  * places of its lines alone, is called again for a batch that failed, whole or in parts, on the same device or another
- * one, and calls back nothing of the caller's unless `in_turn`. Another device may do the same lines meanwhile, so it
- * asks tfm__batch_keep before it leaves any result. `done`, which may be NULL, comes once for each batch when its
- * results are there, on the thread that made the call. */
+ * one, and calls back nothing of the caller's unless `in_turn`. `done`, which may be NULL, comes once for each batch
+ * when its results are there, on the thread that made the call. */
 typedef struct tfm__batch_work {
     tfm__batch_kind kind;
     tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n);
@@ -104,10 +103,6 @@ typedef struct tfm__batch_work {
     tfm__halt *halt; /* NULL: nobody asks */
     bool in_turn;    /* One device at a time works, on the thread that made the call. */
 } tfm__batch_work;
-
-/* Whether this device's results are those that count, as those of none other do from then on: TFM_OK, or
- * TFM_ERROR_CANCELLED, after which there is nothing to do. */
-tfm_status tfm__batch_keep(const tfm_model *on);
 
 /* Does the work on all lines that have ids, on the model's device or on all on which it lies. Those that are sorted
  * together go longest first: the batch that needs most memory comes first, and what it took serves all others. A batch

@@ -39,9 +39,7 @@ static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batc
     tfm__model_encode_typed(model, &encoded, in.ids, in.types, in.lengths);
     tfm_model_class_logits(model, &logits, encoded, in.lengths);
     tfm_tensor_read(ctx, host, logits);
-    tfm_status status = tfm_scope_close(ctx, 0, NULL);
-    if (status == TFM_OK)
-        status = tfm__batch_keep(model);
+    const tfm_status status = tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++) {
         float *to = j->scores + batch[i]->index * classes;
         memcpy(to, host + i * classes, classes * sizeof(*to));

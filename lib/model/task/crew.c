@@ -10,8 +10,6 @@
 
 /* How often the caller is asked whether to go on, in seconds. */
 #define ASK_EVERY 0.01
-/* Whoever would wait for longer is woken by others alone, in seconds. */
-#define MOST_WAIT 1e6
 
 /* Lines whose results are there. */
 typedef struct ready {
@@ -32,16 +30,14 @@ typedef struct crew {
     double ask_at;     /* when the caller is asked next */
     tfm_status status; /* why */
     char message[TFM__MESSAGE];
-    struct seat *seats; /* [members] */
 } crew;
 
 typedef struct seat {
     crew *crew;
     size_t who;
     pthread_t thread;
-    bool taken;     /* there is a thread */
-    ready first;    /* the piece that it begins with; n is 0 for none */
-    tfm__turn turn; /* what its model knows of the piece at hand */
+    bool taken;  /* there is a thread */
+    ready first; /* the piece that it begins with; n is 0 for none */
 } seat;
 
 /* ---- On the threads of the devices ----------------------------------------------------------------------------- */
@@ -54,21 +50,6 @@ static void end(crew *c, tfm_status status, const char *message) {
     c->ended = true;
 }
 
-/* Waits until something has changed, or it is this time. */
-static void wait_until(crew *c, double at) {
-    const double seconds = at - tfm__seconds();
-    struct timespec until;
-    if (seconds > MOST_WAIT) { /* INFINITY too */
-        pthread_cond_wait(&c->changed, &c->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const double fine = (double)until.tv_nsec + 1e9 * (seconds > 0 ? seconds : 0) + 1;
-    until.tv_sec += (time_t)(fine / 1e9);
-    until.tv_nsec = (long)fmod(fine, 1e9);
-    pthread_cond_timedwait(&c->changed, &c->lock, &until);
-}
-
 /* Waits for lines, while others that share a CPU with it may have its cores. False: there will be none for this
  * device. */
 static bool next(crew *c, size_t who, tfm__line *const **batch, size_t *n) {
@@ -76,30 +57,9 @@ static bool next(crew *c, size_t who, tfm__line *const **batch, size_t *n) {
         if (tfm__deal_take(&c->deal, who, tfm__seconds(), batch, n))
             return true;
         tfm__cores_share(c->mates->models[who]->ctx, false);
-        wait_until(c, tfm__deal_ask_at(&c->deal, who));
+        pthread_cond_wait(&c->changed, &c->lock);
     }
     return false;
-}
-
-/* Asked by a device that is about to leave its results. Another one that is at the same lines is told to end. */
-static bool keep(void *user) {
-    const seat *s = user;
-    crew *c = s->crew;
-    size_t loser;
-    pthread_mutex_lock(&c->lock);
-    const bool kept = tfm__deal_keep(&c->deal, s->who, &loser);
-    if (kept && loser < c->deal.members)
-        atomic_store(&c->seats[loser].turn.lost, true);
-    pthread_mutex_unlock(&c->lock);
-    return kept;
-}
-
-/* Ends a piece that another device has done meanwhile, whatever came of it here. */
-static void lose(crew *c, size_t who, double seconds, int depth) {
-    seat *s = &c->seats[who];
-    tfm__deal_done(&c->deal, who, seconds);
-    tfm__context_recover(c->mates->models[who]->ctx, depth);
-    atomic_store(&s->turn.lost, false);
 }
 
 static void succeed(crew *c, size_t who, tfm__line *const *batch, size_t n, double seconds) {
@@ -132,26 +92,17 @@ static void *sit(void *user) {
     tfm_model *on = c->mates->models[s->who];
     tfm__line *const *batch = s->first.batch;
     size_t n = s->first.n;
-    s->turn.keep = keep;
-    s->turn.turns = s;
-    on->turn = &s->turn;
     const bool shares = tfm_model_workers(on) > 1;
     pthread_mutex_lock(&c->lock);
     for (bool some = n > 0 && !c->ended; some || next(c, s->who, &batch, &n); some = false) {
-        s->turn.slow = tfm__deal_may_lose(&c->deal, s->who);
         pthread_mutex_unlock(&c->lock);
         tfm__cores_share(on->ctx, shares);
-        const int depth = tfm__scope_depth(on->ctx);
         const double start = tfm__seconds(), built = tfm_context_build_seconds(on->ctx);
         const tfm_status status = tfm__batch_fit(on, batch, n, c->work);
         const double seconds = tfm__seconds() - start - (tfm_context_build_seconds(on->ctx) - built);
-        if (tfm__model_lost(on)) /* it may wait for the device, so rather without the lock */
-            tfm__context_recover(on->ctx, depth);
         pthread_mutex_lock(&c->lock);
         bool dropped = false;
-        if (tfm__deal_lost(&c->deal, s->who))
-            lose(c, s->who, seconds, depth);
-        else if (status == TFM_OK)
+        if (status == TFM_OK)
             succeed(c, s->who, batch, n, seconds);
         else
             dropped = fail(c, s->who, status);
@@ -241,6 +192,17 @@ static void ask(crew *c) {
     }
 }
 
+/* Waits until something has changed, or it is this time. */
+static void wait_until(crew *c, double at) {
+    const double seconds = at - tfm__seconds();
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    const double fine = (double)until.tv_nsec + 1e9 * (seconds > 0 ? seconds : 0) + 1;
+    until.tv_sec += (time_t)(fine / 1e9);
+    until.tv_nsec = (long)fmod(fine, 1e9);
+    pthread_cond_timedwait(&c->changed, &c->lock, &until);
+}
+
 static void wait_some(crew *c) {
     if (!c->work->halt || !c->work->halt->go_on) {
         pthread_cond_wait(&c->changed, &c->lock);
@@ -281,12 +243,9 @@ static tfm_status run(crew *c, seat *seats, tfm__line **order, size_t count, con
     if (status != TFM_OK)
         return status;
     attend(c, options, &done, total);
-    for (size_t i = 0; i < c->deal.members; i++) {
+    for (size_t i = 0; i < c->deal.members; i++)
         if (seats[i].taken)
             pthread_join(seats[i].thread, NULL);
-        if (c->mates->models[i])
-            c->mates->models[i]->turn = NULL;
-    }
     pthread_mutex_lock(&c->lock);
     tell_ready(c, options, &done, total); /* what others were at when the last device failed */
     pthread_mutex_unlock(&c->lock);
@@ -324,7 +283,6 @@ tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm_
     if (status == TFM_OK) {
         c->mates = mates;
         c->work = work;
-        c->seats = seats;
         pthread_condattr_t steady; /* a clock that nobody sets */
         pthread_condattr_init(&steady);
         pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);

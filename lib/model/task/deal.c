@@ -1,6 +1,5 @@
 /* Guided self-scheduling: deal.h says by what rules. */
 #include "model/task/deal.h"
-#include <math.h>
 
 /* A device of which nothing is known begins with so much of a batch, and no piece is smaller unless little is left. */
 #define PROBE (1.0 / 64)
@@ -49,18 +48,10 @@ static double speed(const tfm__deal *d, size_t who) {
     return d->paces[who].work / d->paces[who].seconds;
 }
 
-static double fastest(const tfm__deal *d) {
-    double most = 0;
-    for (size_t i = 0; i < d->members; i++)
-        if (known(d, i) && speed(d, i) > most)
-            most = speed(d, i);
-    return most;
-}
-
 /* Tokens of the piece at hand that are not done yet, as far as the pace tells. */
 static double remaining(const tfm__deal *d, size_t who, double now) {
     const tfm__piece *piece = &d->pieces[who];
-    const double rest = piece->busy && !piece->lost ? piece->work - speed(d, who) * (now - piece->since) : 0;
+    const double rest = piece->busy ? piece->work - speed(d, who) * (now - piece->since) : 0;
     return rest > 0 ? rest : 0;
 }
 
@@ -143,51 +134,7 @@ static size_t count_back(const tfm__deal *d, tfm__range range, tfm__batch_limit 
     return n;
 }
 
-/* How long the piece of a device is to take, as far as its pace tells. */
-static double expected(const tfm__deal *d, size_t who) {
-    return known(d, who) ? d->pieces[who].work / speed(d, who) : 0;
-}
-
-/* How long `who` would take for what another device is at, and some more; INFINITY where it is not to do that. */
-static double again(const tfm__deal *d, size_t who, size_t other) {
-    const tfm__piece *piece = &d->pieces[other];
-    const bool may = other != who && !d->alike && !d->out[who] && known(d, who) && piece->busy && !piece->lost &&
-                     !piece->kept && piece->twin == 0;
-    return may ? piece->work / speed(d, who) / MARGIN : INFINITY;
-}
-
-double tfm__deal_ask_at(const tfm__deal *d, size_t who) {
-    double soonest = INFINITY;
-    for (size_t i = 0; i < d->members; i++) {
-        const double at = d->pieces[i].since + expected(d, i) + again(d, who, i);
-        soonest = at < soonest ? at : soonest;
-    }
-    return soonest;
-}
-
-/* Has `who` do what another device has the longest at, if it would be done before. */
-static bool take_again(tfm__deal *d, size_t who, double now, tfm__line *const **batch, size_t *n) {
-    size_t slowest = d->members;
-    double longest = 0;
-    for (size_t i = 0; i < d->members; i++) {
-        const double late = now - d->pieces[i].since - expected(d, i), rest = late < 0 ? -late : late;
-        if (again(d, who, i) > rest * (1 + 1e-9) || rest <= longest)
-            continue;
-        longest = rest;
-        slowest = i;
-    }
-    if (slowest == d->members)
-        return false;
-    tfm__piece *other = &d->pieces[slowest];
-    d->pieces[who] =
-        (tfm__piece){.lines = other->lines, .work = other->work, .since = now, .busy = true, .twin = slowest + 1};
-    other->twin = who + 1;
-    *batch = d->order + other->lines.first;
-    *n = other->lines.end - other->lines.first;
-    return true;
-}
-
-static bool take_new(tfm__deal *d, size_t who, double now, tfm__line *const **batch, size_t *n) {
+bool tfm__deal_take(tfm__deal *d, size_t who, double now, tfm__line *const **batch, size_t *n) {
     tfm__range *range = d->out[who] ? NULL : next_range(d);
     if (!range)
         return false;
@@ -217,40 +164,10 @@ static bool take_new(tfm__deal *d, size_t who, double now, tfm__line *const **ba
     return true;
 }
 
-bool tfm__deal_take(tfm__deal *d, size_t who, double now, tfm__line *const **batch, size_t *n) {
-    return take_new(d, who, now, batch, n) || take_again(d, who, now, batch, n);
-}
-
-bool tfm__deal_keep(tfm__deal *d, size_t who, size_t *loser) {
-    tfm__piece *piece = &d->pieces[who];
-    *loser = piece->twin ? piece->twin - 1 : d->members;
-    if (piece->lost)
-        return false;
-    piece->kept = true;
-    if (piece->twin) {
-        tfm__piece *other = &d->pieces[piece->twin - 1];
-        other->lost = true;
-        other->twin = piece->twin = 0;
-    }
-    return true;
-}
-
-bool tfm__deal_may_lose(const tfm__deal *d, size_t who) {
-    return !d->alike && (!known(d, who) || speed(d, who) * SLOW < fastest(d));
-}
-
-bool tfm__deal_lost(const tfm__deal *d, size_t who) {
-    return d->pieces[who].lost;
-}
-
 void tfm__deal_done(tfm__deal *d, size_t who, double seconds) {
     tfm__piece *piece = &d->pieces[who];
     tfm__pace *pace = &d->paces[who];
     piece->busy = false;
-    /* One that has lost is no faster than this; where it is known to be slower, or had hardly begun, that says nothing.
-     */
-    if (piece->lost && (piece->work > seconds * fastest(d) || (known(d, who) && piece->work > seconds * speed(d, who))))
-        return;
     pace->work = MEMORY * pace->work + piece->work;
     pace->seconds = MEMORY * pace->seconds + (seconds > 1e-9 ? seconds : 1e-9);
     pace->last = piece->work;
@@ -262,10 +179,6 @@ void tfm__deal_drop(tfm__deal *d, size_t who) {
     if (!piece->busy)
         return;
     piece->busy = false;
-    if (piece->twin)
-        d->pieces[piece->twin - 1].twin = 0;
-    if (piece->twin || piece->lost)
-        return;
     d->ranges[d->range_count++] = piece->lines;
     d->left += piece->work;
 }
@@ -273,7 +186,7 @@ void tfm__deal_drop(tfm__deal *d, size_t who) {
 bool tfm__deal_over(const tfm__deal *d) {
     bool over = d->sorted == d->count;
     for (size_t i = 0; i < d->members; i++)
-        over = over && (!d->pieces[i].busy || d->pieces[i].lost);
+        over = over && !d->pieces[i].busy;
     for (size_t i = 0; i < d->range_count; i++)
         over = over && d->ranges[i].first == d->ranges[i].end;
     return over;

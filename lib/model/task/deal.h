@@ -9,10 +9,6 @@
  * the one before. Where there is less than a batch in all and nothing is known, the first device does it. What a device
  * failed at goes back, and to the others.
  *
- * A device that gets nothing does again what another one is at, if it would be done long before that one: which is late
- * already, or would take that much longer. Of one whose speed is not known nothing better is known than that it will
- * take as long again as it has taken. The first of the two that is done keeps what it made; the other one has lost.
- *
  * Where all are contexts on one device, none is slower than another, and each gets the batch that one alone would have
  * next: what is computed then does not depend on who was done first. */
 #ifndef TFM_LIB_DEAL_H
@@ -36,9 +32,6 @@ typedef struct tfm__piece {
     tfm__range lines;
     double work, since;
     bool busy;
-    size_t twin; /* who else does these lines, counted from 1; 0: nobody */
-    bool lost;   /* another one has kept what it made of them */
-    bool kept;   /* this one has, or begins to: nobody else takes them up any more */
 } tfm__piece;
 
 typedef struct tfm__deal {
@@ -62,18 +55,11 @@ tfm_status tfm__deal_begin(tfm__deal *deal, tfm__line **order, size_t count, tfm
 void tfm__deal_free(tfm__deal *deal);
 
 /* Gives device `who` its next lines, whose place is in *batch and *n. False: there is nothing for it now, and it asks
- * again when another device has ended a piece, or at the time of tfm__deal_ask_at, which may be INFINITY. */
+ * again when another device has ended a piece. */
 bool tfm__deal_take(tfm__deal *deal, size_t who, double now, tfm__line *const **batch, size_t *n);
-double tfm__deal_ask_at(const tfm__deal *deal, size_t who);
-/* Device `who` is about to keep what it made of its piece, or of a part. False: it has lost. Else *loser is the device
- * that has lost by that, or `members` for none. */
-bool tfm__deal_keep(tfm__deal *deal, size_t who, size_t *loser);
-/* Device `who` is done with its piece, and has kept it; or, where it has lost, has ended it. That took so long. */
+/* Device `who` is done with its piece, which took so long. */
 void tfm__deal_done(tfm__deal *deal, size_t who, double seconds);
-/* Whether a device is not known to be about as fast as the others. */
-bool tfm__deal_may_lose(const tfm__deal *deal, size_t who);
-bool tfm__deal_lost(const tfm__deal *deal, size_t who);
-/* Device `who` has failed: it is out, and what it worked on goes back, unless another one does it too. */
+/* Device `who` has failed: it is out, and what it worked on goes back. */
 void tfm__deal_drop(tfm__deal *deal, size_t who);
 /* Whether all lines are done. */
 bool tfm__deal_over(const tfm__deal *deal);

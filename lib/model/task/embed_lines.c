@@ -24,9 +24,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     tfm__reader_upload(&j->reader, ctx, &in, batch, n);
     tfm__embed_batch(tfm__embedder_on(j->embedder, on), &vectors, in.ids, in.types, in.lengths, j->skipped);
     tfm_tensor_read(ctx, host, vectors);
-    tfm_status status = tfm_scope_close(ctx, 0, NULL);
-    if (status == TFM_OK)
-        status = tfm__batch_keep(on);
+    const tfm_status status = tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         memcpy(j->vectors + batch[i]->index * width, host + i * width, width * sizeof(*host));
     free(host);

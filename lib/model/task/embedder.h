@@ -51,6 +51,14 @@ tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 /* The directory of the encoder: `dir` itself, or that of a module within it. New, freed with free(). */
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
 
+/* The config files of such a directory (embed_config.c). A JSON object whose file may be absent: *out stays NULL. */
+tfm_status tfm__embed_load_if_there(json_t **out, const char *dir, const char *name);
+/* A value of config that must be this word or absent; `path` is for the sentence. */
+tfm_status tfm__embed_check_word(const json_t *config, const char *path, const char *key, const char *word);
+/* max_tokens and lower_case, from the files of sentence_bert_config.json's kind or else the tokenizer's. */
+tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder);
+tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir);
+
 /* tfm_embed_ids with token types (B, T), or empty. */
 tfm_status tfm__embed_batch(tfm_embedder *embedder, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor types,
                             tfm_tensor lengths, int64_t skipped);

@@ -1,20 +1,18 @@
 /* Translation of lines that come while others are translated. Each line is by itself a call for one line, as
  * translate.c has them; what they share is the search, which their sentences join (generate/fed.c). */
-#include <ctype.h>
-#include <string.h>
+#include "model/task/feed.h"
 #include "model/fleet.h"
-#include "model/generate/search.h"
-#include "model/task/translation.h"
 
 /* Sentences that wait join others when they are this part of them, or when they have waited for so many steps: a few
  * rows take the encoder longer, row by row, than many. */
 enum { JOIN_PART = 2, JOIN_STEPS = 4 };
 /* What the decoder reads of sources is as many times as large at most as that of a batch which nobody joins. */
 enum { MOST_BATCHES = 2 };
-/* Bytes of text that make about one token; and the fewest tokens of a line, on the average, that a batch is full of. */
-enum { BYTES_PER_TOKEN = 3, TOKENS_PER_LINE = 8 };
+/* The fewest tokens of a line, on the average, that a batch is full of. */
+enum { TOKENS_PER_LINE = 8 };
 
-typedef struct fed_line fed_line;
+typedef struct tfm__feed_call feed;
+typedef struct tfm__fed_line fed_line;
 
 /* A text of a line: a sentence of it, or all of it. */
 typedef struct fed_text {
@@ -23,8 +21,8 @@ typedef struct fed_text {
 } fed_text;
 
 /* A line that is not done. */
-struct fed_line {
-    struct feed *of;
+struct tfm__fed_line {
+    feed *of;
     size_t number;
     const char *text; /* the caller's */
     size_t bytes;
@@ -35,28 +33,6 @@ struct fed_line {
     size_t left;     /* texts that are not found */
     fed_line *next;
 };
-
-typedef struct feed {
-    tfm_model *model;
-    const tfm_text_options *text;
-    tfm_search_options search; /* with the languages, and with a question of our own */
-    const tfm_search_options *asked;
-    tfm__spoken spoken;
-    tfm__search_rules rules;
-    tfm__batch_limit limit;
-    tfm_feed_fn more;
-    void *more_user;
-    tfm_translation_fn emit;
-    void *emit_user;
-    size_t numbers;         /* lines that were given */
-    fed_line *first, *last; /* those that are not done, in order */
-    size_t live, tokens;    /* texts that are searched for, and their tokens */
-    size_t places, widest;  /* the most of them at a time since there were none, and the tokens of the longest */
-    size_t ready;           /* texts that wait for the search */
-    int waited;             /* steps */
-    tfm_status status;      /* of what failed where only the search can end */
-    char message[TFM__MESSAGE];
-} feed;
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
@@ -78,19 +54,6 @@ static void line_free(fed_line *line) {
     tfm__translations_free(&line->call);
     free(line->texts);
     free(line);
-}
-
-/* Names the line that a failure is about by its number among all: numbers[i] is that of line i of the call that said
- * it. */
-static tfm_status name_line(tfm_status status, const size_t *numbers, size_t count) {
-    char kept[TFM__MESSAGE], *rest;
-    tfm__error_keep(kept);
-    char *at = status == TFM_OK ? NULL : strstr(kept, "line ");
-    if (!at || !isdigit((unsigned char)at[5]))
-        return status;
-    const unsigned long long line = strtoull(at + 5, &rest, 10);
-    *at = 0;
-    return line < 1 || line > count ? status : tfm__fail(status, "%sline %zu%s", kept, numbers[line - 1] + 1, rest);
 }
 
 /* Encodes a line. What is not translated is emitted. */
@@ -115,7 +78,7 @@ static tfm_status line_begin(fed_line *line) {
     if (status == TFM_OK)
         status = tfm__translations_begin(&line->call);
     if (status != TFM_OK)
-        return name_line(status, &line->number, 1);
+        return tfm__feed_name_line(status, &line->number, 1);
     line->texts = tfm__alloc(line->call.texts.count, sizeof(*line->texts));
     for (size_t i = 0; line->texts && i < line->call.texts.count; i++) {
         line->texts[i] = (fed_text){line, i};
@@ -250,7 +213,7 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     if (status != TFM_OK || --line->left > 0)
         return status;
     count_line(f, call);
-    status = name_line(tfm__translations_emit(call), &line->number, 1);
+    status = tfm__feed_name_line(tfm__translations_emit(call), &line->number, 1);
     remove_line(f, line);
     if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
         f->status = status;
@@ -264,85 +227,15 @@ static bool go_on(void *user) {
     return f->status == TFM_OK && (!f->asked || !f->asked->go_on || f->asked->go_on(f->asked->go_on_user));
 }
 
-/* ---- Without joining --------------------------------------------------------------------------------------------- */
-
-/* Lines that make up a call of their own. */
-typedef struct chunk {
-    feed *of;
-    const char **texts;
-    size_t *bytes, *numbers;
-    size_t count, rooms[3];
-} chunk;
-
-static tfm_status chunk_add(chunk *c, const char *text, size_t bytes, size_t number) {
-    if (tfm__grow(&c->texts, &c->rooms[0], c->count + 1, sizeof(*c->texts)) != TFM_OK ||
-        tfm__grow(&c->bytes, &c->rooms[1], c->count + 1, sizeof(*c->bytes)) != TFM_OK ||
-        tfm__grow(&c->numbers, &c->rooms[2], c->count + 1, sizeof(*c->numbers)) != TFM_OK)
-        return TFM_ERROR_MEMORY;
-    c->texts[c->count] = text;
-    c->bytes[c->count] = bytes;
-    c->numbers[c->count++] = number;
-    return TFM_OK;
-}
-
-static bool emit_chunk(void *user, const tfm_translation *translation) {
-    const chunk *c = user;
-    tfm_translation numbered = *translation;
-    numbered.line = c->numbers[translation->line];
-    return c->of->emit(c->of->emit_user, &numbered);
-}
-
-static bool reject_chunk(void *user, size_t line, const char *message) {
-    const chunk *c = user;
-    return c->of->text->reject(c->of->text->reject_user, c->numbers[line], message);
-}
-
-static tfm_status chunk_run(chunk *c) {
-    tfm_text_options text = *c->of->text;
-    tfm_search_stats stats = {0};
-    text.stats = text.stats ? &stats : NULL;
-    text.line_bytes = c->bytes;
-    text.reject = text.reject ? reject_chunk : NULL;
-    text.reject_user = c;
-    text.progress = NULL;
-    const tfm_status status = tfm_translate_lines(c->of->model, c->texts, c->count, &text, c->of->asked, emit_chunk, c);
-    stats.seconds = 0; /* the feed's are those of all */
-    if (text.stats)
-        tfm__stats_add(c->of->text->stats, &stats);
-    const tfm_status named = name_line(status, c->numbers, c->count);
-    c->count = 0;
-    return named;
-}
-
 /* What is not done of the lines that were given, and then all that come. */
 static tfm_status run_chunks(feed *f) {
-    const size_t mates = f->model->mates ? tfm__mates_count(f->model->mates) : 1, devices = mates > 0 ? mates : 1;
-    chunk c = {.of = f};
+    tfm__chunk waiting = {.of = f};
     tfm_status status = TFM_OK;
     while (f->first && status == TFM_OK) {
-        status = chunk_add(&c, f->first->text, f->first->bytes, f->first->number);
+        status = tfm__chunk_add(&waiting, f->first->text, f->first->bytes, f->first->number);
         remove_line(f, f->first);
     }
-    for (bool more = true; more && status == TFM_OK;) {
-        size_t tokens = 0;
-        while (status == TFM_OK && more && tokens < devices * f->limit.tokens && c.count < devices * f->limit.lines) {
-            const char *text = NULL;
-            size_t bytes = 0;
-            more = f->more(f->more_user, &text, &bytes);
-            if (more)
-                status = text ? chunk_add(&c, text, bytes, f->numbers++)
-                              : tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
-            tokens += 1 + bytes / BYTES_PER_TOKEN;
-        }
-        if (status == TFM_OK && c.count > 0) {
-            status = chunk_run(&c);
-            more = true; /* while it ran others may have come */
-        }
-    }
-    free(c.texts);
-    free(c.bytes);
-    free(c.numbers);
-    return status;
+    return tfm__feed_chunks(&waiting, status);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */

@@ -31,16 +31,13 @@ typedef struct job {
     size_t emitted;
     tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
     tfm__halt halt;
-    bool shared;  /* several devices work on the call */
-    bool in_turn; /* one at a time does, and a text that begins anew knows what the caller was told of it */
+    bool shared; /* several devices work on the call */
 } job;
 
-/* A batch that runs. Its texts are its own until they are kept: another device may run it too. */
+/* A batch that runs. */
 typedef struct running {
     job *job;
     tfm__line *const *batch;
-    size_t count;      /* of prompts */
-    text *texts;       /* [count * n_best] */
     tfm_status status; /* of what its callbacks did */
 } running;
 
@@ -112,7 +109,7 @@ static bool see(void *user, size_t number, int32_t id) {
     job *j = r->job;
     const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
     const int best = (int)(number % copies);
-    text *t = &r->texts[number / copies * (size_t)j->rules.n_best + (size_t)best];
+    text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
     if (++t->at <= t->told)
         return t->at < t->told || !t->ended;
     t->told = t->at;
@@ -167,7 +164,6 @@ static tfm_status emit_text(const job *j, size_t prompt, int best) {
 static void clear(text *t) {
     tfm__speaker_free(&t->speaker);
     tfm__hypothesis_clear(&t->hypothesis);
-    *t = (text){0};
 }
 
 /* Emits the prompts that are done, up to the first one that is not. */
@@ -188,12 +184,13 @@ static tfm_status emit_done(job *j) {
 /* ---- Batches ------------------------------------------------------------------------------------------- */
 
 /* Takes over what was found, makes the rest of the texts, and tells of it. */
-static tfm_status finish(const running *r, tfm_hypotheses *found, const tfm_generation_end *ended) {
-    const job *j = r->job;
+static tfm_status keep(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
+                       size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < r->count * n_best && status == TFM_OK; i++) {
-        text *t = &r->texts[i];
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
+        const size_t prompt = batch[i / n_best]->index;
+        text *t = &j->texts[prompt * n_best + i % n_best];
         tfm__hypothesis_clear(&t->hypothesis);
         t->hypothesis = found->items[i];
         found->items[i] = (tfm_hypothesis){0};
@@ -202,34 +199,23 @@ static tfm_status finish(const running *r, tfm_hypotheses *found, const tfm_gene
         if (t->speaker.stopped)
             t->end = TFM_STOPPED; /* what was left had it */
         if (status == TFM_OK)
-            tell_piece(j, t, r->batch[i / n_best]->index, (int)(i % n_best), true);
+            tell_piece(j, t, prompt, (int)(i % n_best), true);
     }
     return status;
 }
 
-/* Where the job keeps the i-th text of a batch. */
-static text *place_of(const running *r, size_t i) {
-    const size_t n_best = (size_t)r->job->rules.n_best;
-    return &r->job->texts[r->batch[i / n_best]->index * n_best + i % n_best];
-}
-
-/* What a caller was told of the texts, where they begin anew. */
-static void take_texts(const running *r) {
-    const size_t count = r->texts && r->job->in_turn ? r->count * (size_t)r->job->rules.n_best : 0;
-    for (size_t i = 0; i < count; i++) {
-        r->texts[i] = *place_of(r, i);
-        *place_of(r, i) = (text){0};
-    }
-}
-
-static tfm_status begin_texts(const running *r) {
-    const job *j = r->job;
+static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < r->count * n_best && status == TFM_OK; i++) {
-        const tfm__line *line = r->batch[i / n_best];
-        text *t = &r->texts[i];
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
+        const tfm__line *line = batch[i / n_best];
+        j->spent[line->index] = (tfm_generate_stats){0};
+        text *t = &j->texts[line->index * n_best + i % n_best];
         t->at = 0;
+        if (!j->options->on_token && !j->options->on_piece) { /* nobody was told, so the text begins anew too */
+            t->told = 0;
+            t->ended = false;
+        }
         if (t->told > 0 || !j->model->tokenizer)
             continue;
         tfm__speaker_free(&t->speaker);
@@ -239,24 +225,11 @@ static tfm_status begin_texts(const running *r) {
     return status;
 }
 
-/* What is kept goes to its place; of what is not, only what a caller was told of. */
-static void end_texts(const running *r, bool kept) {
-    const size_t count = r->texts ? r->count * (size_t)r->job->rules.n_best : 0;
-    for (size_t i = 0; i < count; i++)
-        if (kept || r->job->in_turn) {
-            clear(place_of(r, i));
-            *place_of(r, i) = r->texts[i];
-        } else {
-            clear(&r->texts[i]);
-        }
-    free(r->texts);
-}
-
 static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     job *j = user;
+    running r = {j, batch, TFM_OK};
     const tfm_generate_options *o = j->options;
     const size_t texts = n * (size_t)j->rules.n_best;
-    running r = {j, batch, n, tfm__alloc(texts, sizeof(*r.texts)), TFM_OK};
     const tfm__watch watch = {see, &r};
     const bool watched = j->rules.beam == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
     tfm_generate_stats done = {0};
@@ -265,14 +238,12 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
                                    .go_on_user = j->shared ? &j->halt : o->go_on_user,
                                    .stats = o->stats ? &done : NULL};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
-    take_texts(&r);
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
     size_t *counts = tfm__alloc(n, sizeof(*counts));
     uint64_t *numbers = tfm__alloc(n, sizeof(*numbers));
     tfm_generation_end *ended = tfm__alloc(texts, sizeof(*ended));
     found.items = tfm__alloc(texts, sizeof(*found.items));
-    tfm_status status =
-        r.texts && ids && counts && numbers && ended && found.items ? begin_texts(&r) : TFM_ERROR_MEMORY;
+    tfm_status status = ids && counts && numbers && ended && found.items ? begin_texts(j, batch, n) : TFM_ERROR_MEMORY;
     for (size_t i = 0; status == TFM_OK && i < n; i++) {
         ids[i] = batch[i]->ids;
         counts[i] = batch[i]->count;
@@ -282,12 +253,9 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
         status =
             tfm__generate_batch(on, &found, ended, &(tfm__generate_input){ids, counts, numbers, n}, &j->rules, &how);
     if (status == TFM_OK)
-        status = r.status == TFM_OK ? finish(&r, &found, ended) : r.status;
+        status = r.status == TFM_OK ? keep(j, batch, &found, ended, n) : r.status;
     if (status == TFM_OK)
-        status = tfm__batch_keep(on);
-    for (size_t i = 0; i < n && status == TFM_OK; i++)
-        j->spent[batch[i]->index] = i == 0 ? done : (tfm_generate_stats){0};
-    end_texts(&r, status == TFM_OK);
+        j->spent[batch[0]->index] = done;
     tfm_hypotheses_free(&found);
     free(ids);
     free(counts);
@@ -324,7 +292,6 @@ static tfm_status run(job *j) {
     tfm_status status = read_prompts(j);
     if (status == TFM_OK && !work.in_turn)
         tfm__batches_share(j->model, j->lines, j->count, limit);
-    j->in_turn = work.in_turn;
     j->shared = tfm__batches_shared(j->model) && !work.in_turn;
     j->spent = tfm__alloc(j->count, sizeof(*j->spent));
     j->texts = tfm__alloc(j->count * (size_t)j->rules.n_best, sizeof(*j->texts));

@@ -79,8 +79,6 @@ static tfm_status guess_some(job *j, tfm_model *model, tfm_tensor encoded, const
     tfm_status status = ids && values ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = guess(j, model, ids, values, values + count * top, encoded, rows, count);
-    if (status == TFM_OK)
-        status = tfm__batch_keep(model);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         for (size_t k = 0; k < top; k++) {
             j->ids[places[i] * top + k] = ids[i * top + k];

@@ -112,8 +112,6 @@ static tfm_status score_batch(void *user, tfm_model *model, tfm__line *const *ba
     tfm__model_decode_hidden(model, &hidden, input, encoded, lengths, NULL);
     tfm_status status = tfm__token_log_probs(model, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
-    if (status == TFM_OK)
-        status = tfm__batch_keep(model);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_score(j, batch[i]->index, picked + i * (size_t)width);
     free(host_lengths);

@@ -139,8 +139,6 @@ static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch
     tfm__model_decode_hidden(on, &hidden, input, (tfm_tensor){0}, (tfm_tensor){0}, NULL);
     tfm_status status = tfm__token_log_probs(on, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
-    if (status == TFM_OK)
-        status = tfm__batch_keep(on);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_scores(j, batch[i], picked + i * width);
     free(picked);

@@ -97,16 +97,13 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     tfm_hypotheses found = {0};
     tfm_status status = search_batch(t, on, &found, batch, n);
     if (status == TFM_OK)
-        status = tfm__batch_keep(on);
-    const bool kept = status == TFM_OK;
-    if (kept)
         status = keep_results(t, batch, n, &found);
     tfm_hypotheses_free(&found);
     if (status == TFM_OK && ((t->text->alignments && t->detailed) || t->masked))
         status = align(t, on, batch, n);
     if (status == TFM_OK)
         return TFM_OK;
-    for (size_t i = 0; i < n && kept; i++) /* the batch may be run once more, as two */
+    for (size_t i = 0; i < n; i++) /* the batch may be run once more, as two */
         for (size_t best = 0; best < (size_t)t->n_best; best++)
             tfm__result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
     return status;

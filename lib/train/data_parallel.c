@@ -1,0 +1,209 @@
+/* Data-parallel training on the devices of a fleet: a trainer for each, which are ranks to each other (team.c). What
+ * callers use of a trainer on one device or several begins here: new, update, save, free. */
+#include <string.h>
+#include "model/fleet.h"
+#include "model/task/batch.h"
+#include "train/ranks.h"
+#include "train/team.h"
+
+/* ---- Updates --------------------------------------------------------------------------------------------------- */
+
+typedef struct updating {
+    tfm_pairs *batches;         /* all, those of one rank after those of another */
+    size_t *counts;             /* [count]: how many each has */
+    tfm_update_report *reports; /* [count] */
+} updating;
+
+static tfm_status update_one(void *user, tfm_trainer *t, size_t who) {
+    const updating *u = user;
+    size_t at = 0;
+    for (size_t i = 0; i < who; i++)
+        at += u->counts[i];
+    return tfm__update_share(t, &u->reports[who], u->batches + at, u->counts[who]);
+}
+
+/* Splits the batches: round-robin, or by the ratio of shares. */
+static tfm_status split(updating *u, const struct tfm__team *team, const tfm_pairs *batches, size_t count) {
+    const size_t members = team->count;
+    const double *shares = tfm_trainer_shares(team->trainers[0]);
+    tfm_status status = TFM_OK;
+    size_t at = 0;
+    for (size_t who = 0; who < members && shares && status == TFM_OK; who++) {
+        status = tfm_pairs_deal(u->batches + at, &u->counts[who], batches, count, shares, (int)members, (int)who);
+        at += u->counts[who];
+    }
+    for (size_t who = 0; who < members && !shares; who++)
+        for (size_t i = who; i < count; i += members) {
+            u->batches[at++] = batches[i];
+            u->counts[who]++;
+        }
+    return status;
+}
+
+static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+    struct tfm__team *team = t->team;
+    updating u = {.batches = tfm__alloc(count * team->count, sizeof(*u.batches)), /* each may have a part of each */
+                  .counts = tfm__alloc(team->count, sizeof(*u.counts)),
+                  .reports = tfm__alloc(team->count, sizeof(*u.reports))};
+    tfm_status status = u.batches && u.counts && u.reports ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK) {
+        const tfm__rules *rules = &t->model->rules; /* what tfm_model_set_target_language may have changed */
+        for (size_t i = 1; i < team->count; i++) {
+            team->trainers[i]->model->rules.start_id = rules->start_id;
+            team->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
+        }
+        status = split(&u, team, batches, count);
+        if (status == TFM_OK)
+            status = tfm__team_run(team, update_one, &u);
+        if (report && u.reports[0].update > 0) /* it came to one */
+            *report = u.reports[0];
+    }
+    free(u.batches);
+    free(u.counts);
+    free(u.reports);
+    return status;
+}
+
+tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+    if (TFM__NEEDS("trainer_update", t) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (t->team && TFM__NEEDS("trainer_update", batches) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (t->team)
+        return update_together(t, report, batches, count);
+    if (tfm__ranks_several(t))
+        return tfm__update_share(t, report, batches, count);
+    if (t->sharded)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
+                         t->cuts.world);
+    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? tfm__update_alone(t, report, batches, count)
+                                                           : TFM_ERROR_ARGUMENT;
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------------------------- */
+
+typedef struct saving {
+    const tfm_data *data;
+    const char *path;
+} saving;
+
+static tfm_status save_one(void *user, tfm_trainer *t, size_t who) {
+    const saving *s = user;
+    return tfm__save_share(t, who == 0 ? s->data : NULL, s->path);
+}
+
+tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return t->team && t->sharded ? tfm__team_run(t->team, save_one, &(saving){data, path})
+                                 : tfm__save_share(t, data, path);
+}
+
+/* ---- New and free ---------------------------------------------------------------------------------------------- */
+
+/* Whether two devices surely make the same step of the same numbers, to the bit. */
+static bool alike(const tfm_context *a, const tfm_context *b) {
+    const tfm_device_info *one = tfm_context_device(a), *other = tfm_context_device(b);
+    return strcmp(one->platform, other->platform) == 0 && strcmp(one->driver, other->driver) == 0 &&
+           strcmp(one->vendor, other->vendor) == 0 && strcmp(tfm_context_variant(a), tfm_context_variant(b)) == 0;
+}
+
+/* The models that train, the caller's first; then whether they are all alike. */
+static bool order_models(tfm_model **models, const struct tfm__mates *mates) {
+    size_t count = 0;
+    bool same = true;
+    models[count++] = mates->models[mates->lead];
+    for (size_t i = 0; i < mates->fleet->count; i++)
+        if (i != mates->lead && tfm__mates_has(mates, i))
+            models[count++] = mates->models[i];
+    for (size_t i = 1; i < count; i++)
+        same = same && alike(models[0]->ctx, models[i]->ctx);
+    return same;
+}
+
+static tfm_status make_trainers(struct tfm__team *team, tfm_model *const *models, tfm_trainer_options options) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < team->count && status == TFM_OK; i++) {
+        tfm_ranks ranks;
+        tfm__team_connect(&ranks, team, i);
+        options.ranks = &ranks;
+        status = tfm__trainer_make(&team->trainers[i], models[i], &options);
+        if (status == TFM_OK)
+            team->trainers[i]->follows = i > 0;
+    }
+    return status;
+}
+
+/* Makes trainers of the model and its replicas. The first one owns the others. Until it is freed the model is alone:
+ * all other calls run on its own device. */
+static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_trainer_options *options) {
+    struct tfm__mates *mates = model->mates;
+    struct tfm__team *team = NULL;
+    *first = NULL;
+    if (options->ranks)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which share updates by "
+                                             "themselves: a rank has one device");
+    if (!tfm__mates_has(mates, mates->lead))
+        return tfm__fail(TFM_ERROR_DEVICE, "trainer_new: the first device of the model has failed: %s",
+                         mates->fleet->members[mates->lead].reason);
+    tfm_model **models = tfm__alloc(mates->fleet->count, sizeof(tfm_model *));
+    tfm_status status = models ? tfm__team_new(&team, tfm__mates_count(mates)) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK) {
+        tfm_trainer_options o = *options;
+        o.shard = !order_models(models, mates) || o.shard; /* a step is made on one device, for all */
+        status = make_trainers(team, models, o);
+    }
+    free(models);
+    if (status == TFM_OK) {
+        *first = team->trainers[0];
+        (*first)->team = team;
+        team->mates = mates;
+        model->mates = NULL;
+        return TFM_OK;
+    }
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    for (size_t i = 0; team && i < team->count; i++)
+        if (team->trainers[i])
+            tfm__trainer_destroy(team->trainers[i]);
+    tfm__team_free(team);
+    tfm__error_restore(kept);
+    return status;
+}
+
+tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
+    TFM__EMPTIED(out);
+    if (!out || !model)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
+    const tfm_trainer_options o = tfm__trainer_defaults(options);
+    tfm_status status = tfm__trainer_check(&o);
+    if (status != TFM_OK)
+        return status;
+    status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status != TFM_OK)
+        return status;
+    if (model->small)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "trainer_new: the model's matrices are %s, which cannot learn: train the model that "
+                         "they were made of",
+                         model->small);
+    if (o.freeze && !*o.freeze)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
+    model->changed = true;
+    return tfm__batches_shared(model) ? new_on_fleet(out, model, &o) : tfm__trainer_make(out, model, &o);
+}
+
+void tfm_trainer_free(tfm_trainer **pointer) {
+    tfm_trainer *t = pointer ? *pointer : NULL;
+    if (!t)
+        return;
+    *pointer = NULL;
+    if (t->team) {
+        t->model->mates = t->team->mates;
+        for (size_t i = 1; i < t->team->count; i++)
+            tfm__trainer_destroy(t->team->trainers[i]);
+        tfm__team_free(t->team);
+    }
+    tfm__trainer_destroy(t);
+}

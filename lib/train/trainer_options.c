@@ -1,0 +1,83 @@
+/* The options of a trainer: defaults, checks, and the schedules of the learning rate. */
+#include <math.h>
+#include "train/ranks.h"
+#include "train/trainer.h"
+
+void tfm_trainer_paper(tfm_trainer_options *options) {
+    if (!options)
+        return;
+    options->dropout = 0.1f;
+    options->smoothing = 0.1f;
+}
+
+tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given) {
+    tfm_trainer_options o = given ? *given : (tfm_trainer_options){0};
+    o.warmup = o.warmup ? o.warmup : 4000;
+    o.updates = o.updates ? o.updates : 100000;
+    o.rate = o.rate != 0 ? o.rate : 1 / sqrt(512.0 * (double)(o.warmup > 1 ? o.warmup : 1));
+    o.beta1 = o.beta1 != 0 ? o.beta1 : 0.9;
+    o.beta2 = o.beta2 != 0 ? o.beta2 : 0.98;
+    o.epsilon = o.epsilon != 0 ? o.epsilon : 1e-9;
+    return o;
+}
+
+/* Refuses options with a field that this version does not know. */
+static tfm_status check_known(const tfm_trainer_options *options, const char *call) {
+    return TFM__UNKNOWN(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__UNKNOWN_OPTION) : TFM_OK;
+}
+
+double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
+    if (check_known(options, "trainer_rate") != TFM_OK)
+        return 0;
+    const tfm_trainer_options o = tfm__trainer_defaults(options);
+    const double t = (double)update, w = (double)(o.warmup > 1 ? o.warmup : 1), end = (double)o.updates;
+    if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
+        return o.rate * t / w;
+    const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
+    switch (o.schedule) {
+    case TFM_SCHEDULE_LINEAR:
+        return o.rate * left;
+    case TFM_SCHEDULE_COSINE:
+        return o.rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
+    case TFM_SCHEDULE_CONSTANT:
+        return o.rate;
+    default:
+        return o.rate * sqrt(w / t);
+    }
+}
+
+/* What tfm_adam would refuse at the first update is refused before there is one. */
+static tfm_status check_adam(const tfm_trainer_options *o) {
+    if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
+        isfinite(o->epsilon) && o->decay >= 0 && isfinite(o->decay) && o->clip >= 0)
+        return TFM_OK;
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "trainer_new: beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g: betas must lie in [0, 1), epsilon "
+        "be positive, the others not be negative",
+        o->beta1, o->beta2, o->epsilon, o->decay, o->clip);
+}
+
+tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
+    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
+    if (check_known(o, "trainer_new") != TFM_OK || tfm__ranks_check(o->ranks, "trainer_new") != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
+                         tfm_dtype_name(o->wire));
+    if (o->precision != TFM_F32 && o->precision != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
+                         tfm_dtype_name(o->precision));
+    bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
+                (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
+    for (size_t i = 0; i < TFM__COUNT(rates); i++)
+        good &= rates[i] >= 0 && rates[i] < 1;
+    if (good)
+        return check_adam(o);
+    return tfm__fail(TFM_ERROR_ARGUMENT,
+                     "trainer_new: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld, updates %lld, schedule "
+                     "%d: shares "
+                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_schedule",
+                     (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
+                     (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
+}
