@@ -91,7 +91,7 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
     return status;
 }
 
-static tfm_status append(tfm__stream *to, const int32_t *words, size_t count) {
+static tfm_status append(tfm__rank_records *to, const int32_t *words, size_t count) {
     tfm_status status = tfm__grow(&to->words, &to->room, to->count + count, sizeof(*words));
     if (status != TFM_OK || count == 0)
         return status;
