@@ -310,8 +310,6 @@ bool train_sharded(const train_run *run);
 void train_ranks_call_to_save(const train_run *run);
 /* Says that a checkpoint could not be written. CLI_FAILED. */
 int train_save_failed(const train_run *run);
-/* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
-void *train_ranks_hear(const train_run *run, const void *own, size_t bytes);
 /* Chooses the device of this rank where several are named. */
 int train_ranks_device(train_run *run);
 

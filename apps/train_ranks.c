@@ -17,7 +17,8 @@ typedef struct word {
     uint64_t text;  /* a hash of what it learns */
 } word;
 
-void *train_ranks_hear(const train_run *r, const void *own, size_t bytes) {
+/* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
+static void *hear_all(const train_run *r, const void *own, size_t bytes) {
     void *all = calloc((size_t)r->ranks->world, bytes);
     if (!all || !r->ranks->gather(r->ranks->user, all, own, bytes)) {
         fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
@@ -28,7 +29,7 @@ void *train_ranks_hear(const train_run *r, const void *own, size_t bytes) {
 
 /* One word for each rank, in memory for free(). */
 static word *hear(const train_run *r, word own) {
-    return train_ranks_hear(r, &own, sizeof(own));
+    return hear_all(r, &own, sizeof(own));
 }
 
 int train_save_failed(const train_run *r) {
@@ -189,7 +190,7 @@ int train_ranks_compare(const train_run *r, int code) {
     train_recipe_hash(&r->recipe, own.options);
     if (begun(r)) /* the way to the directory was compared before */
         memset(own.options, 0, TRAIN_UNSTORED * sizeof(*own.options));
-    given *all = train_ranks_hear(r, &own, sizeof(own));
+    given *all = hear_all(r, &own, sizeof(own));
     for (int i = 0; i < r->ranks->world && (code == CLI_GO || code == CLI_OK); i++)
         if (all[i].code != CLI_GO && all[i].code != CLI_OK)
             code = all[i].code;
