@@ -309,7 +309,7 @@ typedef struct tfm__grid {
 #define TFM__GRID_3D(global_x, global_y, global_z, local_x, local_y, local_z)                                          \
     ((tfm__grid){{(global_x), (global_y), (global_z)}, {(local_x), (local_y), (local_z)}})
 
-typedef enum tfm__arg_kind { TFM__ARG_TENSOR, TFM__ARG_INT, TFM__ARG_FLOAT } tfm__arg_kind;
+typedef enum tfm__arg_kind { TFM__ARG_TENSOR, TFM__ARG_INT, TFM__ARG_FLOAT, TFM__ARG_STRUCT } tfm__arg_kind;
 
 typedef struct tfm__arg {
     const char *name; /* of the kernel's parameter: checked against the driver's where it tells */
@@ -317,11 +317,13 @@ typedef struct tfm__arg {
     tfm_tensor tensor;
     int64_t integer;
     float real;
+    const void *data; /* of a struct, passed by value */
+    size_t bytes;
 } tfm__arg;
 
 /* A tensor is two kernel parameters, TFM_TENSOR(float, x) in OpenCL C: the buffer, and the offset in elements. An empty
- * tensor passes a null buffer. Integers are `long` in the kernel, floats `float`. The C variable's name is the
- * parameter's name. */
+ * tensor passes a null buffer. Integers are `long` in the kernel, floats `float`. A struct must have the same layout in
+ * OpenCL C, so it consists of 64-bit integers. The C variable's name is the parameter's name. */
 #define TFM__T(x)                                                                                                      \
     { .name = #x, .kind = TFM__ARG_TENSOR, .tensor = (x) }
 #define TFM__I(n)                                                                                                      \
@@ -335,6 +337,8 @@ typedef struct tfm__arg {
     { .name = label, .kind = TFM__ARG_INT, .integer = (int64_t)(n) }
 #define TFM__F_AS(label, s)                                                                                            \
     { .name = label, .kind = TFM__ARG_FLOAT, .real = (float)(s) }
+#define TFM__STRUCT_AS(label, s)                                                                                       \
+    { .name = label, .kind = TFM__ARG_STRUCT, .data = &(s), .bytes = sizeof(s) }
 #define TFM__ARGS(...)                                                                                                 \
     sizeof((tfm__arg[]){__VA_ARGS__}) / sizeof(tfm__arg), (tfm__arg[]) {                                               \
         __VA_ARGS__                                                                                                    \

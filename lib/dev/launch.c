@@ -82,6 +82,8 @@ static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, 
     } else if (arg->kind == TFM__ARG_INT) {
         cl_long value = arg->integer;
         error = set_scalar(kernel, index, &value, sizeof(value));
+    } else if (arg->kind == TFM__ARG_STRUCT) {
+        error = clSetKernelArg(kernel->cl, index, arg->bytes, arg->data);
     } else {
         cl_float value = arg->real;
         error = set_scalar(kernel, index, &value, sizeof(value));

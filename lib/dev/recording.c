@@ -172,6 +172,8 @@ static cl_int set_args(cl_kernel kernel, size_t count, const tfm__arg *args) {
         }
         if (error == CL_SUCCESS && args[i].kind == TFM__ARG_FLOAT)
             error = clSetKernelArg(kernel, index++, sizeof(real), &real);
+        else if (error == CL_SUCCESS && args[i].kind == TFM__ARG_STRUCT)
+            error = clSetKernelArg(kernel, index++, args[i].bytes, args[i].data);
         else if (error == CL_SUCCESS)
             error = clSetKernelArg(kernel, index++, sizeof(number), &number);
     }
