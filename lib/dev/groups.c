@@ -53,10 +53,3 @@ void tfm__context_do_with_less(tfm_context *ctx, const char *what) {
     ctx->status = TFM_ERROR_AGAIN;
     tfm__pool_trim(ctx);
 }
-
-bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {
-    if (status != TFM_ERROR_AGAIN)
-        return false;
-    tfm__context_recover(ctx, depth);
-    return true;
-}
