@@ -25,24 +25,13 @@ static inline void add_run(__global float *out, __global const float *left, __gl
         out[c] = left[c * a_step] + right[c * b_step];
 }
 
-/* y[i] = a[sum i_k a_k] + b[sum i_k b_k] for all (i0, ..., i4) of a grid of n = d0 d1 d2 d3 d4, y dense; a stride of 0
- * repeats. The host joins dims, so the last stride of each is 0 or 1.
+/* y = a + b with dims that broadcast: the strides are those of y, a and b. The host merges dims, so the last stride of
+ * a and b is 0 or 1.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y. It finds the first by division and goes on in runs along the last
- * dimension. y may be the input that has its dims. */
-TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const long n,
-                              const long d1, const long d2, const long d3, const long d4, const long a0, const long a1,
-                              const long a2, const long a3, const long a4, const long b0, const long b1, const long b2,
-                              const long b3, const long b4) {
-    long i = TFM_ELEMENT();
-    const long end = min(i + TFM_CHUNK, n);
-    if (i >= end)
-        return;
-    tfm_place p = tfm_place_at(i, d1, d2, d3, d4);
-    while (i < end) {
-        const long run = min(d4 - p.i4, end - i);
-        add_run(TFM_AT(y) + i, TFM_AT(a) + TFM_PLACE(p, a), TFM_AT(b) + TFM_PLACE(p, b), run, a4, b4);
-        i += run;
-        tfm_place_next_run(&p, d1, d2, d3);
-    }
+ * Layout: a work-item takes TFM_CHUNK elements of y. y may be the input that has its dims. */
+TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const tfm_iter iter) {
+    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+        add_run(TFM_AT(y) + run.first, TFM_AT(a) + tfm_run_offset(&run, iter.strides[1]),
+                TFM_AT(b) + tfm_run_offset(&run, iter.strides[2]), run.count, iter.strides[1][TFM_ITER_LAST],
+                iter.strides[2][TFM_ITER_LAST]);
 }

@@ -5,8 +5,8 @@
  * floats (then also -DREALS) or ints; without it they are those that give 1 for true and 0 for false as uchar. One
  * program holds all functions of its types; which of them runs is chosen outside the loops.
  *
- * Layout: a work-item takes TFM_CHUNK elements of y. It finds the first by division and goes on in runs along the last
- * dimension, in which each of a and b goes on (a stride of 1) or stays (0). y may be the input that has its dims. */
+ * Layout: a work-item takes TFM_CHUNK elements of y, in runs along which each of a and b has a stride of 1 or 0. The
+ * strides are those of y, a and b. y may be the input that has its dims. */
 
 #if defined(ARITHMETIC) && defined(REALS)
 #define LOAD(T, p, step) ((step) ? tfm_load(p) : (T)(*(p)))
@@ -70,20 +70,11 @@ static inline void binary_run(__global RESULT *out, __global const NUMBER *a, __
 }
 
 TFM_KERNEL void binary(TFM_TENSOR(RESULT, y), TFM_INPUT(NUMBER, a), TFM_INPUT(NUMBER, b), const long function,
-                       const long n, const long d1, const long d2, const long d3, const long d4, const long a0,
-                       const long a1, const long a2, const long a3, const long a4, const long b0, const long b1,
-                       const long b2, const long b3, const long b4) {
-    long i = TFM_ELEMENT();
-    const long end = min(i + TFM_CHUNK, n);
-    if (i >= end)
-        return;
-    tfm_place p = tfm_place_at(i, d1, d2, d3, d4);
-    while (i < end) {
-        const long run = min(d4 - p.i4, end - i);
-        binary_run(TFM_AT(y) + i, TFM_AT(a) + TFM_PLACE(p, a), TFM_AT(b) + TFM_PLACE(p, b), (int)function, run, a4, b4);
-        i += run;
-        tfm_place_next_run(&p, d1, d2, d3);
-    }
+                       const tfm_iter iter) {
+    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+        binary_run(TFM_AT(y) + run.first, TFM_AT(a) + tfm_run_offset(&run, iter.strides[1]),
+                   TFM_AT(b) + tfm_run_offset(&run, iter.strides[2]), (int)function, run.count,
+                   iter.strides[1][TFM_ITER_LAST], iter.strides[2][TFM_ITER_LAST]);
 }
 
 #ifdef REALS
@@ -141,21 +132,10 @@ static inline void backward_run(__global float *out, __global const float *from,
 /* dx = dy times the slope, in the places of y: the sum of dx over what was repeated is the gradient of a, or of b. It
  * is added to dx where `add` is not 0. */
 TFM_KERNEL void binary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, a), TFM_INPUT(float, b),
-                                const long function, const long second, const long add, const long n, const long d1,
-                                const long d2, const long d3, const long d4, const long a0, const long a1,
-                                const long a2, const long a3, const long a4, const long b0, const long b1,
-                                const long b2, const long b3, const long b4) {
-    long i = TFM_ELEMENT();
-    const long end = min(i + TFM_CHUNK, n);
-    if (i >= end)
-        return;
-    tfm_place p = tfm_place_at(i, d1, d2, d3, d4);
-    while (i < end) {
-        const long run = min(d4 - p.i4, end - i);
-        backward_run(TFM_AT(dx) + i, TFM_AT(dy) + i, TFM_AT(a) + TFM_PLACE(p, a), TFM_AT(b) + TFM_PLACE(p, b),
-                     (int)function, (int)second, (int)add, run, a4, b4);
-        i += run;
-        tfm_place_next_run(&p, d1, d2, d3);
-    }
+                                const long function, const long second, const long add, const tfm_iter iter) {
+    for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter))
+        backward_run(TFM_AT(dx) + run.first, TFM_AT(dy) + run.first, TFM_AT(a) + tfm_run_offset(&run, iter.strides[1]),
+                     TFM_AT(b) + tfm_run_offset(&run, iter.strides[2]), (int)function, (int)second, (int)add, run.count,
+                     iter.strides[1][TFM_ITER_LAST], iter.strides[2][TFM_ITER_LAST]);
 }
 #endif

@@ -405,38 +405,57 @@ static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const l
  *     for (; i < end; i++) ... the tail */
 #define TFM_ELEMENT() (((long)get_global_id(0) + (long)get_global_id(1) * (long)get_global_size(0)) * TFM_CHUNK)
 
-/* A place (i0, ..., i4) of a grid of dims d0 to d4, whose last dim kernels walk in runs: the i-th in row-major order is
- * found by division, and the beginning of the run after it by carrying. */
-typedef struct tfm_place {
-    long i0, i1, i2, i3, i4;
-} tfm_place;
-static inline tfm_place tfm_place_at(long i, long d1, long d2, long d3, long d4) {
-    if (i < d4) /* the first run, which often is all there is: long divisions are slow */
-        return (tfm_place){0, 0, 0, 0, i};
-    tfm_place p;
-    const long i3 = i / d4, i2 = i3 / d3, i1 = i2 / d2;
-    p.i4 = i - i3 * d4;
-    p.i3 = i3 % d3;
-    p.i2 = i2 % d2;
-    p.i1 = i1 % d1;
-    p.i0 = i1 / d1;
-    return p;
+/* Iteration over tensors of different strides, as lib/ops/strided.h describes it; the host passes it by value. Elements
+ * are numbered in row-major order of `dims`; tensor w has strides[w], 0 where it is broadcast. Kernels go through runs
+ * along the last dimension:
+ *     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
+ *         __global const float *in = TFM_AT(x) + tfm_run_offset(&run, iter.strides[1]);
+ *         for (long k = 0; k < run.count; k++) ... in[k * iter.strides[1][TFM_ITER_LAST]], element run.first + k */
+#define TFM_ITER_LAST 4
+typedef struct tfm_iter {
+    long n; /* the product of the dims */
+    long dims[5], strides[4][5];
+} tfm_iter;
+typedef struct tfm_run {
+    long first, count, end; /* `end` of the work-item's elements */
+    long index[5];          /* of element `first` */
+} tfm_run;
+static inline tfm_run tfm_run_first(const tfm_iter *iter, const long first, const long chunk) {
+    const long end = min(first + chunk, iter->n), last = iter->dims[4];
+    tfm_run run = {first, 0, end, {0, 0, 0, 0, first}};
+    if (first >= end)
+        return run;
+    if (first >= last) { /* beyond the first run, which often is all there is: long divisions are slow */
+        const long i3 = first / last, i2 = i3 / iter->dims[3], i1 = i2 / iter->dims[2];
+        run.index[4] = first - i3 * last;
+        run.index[3] = i3 % iter->dims[3];
+        run.index[2] = i2 % iter->dims[2];
+        run.index[1] = i1 % iter->dims[1];
+        run.index[0] = i1 / iter->dims[1];
+    }
+    run.count = min(last - run.index[4], end - first);
+    return run;
 }
-static inline void tfm_place_next_run(tfm_place *p, long d1, long d2, long d3) {
-    p->i4 = 0;
-    if (++p->i3 < d3)
+static inline void tfm_run_next(tfm_run *run, const tfm_iter *iter) {
+    run->first += run->count;
+    run->count = min(iter->dims[4], run->end - run->first);
+    run->index[4] = 0;
+    if (++run->index[3] < iter->dims[3])
         return;
-    p->i3 = 0;
-    if (++p->i2 < d2)
+    run->index[3] = 0;
+    if (++run->index[2] < iter->dims[2])
         return;
-    p->i2 = 0;
-    if (++p->i1 < d1)
+    run->index[2] = 0;
+    if (++run->index[1] < iter->dims[1])
         return;
-    p->i1 = 0;
-    p->i0++;
+    run->index[1] = 0;
+    run->index[0]++;
 }
-/* Where it lies in a tensor of these strides. */
-#define TFM_PLACE(p, s) ((p).i0 * s##0 + (p).i1 * s##1 + (p).i2 * s##2 + (p).i3 * s##3 + (p).i4 * s##4)
+/* The offset of the run's first element in a tensor of these strides. */
+static inline long tfm_run_offset(const tfm_run *run, const long *strides) {
+    return run->index[0] * strides[0] + run->index[1] * strides[1] + run->index[2] * strides[2] +
+           run->index[3] * strides[3] + run->index[4] * strides[4];
+}
 
 /* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on wide devices). */
 #define TFM_KERNEL __kernel __attribute__((reqd_work_group_size(TFM_GROUP, 1, 1)))

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dev/collect.h"
 #include "dev/pack.h"
+#include "dev/program.h"
 #include "scratch.h"
 #include "tfm/kernels.h"
 

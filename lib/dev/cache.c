@@ -25,8 +25,6 @@
 #define MAGIC "TFMCACHE"
 #define VERSION 2
 #define HEADER 32
-#define SUFFIX ".tfm"
-#define LASTING_SUFFIX ".table"
 /* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
  */
 #define MAX_TOTAL ((uint64_t)256 << 20)
@@ -39,15 +37,6 @@ static uint64_t load(const unsigned char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         word |= (uint64_t)bytes[i] << (8 * i);
     return word;
-}
-
-static bool lasts(const char *key) {
-    return strncmp(key, TFM__CACHE_LASTING, strlen(TFM__CACHE_LASTING)) == 0;
-}
-
-void tfm__cache_name(char name[TFM__CACHE_NAME], const char *key) {
-    snprintf(name, TFM__CACHE_NAME, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
-             lasts(key) ? LASTING_SUFFIX : SUFFIX);
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------------------------- */
@@ -131,7 +120,7 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
         return NULL;
     tfm__cache_name(name, key);
     if (read_entry(&payload, bytes, folder, name, key) == DAMAGED) {
-        if (lasts(key))
+        if (tfm__cache_lasts(key))
             tfm__log(TFM_LOG_WARNING,
                      "the table of `tfm tune`, %s in the cache folder, is damaged and is not used: run "
                      "`tfm tune` again",
@@ -187,8 +176,8 @@ static int older(const void *a, const void *b) {
 static bool is_entry(const char *name, bool *temporary) {
     if (strspn(name, "0123456789abcdef") != 16 || strlen(name) >= TFM__CACHE_NAME)
         return false;
-    const bool lasting = strncmp(name + 16, LASTING_SUFFIX, strlen(LASTING_SUFFIX)) == 0;
-    const char *suffix = lasting ? LASTING_SUFFIX : SUFFIX;
+    const bool lasting = strncmp(name + 16, TFM__CACHE_TABLE, strlen(TFM__CACHE_TABLE)) == 0;
+    const char *suffix = lasting ? TFM__CACHE_TABLE : TFM__CACHE_ENTRY;
     if (strncmp(name + 16, suffix, strlen(suffix)) != 0)
         return false;
     *temporary = name[16 + strlen(suffix)] != 0;

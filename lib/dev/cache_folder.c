@@ -2,6 +2,7 @@
  * from it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,15 @@
 #define TABLE_LOCK "table.lock"
 
 /* ---- Folder ------------------------------------------------------------------------------------------------------ */
+
+bool tfm__cache_lasts(const char *key) {
+    return strncmp(key, TFM__CACHE_LASTING, strlen(TFM__CACHE_LASTING)) == 0;
+}
+
+void tfm__cache_name(char name[TFM__CACHE_NAME], const char *key) {
+    snprintf(name, TFM__CACHE_NAME, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
+             tfm__cache_lasts(key) ? TFM__CACHE_TABLE : TFM__CACHE_ENTRY);
+}
 
 void tfm__cache_warn(const char *format, ...) {
     static atomic_flag warned = ATOMIC_FLAG_INIT;

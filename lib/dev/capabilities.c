@@ -13,6 +13,47 @@
 #include "dev/cl.h"
 #include "dev/pocl.h"
 
+/* Longer answers than this are a driver's mistake. */
+#define MAX_ANSWER (1 << 20)
+
+/* Copies a driver's string to where it is safe to print: cut, trimmed, no control characters, ASCII. */
+static void copy_clean(char *out, size_t size, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 1 < size; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c <= ' ' && (n == 0 || out[n - 1] == ' '))
+            continue;
+        out[n++] = c <= ' ' ? ' ' : c < 127 ? (char)c : '?';
+    }
+    while (n > 0 && out[n - 1] == ' ')
+        n--;
+    out[n] = 0;
+}
+
+/* One question to a driver about a string, in the two steps that OpenCL wants. A device, or else a platform.
+ */
+cl_int tfm__cl_ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
+    out[0] = 0;
+    size_t bytes = 0;
+    cl_int error =
+        device ? clGetDeviceInfo(device, what, 0, NULL, &bytes) : clGetPlatformInfo(platform, what, 0, NULL, &bytes);
+    if (error != CL_SUCCESS || bytes == 0)
+        return error;
+    char *answer = bytes <= MAX_ANSWER ? calloc(bytes + 1, 1) : NULL;
+    if (!answer)
+        return CL_OUT_OF_HOST_MEMORY;
+    error = device ? clGetDeviceInfo(device, what, bytes, answer, NULL)
+                   : clGetPlatformInfo(platform, what, bytes, answer, NULL);
+    if (error == CL_SUCCESS)
+        copy_clean(out, size, answer);
+    free(answer);
+    return error;
+}
+
+void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what) {
+    tfm__cl_ask_string(out, size, NULL, device, what);
+}
+
 /* Of OpenCL 3.0, whose headers are not needed otherwise. */
 enum { ALL_C_VERSIONS = 0x1066, LONGEST_LIST = 1 << 20 };
 typedef struct named_version {

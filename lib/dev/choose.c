@@ -88,10 +88,7 @@ tfm_status tfm__device_select(const tfm__device **out, const tfm__device *device
 
 bool tfm__devices_listed(const char *wanted) {
     const char *text = read_wish(wanted).text;
-    if (!text || strchr(text, ','))
-        return text != NULL;
-    text += strspn(text, " ");
-    return strncasecmp(text, "all", 3) == 0 && text[3 + strspn(text + 3, " ")] == 0;
+    return text && tfm__wish_may_list(text);
 }
 
 /* Adds all devices that are not taken yet, the best first, but those that are taken by name alone or do not compute. */

@@ -180,6 +180,9 @@ const char *tfm__cl_advice(tfm_status status, cl_int code);
  * queue. */
 tfm_status tfm__cl_status(tfm_context *ctx, cl_int code);
 
+/* One question to a driver about a string, in the two steps that OpenCL has for it, cleaned for printing: a property of
+ * the device, or where that is NULL, of the platform. */
+cl_int tfm__cl_ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what);
 /* A string property of a device, always terminated; "" where the driver fails. */
 void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what);
 

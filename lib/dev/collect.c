@@ -120,33 +120,6 @@ tfm_status tfm__collect_begin(tfm_context *ctx) {
 
 /* ---- A program as a text of its own ----------------------------------------------------------------------------- */
 
-bool tfm__options_split(char **defines, char **rest, const char *options) {
-    *defines = tfm__strdup("");
-    *rest = tfm__strdup("");
-    bool whole = *defines && *rest;
-    for (const char *at = options; whole && *(at += strspn(at, " "));) {
-        const int length = (int)strcspn(at, " "), name = (int)strcspn(at, "= ");
-        char **to = strncmp(at, "-D", 2) == 0 ? defines : rest, *more;
-        if (to == rest)
-            more = tfm__format("%s%s%.*s", *rest, **rest ? " " : "", length, at);
-        else if (name < length)
-            more = tfm__format("%s#define %.*s %.*s\n", *defines, name - 2, at + 2, length - name - 1, at + name + 1);
-        else
-            more = tfm__format("%s#define %.*s 1\n", *defines, length - 2, at + 2);
-        if ((whole = more != NULL)) {
-            free(*to);
-            *to = more;
-        }
-        at += length;
-    }
-    if (!whole) {
-        free(*defines);
-        free(*rest);
-        *defines = *rest = NULL;
-    }
-    return whole;
-}
-
 /* Takes out the #line marks, in place: a compiler is to name the lines of the file at hand. */
 static void drop_marks(char *text) {
     char *to = text;

@@ -11,14 +11,8 @@ tfm_status tfm__collect_begin(tfm_context *ctx);
 /* Takes the programs of a context that goes. A failure is told by tfm_kernels_end. */
 void tfm__collect_take(tfm_context *ctx);
 
-/* Build options in two: each -D as a line `#define`, and the rest. Freed with free(); false without memory. */
-bool tfm__options_split(char **defines, char **rest, const char *options);
-
 /* The manifest of an exported folder, checked: "programs" is an array of objects with the strings "name" and "options".
  * Given back with json_decref. */
 tfm_status tfm__manifest_load(json_t **out, const char *dir);
-
-/* The binary of a program of one device; freed with free(). NULL with the sentence set. */
-unsigned char *tfm__program_binary(size_t *bytes, cl_program program);
 
 #endif

@@ -232,6 +232,13 @@ void tfm__context_recover(tfm_context *ctx, int depth) {
         tfm__error_restore(ctx->before);
 }
 
+bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {
+    if (status != TFM_ERROR_AGAIN)
+        return false;
+    tfm__context_recover(ctx, depth);
+    return true;
+}
+
 void tfm_context_clear_error(tfm_context *ctx) {
     if (ctx)
         recover(ctx, 0);

@@ -5,9 +5,6 @@
 #include "dev/choose.h"
 #include "dev/pocl.h"
 
-/* Longer answers than this are a driver's mistake. */
-#define MAX_ANSWER (1 << 20)
-
 /* The baseline: OpenCL 1.2. */
 #define NEEDED_MAJOR 1
 #define NEEDED_MINOR 2
@@ -15,44 +12,6 @@
 /* What software that plays a GPU or an FPGA calls itself. They are correct and very slow. */
 static const char *const EMULATORS[] = {"llvmpipe", "softpipe", "lavapipe", "swrast",      "swiftshader",
                                         "emulat",   "simulat",  "oclgrind", "basic render"};
-
-/* Copies a driver's string to where it is safe to print: cut, trimmed, no control characters, ASCII. */
-static void copy_clean(char *out, size_t size, const char *text) {
-    size_t n = 0;
-    for (; *text && n + 1 < size; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c <= ' ' && (n == 0 || out[n - 1] == ' '))
-            continue;
-        out[n++] = c <= ' ' ? ' ' : c < 127 ? (char)c : '?';
-    }
-    while (n > 0 && out[n - 1] == ' ')
-        n--;
-    out[n] = 0;
-}
-
-/* One question to a driver about a string, in the two steps that OpenCL wants. A device, or else a platform.
- */
-static cl_int ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
-    out[0] = 0;
-    size_t bytes = 0;
-    cl_int error =
-        device ? clGetDeviceInfo(device, what, 0, NULL, &bytes) : clGetPlatformInfo(platform, what, 0, NULL, &bytes);
-    if (error != CL_SUCCESS || bytes == 0)
-        return error;
-    char *answer = bytes <= MAX_ANSWER ? calloc(bytes + 1, 1) : NULL;
-    if (!answer)
-        return CL_OUT_OF_HOST_MEMORY;
-    error = device ? clGetDeviceInfo(device, what, bytes, answer, NULL)
-                   : clGetPlatformInfo(platform, what, bytes, answer, NULL);
-    if (error == CL_SUCCESS)
-        copy_clean(out, size, answer);
-    free(answer);
-    return error;
-}
-
-void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what) {
-    ask_string(out, size, NULL, device, what);
-}
 
 static bool is_emulator(const tfm_device_info *info) {
     for (size_t i = 0; i < TFM__COUNT(EMULATORS); i++)
@@ -122,14 +81,14 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     int major = 0, minor = 0;
     const char *asked = "CL_DEVICE_NAME", *lack = NULL;
     char profile[32];
-    cl_int error = ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
+    cl_int error = tfm__cl_ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
     if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_VERSION";
-        error = ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
+        error = tfm__cl_ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
     }
     if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_PROFILE";
-        error = ask_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
+        error = tfm__cl_ask_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
     }
     if (error == CL_SUCCESS)
         error = ask_numbers(&answers, &asked, device);
@@ -204,8 +163,8 @@ static tfm__device *grow(tfm__device **rows, size_t *count) {
 static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, int platform_index,
                                cl_platform_id platform) {
     char name[sizeof((*rows)->info.platform)], vendor[sizeof((*rows)->platform_vendor)];
-    ask_string(name, sizeof(name), platform, NULL, CL_PLATFORM_NAME);
-    ask_string(vendor, sizeof(vendor), platform, NULL, CL_PLATFORM_VENDOR);
+    tfm__cl_ask_string(name, sizeof(name), platform, NULL, CL_PLATFORM_NAME);
+    tfm__cl_ask_string(vendor, sizeof(vendor), platform, NULL, CL_PLATFORM_VENDOR);
     cl_uint found = 0;
     cl_device_id *ids = NULL;
     const cl_device_type all = CL_DEVICE_TYPE_ALL;
@@ -298,7 +257,7 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
     if (error != CL_SUCCESS)
         return tfm__fail(TFM_ERROR_DEVICE, "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
                          tfm__cl_error_name(error), (int)error);
-    ask_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
+    tfm__cl_ask_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
     describe(out, device);
     if (out->error[0])
         return tfm__fail(TFM_ERROR_DEVICE, "device \"%s\" cannot be used: %s", out->name, out->error);
@@ -322,7 +281,7 @@ tfm_status tfm__device_words_ask(tfm__device_words *out, cl_device_id device) {
     cl_platform_id platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
     for (size_t i = 0; i < TFM__COUNT(ASKED) && error == CL_SUCCESS; i++)
-        error = ask_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
+        error = tfm__cl_ask_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
     if (error == CL_SUCCESS)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",

@@ -41,10 +41,3 @@ bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error) 
     fail_again(ctx, what);
     return true;
 }
-
-bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {
-    if (status != TFM_ERROR_AGAIN)
-        return false;
-    tfm__context_recover(ctx, depth);
-    return true;
-}

@@ -5,29 +5,8 @@
 #include "base/json.h"
 #include "dev/collect.h"
 #include "dev/pack.h"
+#include "dev/program.h"
 #include "tfm/kernels.h"
-
-unsigned char *tfm__program_binary(size_t *bytes, cl_program program) {
-    cl_uint devices = 0;
-    /* A wrapped context may hold several devices, whose binaries come in an order that we cannot place. */
-    cl_int error = clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof(devices), &devices, NULL);
-    if (error == CL_SUCCESS && devices == 1)
-        error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*bytes), bytes, NULL);
-    if (error != CL_SUCCESS || devices != 1 || *bytes == 0) {
-        tfm__fail(TFM_ERROR_DEVICE, "the driver gives no binary of a program: %s (%d)", tfm__cl_error_name(error),
-                  (int)error);
-        return NULL;
-    }
-    unsigned char *binary = tfm__alloc(*bytes, 1);
-    if (binary &&
-        (error = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL)) != CL_SUCCESS) {
-        tfm__fail(TFM_ERROR_DEVICE, "the driver gives no binary of a program: %s (%d)", tfm__cl_error_name(error),
-                  (int)error);
-        free(binary);
-        binary = NULL;
-    }
-    return binary;
-}
 
 /* The device that builds what has no binary. */
 typedef struct builder {

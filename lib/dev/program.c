@@ -2,14 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/file.h"
 #include "dev/cache.h"
 #include "dev/choose.h"
 #include "dev/cl.h"
-#include "dev/collect.h"
 #include "dev/pack.h"
 #include "dev/program.h"
-#include "dev/text.h"
 
 struct tfm__program {
     char *key;  /* "file options": what makes it unique in its context */
@@ -20,32 +17,6 @@ struct tfm__program {
     bool fresh; /* built from source here */
     tfm__program *next;
 };
-
-static const char *embedded(const char *file) {
-    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
-    while (entry->name && strcmp(entry->name, file) != 0)
-        entry++;
-    return entry->text;
-}
-
-/* The text of cl/<file>.cl: from TFM_CL_DIR if it holds one, else the embedded one. Owned by the caller. */
-static char *kernel_text(tfm_context *ctx, const char *file) {
-    const char *directory = getenv("TFM_CL_DIR");
-    if (directory && *directory) {
-        char *path = tfm__format("%s/%s.cl", directory, file), *text = NULL;
-        if (path && tfm__file_exists(path) && tfm__file_read(&text, NULL, path) != TFM_OK)
-            tfm__context_fail(ctx, TFM_ERROR_IO, "TFM_CL_DIR: %s", tfm_error_message());
-        free(path);
-        if (text || ctx->status != TFM_OK)
-            return text;
-    }
-    const char *text = embedded(file);
-    if (!text) {
-        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "there is no kernel text '%s.cl'", file);
-        return NULL;
-    }
-    return tfm__strdup(text);
-}
 
 static uint64_t hash_text(const char *text, uint64_t seed) {
     return tfm__hash64(text, strlen(text), seed);
@@ -60,45 +31,6 @@ static char *disk_key(tfm_context *ctx, const char *source, const char *file, co
     return key;
 }
 
-/* The place of a line of the assembled text, by the #line marks before it: NVIDIA's compiler does not follow them, and
- * tells of "<kernel>:413:15". */
-static void place_of(const char *source, long line, char *name, size_t size, long *at) {
-    snprintf(name, size, "<kernel>");
-    *at = line;
-    for (long i = 1; source && i < line; i++) {
-        long first;
-        char file[64];
-        if (sscanf(source, "#line %ld \"%63[^\"\n]\"", &first, file) == 2) {
-            snprintf(name, size, "%s", file);
-            *at = first + line - i - 1;
-        }
-        source = strchr(source, '\n');
-        source = source ? source + 1 : NULL;
-    }
-}
-
-/* The log with the names and lines that a person would edit; NULL where memory is short. */
-static char *with_places(const char *log, const char *source) {
-    static const char MARK[] = "<kernel>:";
-    char *out = tfm__strdup("");
-    while (out && *log) {
-        const char *mark = strstr(log, MARK), *rest = mark ? mark + strlen(MARK) : log + strlen(log);
-        char name[64] = "<kernel>", *more;
-        long at = 0;
-        const size_t digits = strspn(rest, "0123456789");
-        if (mark && digits > 0 && digits < 9)
-            place_of(source, strtol(rest, NULL, 10), name, sizeof(name), &at);
-        if (at > 0)
-            more = tfm__format("%s%.*s%s:%ld", out, (int)(mark - log), log, name, at);
-        else
-            more = tfm__format("%s%.*s", out, (int)(rest - log), log);
-        free(out);
-        out = more;
-        log = at > 0 ? rest + digits : rest;
-    }
-    return out;
-}
-
 /* Whatever the code: drivers call a kernel that is too large for the device "out of resources", and Adreno's "out of
  * host memory". A smaller batch would build the same again. */
 static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *source, const char *file,
@@ -108,7 +40,7 @@ static tfm_status build_failed(tfm_context *ctx, cl_program program, const char 
     char *log = size ? tfm__alloc(size + 1, 1) : NULL;
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    char *placed = log ? with_places(log, source) : NULL;
+    char *placed = log ? tfm__build_log_places(log, source) : NULL;
     char what[256];
     snprintf(what, sizeof(what), "%s.cl does not build on %s: %s (%d)", file, ctx->info.name, tfm__cl_error_name(error),
              (int)error);
@@ -207,65 +139,8 @@ static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *
     return program;
 }
 
-/* Appends `more` to `*source` and frees it. Without memory it frees both and returns false. */
-static bool append(char **source, char *more) {
-    char *both = more ? tfm__format("%s%s", *source, more) : NULL;
-    free(*source);
-    free(more);
-    *source = both;
-    return both != NULL;
-}
-
-/* The next line of the text that begins with #include, or its end. */
-static const char *next_include(const char *text) {
-    static const char WORD[] = "#include \"";
-    if (strncmp(text, WORD, strlen(WORD)) == 0)
-        return text;
-    const char *found = strstr(text, "\n#include \"");
-    return found ? found + 1 : text + strlen(text);
-}
-
-/* `#include "name.cl"` on a line of its own stands for that text, so that kernels of several files share functions. A
- * text that is included includes none itself. */
-static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
-    bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
-    for (int line = 1; whole && *text;) {
-        const char *end = next_include(text);
-        whole = append(source, tfm__format("%.*s", (int)(end - text), text));
-        for (; text < end; text++)
-            line += *text == '\n';
-        if (!whole || !*text)
-            break;
-        text = strchr(text, '"') + 1;
-        char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text),
-             *part = other ? kernel_text(ctx, other) : NULL;
-        whole = part &&
-                append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
-        text += strcspn(text, "\n");
-        free(other);
-        free(part);
-    }
-    return whole && append(source, tfm__strdup("\n"));
-}
-
-/* prelude and op text as one source. #line makes build logs name the file and line that a person would edit. */
-static char *assemble(tfm_context *ctx, const char *file) {
-    char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
-    char *source = text ? tfm__strdup("") : NULL;
-    const bool whole = source && append_with_includes(ctx, &source, "prelude", prelude) &&
-                       append_with_includes(ctx, &source, file, text);
-    free(prelude);
-    free(text);
-    if (!whole && ctx->status == TFM_OK)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
-    if (whole)
-        return source;
-    free(source);
-    return NULL;
-}
-
 bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file) {
-    char *source = assemble(ctx, file);
+    char *source = tfm__program_source(ctx, file);
     if (source)
         *out = hash_text(source, 0);
     free(source);
@@ -273,7 +148,7 @@ bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file) {
 }
 
 static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
-    char *source = assemble(ctx, file);
+    char *source = tfm__program_source(ctx, file);
     entry->options = source ? tfm__capability_options(&ctx->capabilities, source, given) : NULL;
     if (entry->options)
         entry->name = tfm__format("%s-%016" PRIx64, file, hash_text(entry->options, hash_text(source, 0)));
@@ -417,7 +292,7 @@ bool tfm__programs_show(tfm_context *ctx, bool (*see)(void *user, const tfm__pro
     bool good = true;
     for (const tfm__program *program = ctx->programs; program && good; program = program->next) {
         char *file = tfm__format("%.*s", (int)strcspn(program->key, " "), program->key);
-        char *source = file ? assemble(ctx, file) : NULL;
+        char *source = file ? tfm__program_source(ctx, file) : NULL;
         const tfm__program_parts parts = {program->name, file, program->options, source, program->cl};
         good = source && see(user, &parts);
         free(source);

@@ -133,8 +133,15 @@ static bool matches(const tfm__device *device, const tfm__query *query) {
     }
 }
 
+bool tfm__wish_may_list(const char *text) {
+    if (strchr(text, ','))
+        return true;
+    text += strspn(text, " ");
+    return strncasecmp(text, "all", 3) == 0 && text[3 + strspn(text + 3, " ")] == 0;
+}
+
 bool tfm__wish_lists(const char *text, const tfm__device *devices, size_t count) {
-    if (!tfm__devices_listed(text))
+    if (!tfm__wish_may_list(text))
         return false;
     if (!text[strspn(text, ", ")]) /* no words, though a name may have such a part */
         return true;

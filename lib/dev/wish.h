@@ -30,6 +30,8 @@ typedef struct tfm__query {
     const char *part;
 } tfm__query;
 
+/* Whether a text is `all` or has a comma. */
+bool tfm__wish_may_list(const char *text);
 /* Whether a text lists devices: it is `all`, or has commas that are not of a device's name. */
 bool tfm__wish_lists(const char *text, const tfm__device *devices, size_t count);
 /* Whether the text is a number or begins like a pair: then it is never searched as a name. */

@@ -3,20 +3,11 @@
 #include "ops/strided.h"
 #include "ops/sum.h"
 
-static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor whole, tfm_tensor left, tfm_tensor right,
-                                   int64_t strides[3][TFM_MAX_RANK]) {
-    const tfm__walk walk =
-        tfm__walk_make(whole.rank, whole.dims, 3, (const int64_t *const[]){strides[0], strides[1], strides[2]});
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor y = tfm__walk_at(&walk, 0, piece, whole), a = tfm__walk_at(&walk, 1, piece, left);
-        const tfm_tensor b = tfm__walk_at(&walk, 2, piece, right);
-        tfm__arg args[TFM__WALK_ARGS + 3] = {TFM__T(y), TFM__T(a), TFM__T(b)};
-        const size_t count = tfm__walk_args(args, 3, &walk, 3);
-        const bool fours = tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){y, a, b});
-        tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add_broadcast", "%s", tfm__fours_define(fours)),
-                    tfm__fours_grid(ctx, walk.n, fours), count, args);
-    }
-    return tfm_context_status(ctx);
+static tfm_status launch_broadcast(tfm_context *ctx, const tfm__iter *iter, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
+    const bool fours = tfm__iter_by_fours(ctx, iter, 3, (const tfm_tensor[]){y, a, b});
+    return tfm__iter_launch(ctx, iter, tfm__kernel_get(ctx, "add", "add_broadcast", "%s", tfm__fours_define(fours)),
+                            tfm__fours_grid(ctx, iter->kernel.n, fours), (const int[]){0, 1, 2},
+                            TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b)));
 }
 
 /* da = dy, db = dy, summed over what was repeated. */
@@ -30,20 +21,20 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) {
     const char *op = "add";
     tfm_tensor sum = {.dtype = TFM_F32};
-    int64_t strides[3][TFM_MAX_RANK];
+    tfm__iter iter;
     if (a.dtype == TFM_I32 && b.dtype == TFM_I32)
         return tfm__add_integers(ctx, y, a, b);
     if (TFM__OP_BEGIN(ctx, op, "0ff", a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!tfm__broadcast(&sum, strides, 2, (const tfm_tensor[]){a, b}))
+    if (!tfm__iter_broadcast(&iter, &sum, 2, (const tfm_tensor[]){a, b}))
         return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM__SHAPE(a), TFM__SHAPE(b));
     if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
         return tfm_context_status(ctx);
     const size_t n = tfm_tensor_count(*y);
-    if (tfm_tensor_count(a) != n || tfm_tensor_count(b) != n)
-        launch_broadcast(ctx, *y, a, b, strides);
-    else
+    if (tfm_tensor_count(a) == n && tfm_tensor_count(b) == n)
         tfm__sum_of_two(ctx, *y, a, b);
+    else
+        launch_broadcast(ctx, &iter, *y, a, b);
     return tfm__tape_add(ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {a, b}});
 }
 

@@ -37,42 +37,22 @@ static const char *known_dtypes(const char *letters) {
                                         : "both F32, both I32 or both U8";
 }
 
-/* What a walk over y, a and b is made of. */
-static tfm__walk walk_make(tfm_tensor *y, bool *fits, tfm_tensor a, tfm_tensor b) {
-    int64_t strides[3][TFM_MAX_RANK];
-    *fits = tfm__broadcast(y, strides, 2, (const tfm_tensor[]){a, b});
-    if (!*fits)
-        return (tfm__walk){0};
-    return tfm__walk_make(y->rank, y->dims, 3, (const int64_t *const[]){strides[0], strides[1], strides[2]});
-}
-
-/* Of y's places into `to`: the gradient itself where nothing was repeated. A difference has slopes that read neither a
+/* Of y's elements into dx: the gradient itself where nothing was repeated. A difference has slopes that read neither a
  * nor b, which the tape has not kept: the gradient, which has at least their elements, stands in for them. */
-static void launch_slopes(tfm_context *ctx, tfm__gradient to, tfm_tensor gradient, const tfm__record *record,
-                          int second) {
-    tfm_tensor y = gradient;
-    bool fits;
-    const tfm__walk walk = walk_make(&y, &fits, record->in[0], record->in[1]);
+static tfm_status launch_slopes(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, const tfm__record *record,
+                                int second) {
     const bool kept = record->n[0] != SUB;
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor dx = tfm__walk_at(&walk, 0, piece, to.to), dy = tfm__walk_at(&walk, 0, piece, gradient);
-        const tfm_tensor a = tfm__walk_at(&walk, 1, piece, kept ? record->keep[0] : gradient);
-        const tfm_tensor b = tfm__walk_at(&walk, 2, piece, kept ? record->keep[1] : gradient);
-        tfm__arg args[TFM__WALK_ARGS + 7] = {TFM__T(dx),
-                                             TFM__T(dy),
-                                             TFM__T(a),
-                                             TFM__T(b),
-                                             TFM__I_AS("function", record->n[0]),
-                                             TFM__I(second),
-                                             TFM__I_AS("add", to.add)};
-        const size_t count = tfm__walk_args(args, 7, &walk, 3);
-        const bool fours = record->n[0] <= DIV && tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){dx, a, b}) &&
-                           dy.offset % 4 == 0;
-        tfm__launch(
-            ctx,
-            tfm__kernel_get(ctx, "binary", "binary_backward", "%s%s", defines(SUB, TFM_F32), tfm__fours_define(fours)),
-            tfm__fours_grid(ctx, walk.n, fours), count, args);
-    }
+    const tfm_tensor dx = to.to, a = kept ? record->keep[0] : dy, b = kept ? record->keep[1] : dy;
+    tfm__iter iter;
+    tfm__iter_broadcast(&iter, &(tfm_tensor){0}, 2, record->in);
+    const bool fours = record->n[0] <= DIV && tfm__iter_by_fours(ctx, &iter, 3, (const tfm_tensor[]){dx, a, b}) &&
+                       TFM__BY_FOURS(ctx, dy);
+    return tfm__iter_launch(
+        ctx, &iter,
+        tfm__kernel_get(ctx, "binary", "binary_backward", "%s%s", defines(SUB, TFM_F32), tfm__fours_define(fours)),
+        tfm__fours_grid(ctx, iter.kernel.n, fours), (const int[]){0, 0, 1, 2},
+        TFM__ARGS(TFM__T(dx), TFM__T(dy), TFM__T(a), TFM__T(b), TFM__I_AS("function", record->n[0]), TFM__I(second),
+                  TFM__I_AS("add", to.add)));
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
@@ -85,59 +65,47 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
             tfm__sum_broadcast(ctx, dx, dy);
             continue;
         }
-        if (tfm_tensor_count(dx.to) == tfm_tensor_count(dy)) {
-            launch_slopes(ctx, dx, dy, record, i);
-            continue;
-        }
-        tfm_tensor whole = {0};
         tfm_scope_open(ctx);
-        tfm_tensor_new(ctx, &whole, TFM_F32, dy.rank, dy.dims);
-        launch_slopes(ctx, (tfm__gradient){whole, false}, dy, record, i);
-        tfm__sum_broadcast(ctx, dx, whole);
+        const tfm__gradient whole = tfm__broadcast_gradient(ctx, dx, dy, true);
+        launch_slopes(ctx, whole, dy, record, i);
+        tfm__broadcast_reduce(ctx, dx, whole);
         tfm_scope_close(ctx, 0, NULL);
     }
     return tfm_context_status(ctx);
 }
 
-static tfm_status run(tfm_context *ctx, enum function function, tfm_tensor *out, tfm_tensor left, tfm_tensor right) {
+static tfm_status run(tfm_context *ctx, enum function function, tfm_tensor *y, tfm_tensor a, tfm_tensor b) {
     const char *op = TABLE[function].name;
     tfm_tensor whole = {0};
-    bool fits;
-    if (TFM__OP_BEGIN(ctx, op, "0**", left, right) != TFM_OK)
+    tfm__iter iter;
+    if (TFM__OP_BEGIN(ctx, op, "0**", a, b) != TFM_OK)
         return tfm_context_status(ctx);
     bool known = false;
     for (const char *letter = TABLE[function].dtypes; *letter; letter++)
-        known |= left.dtype == (*letter == 'f' ? TFM_F32 : *letter == 'i' ? TFM_I32 : TFM_U8);
-    if (!known || left.dtype != right.dtype)
-        return tfm__op_refuse(ctx, op, "a is %s and b is %s: they must be %s", TFM__SHAPE(left), TFM__SHAPE(right),
+        known |= a.dtype == (*letter == 'f' ? TFM_F32 : *letter == 'i' ? TFM_I32 : TFM_U8);
+    if (!known || a.dtype != b.dtype)
+        return tfm__op_refuse(ctx, op, "a is %s and b is %s: they must be %s", TFM__SHAPE(a), TFM__SHAPE(b),
                               known_dtypes(TABLE[function].dtypes));
-    const tfm__walk walk = walk_make(&whole, &fits, left, right);
-    if (!fits)
-        return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM__SHAPE(left),
-                              TFM__SHAPE(right));
-    if (tfm__op_output(ctx, op, out, function < EQUAL ? left.dtype : TFM_U8, whole.rank, whole.dims) != TFM_OK ||
-        TFM__OP_IN_PLACE(ctx, op, *out, left, right) != TFM_OK)
+    if (!tfm__iter_broadcast(&iter, &whole, 2, (const tfm_tensor[]){a, b}))
+        return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM__SHAPE(a), TFM__SHAPE(b));
+    if (tfm__op_output(ctx, op, y, function < EQUAL ? a.dtype : TFM_U8, whole.rank, whole.dims) != TFM_OK ||
+        TFM__OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor y = tfm__walk_at(&walk, 0, piece, *out), a = tfm__walk_at(&walk, 1, piece, left);
-        const tfm_tensor b = tfm__walk_at(&walk, 2, piece, right);
-        tfm__arg args[TFM__WALK_ARGS + 4] = {TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(function)};
-        const size_t count = tfm__walk_args(args, 4, &walk, 3);
-        const bool fours = function < EQUAL && left.dtype == TFM_F32 &&
-                           tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){y, a, b});
-        tfm__launch(
-            ctx,
-            tfm__kernel_get(ctx, "binary", "binary", "%s%s", defines(function, left.dtype), tfm__fours_define(fours)),
-            tfm__fours_grid(ctx, walk.n, fours), count, args);
-    }
+    const bool fours =
+        function < EQUAL && a.dtype == TFM_F32 && tfm__iter_by_fours(ctx, &iter, 3, (const tfm_tensor[]){*y, a, b});
+    tfm__iter_launch(
+        ctx, &iter,
+        tfm__kernel_get(ctx, "binary", "binary", "%s%s", defines(function, a.dtype), tfm__fours_define(fours)),
+        tfm__fours_grid(ctx, iter.kernel.n, fours), (const int[]){0, 1, 2},
+        TFM__ARGS(TFM__T_AS("y", *y), TFM__T(a), TFM__T(b), TFM__I(function)));
     if (function >= EQUAL) /* steps, whose slope is 0 everywhere: they pass no gradient on */
         return tfm_context_status(ctx);
     const tfm_tensor none = {0};
     return tfm__tape_add(ctx, &(tfm__record){.op = op,
                                              .backward = backward,
-                                             .out = {*out},
-                                             .in = {left, right},
-                                             .keep = {function == SUB ? none : left, function == SUB ? none : right},
+                                             .out = {*y},
+                                             .in = {a, b},
+                                             .keep = {function == SUB ? none : a, function == SUB ? none : b},
                                              .n = {function}});
 }
 

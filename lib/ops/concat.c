@@ -20,18 +20,18 @@ static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const t
 }
 
 /* (rows, run), and the columns of (rows, width) where it lies: strides of the first, then of the second. */
-static tfm__walk walk_make(int64_t rows, int64_t run, int64_t width, bool apart) {
+static tfm__iter iter_make(int64_t rows, int64_t run, int64_t width, bool apart) {
     const int64_t part[2] = {run, 1}, whole[2] = {width, 1};
-    return tfm__walk_make(2, (int64_t[]){rows, run}, 2,
+    return tfm__iter_make(2, (int64_t[]){rows, run}, 2,
                           (const int64_t *const[]){apart ? part : whole, apart ? whole : part});
 }
 
 /* Each input has a record of its own, with its columns' rows, run and width, and the column where they begin. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm__walk walk = walk_make(record->n[0], record->n[1], record->n[2], true);
+    const tfm__iter iter = iter_make(record->n[0], record->n[1], record->n[2], true);
     tfm_tensor dy = tfm__tape_out(ctx, record, 0);
     dy.offset += (size_t)record->n[3];
-    return tfm__strided_gradient(ctx, tfm__tape_in(ctx, record, 0), dy, &walk);
+    return tfm__strided_gradient(ctx, tfm__tape_in(ctx, record, 0), dy, &iter);
 }
 
 tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis) {
@@ -54,8 +54,8 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     tfm_tensor part = *y;
     for (size_t k = 0; k < count; k++) { /* (rows, run) into the columns of (rows, width) */
         const int64_t run = tfm__dims_from(inputs[k], axis);
-        const tfm__walk walk = walk_make(rows, run, width, false);
-        tfm__strided_copy(ctx, part, inputs[k], &walk);
+        const tfm__iter iter = iter_make(rows, run, width, false);
+        tfm__strided_copy(ctx, part, inputs[k], &iter);
         part.offset += (size_t)run;
     }
     for (size_t k = 0, column = 0; k < count; k++) {

@@ -15,37 +15,24 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         dims[i] = i == axis ? 1 : all.dims[i];
     const int64_t chunk = tfm__context_tuning(ctx)->chunk, busy = 256; /* work-items before one takes several lines */
     const int64_t count = record->n[1], step = to_strides[axis], taken = all.dims[axis], from_step = from_strides[axis];
-    const tfm__walk walk =
-        tfm__walk_make(all.rank, dims, 3, (const int64_t *const[]){from_strides, from_strides, to_strides});
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor dx = tfm__walk_at(&walk, 2, piece, to.to), dy = tfm__walk_at(&walk, 1, piece, all);
-        const tfm_tensor indices = tfm__walk_at(&walk, 1, piece, chosen);
-        const int64_t lines = walk.n < 2 * busy ? 1 : walk.n / busy < chunk ? walk.n / busy : chunk;
-        tfm__arg args[TFM__WALK_ARGS + 8] = {TFM__T(dx),   TFM__T(dy),    TFM__T(indices),   TFM__I(count),
-                                             TFM__I(step), TFM__I(taken), TFM__I(from_step), TFM__I(lines)};
-        const size_t arg_count = tfm__walk_args(args, 8, &walk, 3);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "gather_elements", "gather_elements_backward", ""),
-                    tfm__element_grid(ctx, tfm__divide_up(walk.n, lines) * chunk), arg_count, args);
-    }
-    return tfm_context_status(ctx);
+    const tfm__iter iter = tfm__iter_make(all.rank, dims, 2, (const int64_t *const[]){from_strides, to_strides});
+    const int64_t n = iter.kernel.n, lines = n < 2 * busy ? 1 : n / busy < chunk ? n / busy : chunk;
+    return tfm__iter_launch(ctx, &iter, tfm__kernel_get(ctx, "gather_elements", "gather_elements_backward", ""),
+                            tfm__element_grid(ctx, tfm__divide_up(n, lines) * chunk), (const int[]){1, 0, 0},
+                            TFM__ARGS(TFM__T_AS("dx", to.to), TFM__T_AS("dy", all), TFM__T_AS("indices", chosen),
+                                      TFM__I(count), TFM__I(step), TFM__I(taken), TFM__I(from_step), TFM__I(lines)));
 }
 
-static tfm_status launch(tfm_context *ctx, tfm_tensor whole, tfm_tensor source, tfm_tensor chosen, int axis) {
+static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     int64_t dense[TFM_MAX_RANK], strides[TFM_MAX_RANK];
-    tfm__dense_strides(dense, chosen.rank, chosen.dims);
-    tfm__dense_strides(strides, source.rank, source.dims);
-    const int64_t count = source.dims[axis], step = strides[axis];
+    tfm__dense_strides(dense, indices.rank, indices.dims);
+    tfm__dense_strides(strides, x.rank, x.dims);
+    const int64_t count = x.dims[axis], step = strides[axis];
     strides[axis] = 0;
-    const tfm__walk walk = tfm__walk_make(chosen.rank, chosen.dims, 2, (const int64_t *const[]){dense, strides});
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor y = tfm__walk_at(&walk, 0, piece, whole), x = tfm__walk_at(&walk, 1, piece, source);
-        const tfm_tensor indices = tfm__walk_at(&walk, 0, piece, chosen);
-        tfm__arg args[TFM__WALK_ARGS + 5] = {TFM__T(y), TFM__T(x), TFM__T(indices), TFM__I(count), TFM__I(step)};
-        const size_t arg_count = tfm__walk_args(args, 5, &walk, 2);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "gather_elements", "gather_elements", ""), tfm__element_grid(ctx, walk.n),
-                    arg_count, args);
-    }
-    return tfm_context_status(ctx);
+    const tfm__iter iter = tfm__iter_make(indices.rank, indices.dims, 2, (const int64_t *const[]){dense, strides});
+    return tfm__iter_launch(ctx, &iter, tfm__kernel_get(ctx, "gather_elements", "gather_elements", ""),
+                            tfm__element_grid(ctx, iter.kernel.n), (const int[]){0, 1, 0},
+                            TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T(indices), TFM__I(count), TFM__I(step)));
 }
 
 tfm_status tfm_gather_elements(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis) {

@@ -9,8 +9,8 @@ static tfm_status turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const in
     tfm__dense_strides(to, y.to.rank, y.to.dims);
     for (int i = 0; i < y.to.rank; i++)
         from[i] = dense[axes[i]];
-    const tfm__walk walk = tfm__walk_make(y.to.rank, y.to.dims, 2, (const int64_t *const[]){to, from});
-    return tfm__strided_gradient(ctx, y, x, &walk);
+    const tfm__iter iter = tfm__iter_make(y.to.rank, y.to.dims, 2, (const int64_t *const[]){to, from});
+    return tfm__strided_gradient(ctx, y, x, &iter);
 }
 
 /* The other way round. */

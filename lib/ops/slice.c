@@ -34,9 +34,9 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     if (!dx.add)
         tfm__tensor_fill(ctx, dx.to, &(float){0});
     tfm__dense_strides(dense, dy.rank, dy.dims);
-    const tfm__walk walk = tfm__walk_make(dy.rank, dy.dims, 2, (const int64_t *const[]){p->from, dense});
+    const tfm__iter iter = tfm__iter_make(dy.rank, dy.dims, 2, (const int64_t *const[]){p->from, dense});
     dx.to.offset += (size_t)p->start;
-    return tfm__strided_gradient(ctx, dx, dy, &walk);
+    return tfm__strided_gradient(ctx, dx, dy, &iter);
 }
 
 tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges) {
@@ -59,10 +59,10 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
     if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM__OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__dense_strides(to, x.rank, dims);
-    const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, p.from});
+    const tfm__iter iter = tfm__iter_make(x.rank, dims, 2, (const int64_t *const[]){to, p.from});
     tfm_tensor part = x;
     part.offset += (size_t)p.start;
-    tfm__strided_copy(ctx, *y, part, &walk);
+    tfm__strided_copy(ctx, *y, part, &iter);
     return tfm__tape_add(
         ctx,
         &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}, .data = &p, .data_bytes = sizeof(p)});

@@ -1,5 +1,7 @@
-/* Copies between strided views: cl/strided.cl. */
+/* Iteration over tensors of different strides, and copies between them: cl/strided.cl. */
+#include <string.h>
 #include "ops/strided.h"
+#include "ops/sum.h"
 
 void tfm__dense_strides(int64_t *strides, int rank, const int64_t *dims) {
     int64_t stride = 1;
@@ -7,13 +9,50 @@ void tfm__dense_strides(int64_t *strides, int rank, const int64_t *dims) {
         strides[i] = stride;
 }
 
-bool tfm__broadcast(tfm_tensor *y, int64_t strides[][TFM_MAX_RANK], size_t count, const tfm_tensor *inputs) {
+tfm__iter tfm__iter_make(int rank, const int64_t *dims, int count, const int64_t *const *strides) {
+    int64_t merged[TFM_MAX_RANK], apart[TFM__ITER_TENSORS][TFM_MAX_RANK] = {{0}};
+    int place = TFM_MAX_RANK; /* the dim filled last */
+    for (int i = rank - 1; i >= 0; i--) {
+        if (dims[i] == 1)
+            continue;
+        bool merges = place < TFM_MAX_RANK;
+        for (int w = 0; w < count && merges; w++)
+            merges = strides[w][i] == apart[w][place] * merged[place];
+        if (merges) {
+            merged[place] *= dims[i];
+            continue;
+        }
+        merged[--place] = dims[i];
+        for (int w = 0; w < count; w++)
+            apart[w][place] = strides[w][i];
+    }
+    if (place == TFM_MAX_RANK) /* a single element: let kernels take it for a contiguous one */
+        for (int w = 0; w < count; w++)
+            apart[w][TFM_MAX_RANK - 1] = 1;
+    tfm__iter iter = {.kernel.n = 1, .launches = 1};
+    for (int i = 0; i < TFM_MAX_RANK; i++) {
+        const int64_t dim = i < place ? 1 : merged[i];
+        const int inner = i - TFM__ITER_OUTER;
+        if (inner < 0)
+            iter.launches *= iter.outer_dims[i] = dim;
+        else
+            iter.kernel.n *= iter.kernel.dims[inner] = dim;
+        for (int w = 0; w < count; w++)
+            *(inner < 0 ? &iter.outer_strides[w][i] : &iter.kernel.strides[w][inner]) = apart[w][i];
+    }
+    if (iter.kernel.n == 0)
+        iter.launches = 0;
+    return iter;
+}
+
+bool tfm__iter_broadcast(tfm__iter *iter, tfm_tensor *y, int count, const tfm_tensor *inputs) {
+    int64_t strides[TFM__ITER_TENSORS][TFM_MAX_RANK];
     y->rank = 0;
-    for (size_t w = 0; w < count; w++)
+    for (int w = 0; w < count; w++)
         y->rank = inputs[w].rank > y->rank ? inputs[w].rank : y->rank;
     for (int i = 0; i < y->rank; i++)
         y->dims[i] = 1;
-    for (size_t w = 0; w < count; w++) {
+    for (int w = 0; w < count; w++) {
         const int missing = y->rank - inputs[w].rank;
         int64_t dense[TFM_MAX_RANK];
         tfm__dense_strides(dense, inputs[w].rank, inputs[w].dims);
@@ -27,85 +66,45 @@ bool tfm__broadcast(tfm_tensor *y, int64_t strides[][TFM_MAX_RANK], size_t count
         }
     }
     tfm__dense_strides(strides[0], y->rank, y->dims);
+    *iter = tfm__iter_make(y->rank, y->dims, count + 1,
+                           (const int64_t *const[]){strides[0], strides[1], strides[2], strides[3]});
     return true;
 }
 
-tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t *const *strides) {
-    enum { OUTER = TFM_MAX_RANK - TFM__WALK_DIMS };
-    int64_t joined[TFM_MAX_RANK], apart[TFM__WALKERS][TFM_MAX_RANK] = {{0}};
-    int place = TFM_MAX_RANK; /* the dim filled last */
-    for (int i = rank - 1; i >= 0; i--) {
-        if (dims[i] == 1)
-            continue;
-        bool joins = place < TFM_MAX_RANK;
-        for (int w = 0; w < count && joins; w++)
-            joins = strides[w][i] == apart[w][place] * joined[place];
-        if (joins) {
-            joined[place] *= dims[i];
-            continue;
-        }
-        joined[--place] = dims[i];
-        for (int w = 0; w < count; w++)
-            apart[w][place] = strides[w][i];
-    }
-    if (place == TFM_MAX_RANK) /* a single element: let kernels take it for a contiguous one */
-        for (int w = 0; w < count; w++)
-            apart[w][TFM_MAX_RANK - 1] = 1;
-    tfm__walk walk = {.n = 1, .pieces = 1};
-    for (int i = 0; i < TFM_MAX_RANK; i++) {
-        const int64_t dim = i < place ? 1 : joined[i];
-        if (i < OUTER)
-            walk.pieces *= walk.outer_dims[i] = dim;
-        else
-            walk.n *= walk.dims[i - OUTER] = dim;
-        for (int w = 0; w < count; w++)
-            *(i < OUTER ? &walk.outer_strides[w][i] : &walk.strides[w][i - OUTER]) = apart[w][i];
-    }
-    if (walk.n == 0)
-        walk.pieces = 0;
-    return walk;
-}
-
-tfm_tensor tfm__walk_at(const tfm__walk *walk, int w, int64_t piece, tfm_tensor x) {
-    int64_t offset = 0;
-    for (int i = TFM_MAX_RANK - TFM__WALK_DIMS - 1; i >= 0; piece /= walk->outer_dims[i--])
-        offset += piece % walk->outer_dims[i] * walk->outer_strides[w][i];
-    x.offset = (size_t)((int64_t)x.offset + offset);
-    return x;
-}
-
-bool tfm__walk_by_fours(const tfm_context *ctx, const tfm__walk *walk, int count, const tfm_tensor *tensors) {
-    const int last = TFM__WALK_DIMS - 1;
-    bool fours = walk->dims[last] % 4 == 0;
+bool tfm__iter_by_fours(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors) {
+    const int last = TFM__ITER_DIMS - 1;
+    bool fours = iter->kernel.dims[last] % 4 == 0;
     for (int w = 0; w < count && fours; w++) {
-        const int64_t *strides = walk->strides[w];
+        const int64_t *strides = iter->kernel.strides[w];
         fours = strides[last] == 0 || (strides[last] == 1 && tfm__by_fours(ctx, 1, &tensors[w]));
         for (int i = 0; i < last && strides[last] == 1; i++)
-            fours = fours && (walk->dims[i] == 1 || strides[i] % 4 == 0);
+            fours = fours && (iter->kernel.dims[i] == 1 || strides[i] % 4 == 0);
+        for (int i = 0; i < TFM__ITER_OUTER && strides[last] == 1; i++)
+            fours = fours && (iter->outer_dims[i] == 1 || iter->outer_strides[w][i] % 4 == 0);
     }
     return fours && tfm__by_fours(ctx, 0, NULL);
 }
 
-static size_t put_dims(tfm__arg *args, size_t first, const tfm__walk *walk) {
-    static const char *const DIMS[] = {"n", "d1", "d2", "d3", "d4"};
-    for (int i = 0; i < TFM__WALK_DIMS; i++)
-        args[first++] = (tfm__arg)TFM__I_AS(DIMS[i], i == 0 ? walk->n : walk->dims[i]);
-    return first;
+/* The offset of tensor w in a launch. */
+static size_t outer_offset(const tfm__iter *iter, int w, int64_t launch) {
+    int64_t offset = 0;
+    for (int i = TFM__ITER_OUTER - 1; i >= 0; launch /= iter->outer_dims[i--])
+        offset += launch % iter->outer_dims[i] * iter->outer_strides[w][i];
+    return (size_t)offset;
 }
 
-static size_t put_strides(tfm__arg *args, size_t first, const char *const *names, const int64_t *strides) {
-    for (int i = 0; i < TFM__WALK_DIMS; i++)
-        args[first++] = (tfm__arg)TFM__I_AS(names[i], strides[i]);
-    return first;
-}
-
-size_t tfm__walk_args(tfm__arg *args, size_t first, const tfm__walk *walk, int count) {
-    static const char *const STRIDES[TFM__WALKERS - 1][TFM__WALK_DIMS] = {
-        {"a0", "a1", "a2", "a3", "a4"}, {"b0", "b1", "b2", "b3", "b4"}, {"c0", "c1", "c2", "c3", "c4"}};
-    first = put_dims(args, first, walk);
-    for (int w = 1; w < count; w++)
-        first = put_strides(args, first, STRIDES[w - 1], walk->strides[w]);
-    return first;
+tfm_status tfm__iter_launch(tfm_context *ctx, const tfm__iter *iter, tfm__kernel *kernel, tfm__grid grid,
+                            const int *order, size_t count, const tfm__arg *args) {
+    tfm__arg all[TFM__ITER_ARGS + 1];
+    for (int64_t launch = 0; launch < iter->launches && tfm_context_status(ctx) == TFM_OK; launch++) {
+        memcpy(all, args, count * sizeof(*args));
+        for (size_t i = 0, tensor = 0; i < count; i++)
+            if (all[i].kind == TFM__ARG_TENSOR)
+                all[i].tensor.offset += outer_offset(iter, order[tensor++], launch);
+        all[count] = (tfm__arg)TFM__STRUCT_AS("iter", iter->kernel);
+        tfm__launch(ctx, kernel, grid, count + 1, all);
+    }
+    return tfm_context_status(ctx);
 }
 
 static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to, bool fours) {
@@ -114,65 +113,54 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient
     return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s%s", type, tfm__fours_define(fours));
 }
 
-/* The dim along which x is contiguous where a copy by tiles pays, else the last. */
-static int turned_dim(const tfm_context *ctx, const tfm__walk *walk) {
-    const int last = TFM__WALK_DIMS - 1, width = tfm__context_tuning(ctx)->width;
-    if (width == 1 || walk->strides[0][last] != 1 || walk->strides[1][last] == 1 || walk->dims[last] < width)
-        return last;
-    for (int j = 0; j < last; j++)
-        if (walk->strides[1][j] == 1 && walk->dims[j] >= width)
-            return j;
-    return last;
-}
-
-static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk, int turned) {
-    const int64_t width = tfm__context_tuning(ctx)->width;
-    const int64_t along = walk->dims[TFM__WALK_DIMS - 1], across = walk->dims[turned];
-    int64_t d[3], to[3], from[3], tiles = tfm__divide_up(along, width) * tfm__divide_up(across, width);
-    for (int i = 0, k = 0; i < TFM__WALK_DIMS - 1; i++) {
-        if (i == turned)
-            continue;
-        d[k] = walk->dims[i];
-        to[k] = walk->strides[0][i];
-        from[k] = walk->strides[1][i];
-        tiles *= d[k++];
+/* Swaps the dim along which x is contiguous with the one before the last, where a copy by tiles pays. */
+static bool tiled(const tfm_context *ctx, tfm__iter *iter) {
+    const int last = TFM__ITER_DIMS - 1, width = tfm__context_tuning(ctx)->width;
+    int64_t *const lists[] = {iter->kernel.dims, iter->kernel.strides[0], iter->kernel.strides[1]};
+    if (width == 1 || lists[1][last] != 1 || lists[2][last] == 1 || lists[0][last] < width)
+        return false;
+    int dim = 0;
+    while (dim < last && (lists[2][dim] != 1 || lists[0][dim] < width))
+        dim++;
+    for (int i = 0; i < 3 && dim < last - 1; i++) {
+        const int64_t own = lists[i][dim];
+        memmove(&lists[i][dim], &lists[i][dim + 1], (size_t)(last - 1 - dim) * sizeof(own));
+        lists[i][last - 1] = own;
     }
-    return tfm__launch(ctx, kernel_get(ctx, "strided_turn", y, false), tfm__row_grid(ctx, tiles),
-                       TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles), TFM__I(along), TFM__I(across),
-                                 TFM__I_AS("d1", d[1]), TFM__I_AS("d2", d[2]), TFM__I_AS("to0", to[0]),
-                                 TFM__I_AS("to1", to[1]), TFM__I_AS("to2", to[2]),
-                                 TFM__I_AS("to_across", walk->strides[0][turned]), TFM__I_AS("from0", from[0]),
-                                 TFM__I_AS("from1", from[1]), TFM__I_AS("from2", from[2]),
-                                 TFM__I_AS("from_along", walk->strides[1][TFM__WALK_DIMS - 1])));
+    return dim < last;
 }
 
-static tfm_status launch_places(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {
-    static const char *const TO[] = {"to0", "to1", "to2", "to3", "to4"};
-    static const char *const FROM[] = {"from0", "from1", "from2", "from3", "from4"};
-    tfm__arg args[2 + 3 * TFM__WALK_DIMS] = {TFM__T_AS("y", y.to), TFM__T(x)};
-    size_t count = put_dims(args, 2, walk);
-    count = put_strides(args, count, TO, walk->strides[0]);
-    count = put_strides(args, count, FROM, walk->strides[1]);
-    const bool fours = walk->strides[0][TFM__WALK_DIMS - 1] == 1 && walk->strides[1][TFM__WALK_DIMS - 1] == 1 &&
-                       tfm__walk_by_fours(ctx, walk, 2, (const tfm_tensor[]){y.to, x});
-    return tfm__launch(ctx, kernel_get(ctx, "strided", y, fours), tfm__fours_grid(ctx, walk->n, fours), count, args);
-}
-
-tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {
+tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__iter *iter) {
     if (!y.to.buffer)
         return tfm_context_status(ctx);
-    const int turned = turned_dim(ctx, walk);
-    for (int64_t piece = 0; piece < walk->pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm__gradient to = {tfm__walk_at(walk, 0, piece, y.to), y.add};
-        const tfm_tensor from = tfm__walk_at(walk, 1, piece, x);
-        if (turned < TFM__WALK_DIMS - 1)
-            launch_turn(ctx, to, from, walk, turned);
-        else
-            launch_places(ctx, to, from, walk);
+    const int last = TFM__ITER_DIMS - 1;
+    const int64_t width = tfm__context_tuning(ctx)->width, n = iter->kernel.n;
+    tfm__iter by_tiles = *iter;
+    if (tiled(ctx, &by_tiles)) {
+        const int64_t *dims = by_tiles.kernel.dims, area = dims[last] * dims[last - 1];
+        const int64_t tiles = n / area * tfm__divide_up(dims[last], width) * tfm__divide_up(dims[last - 1], width);
+        return tfm__iter_launch(ctx, &by_tiles, kernel_get(ctx, "strided_transpose", y, false),
+                                tfm__row_grid(ctx, tiles), (const int[]){0, 1},
+                                TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles)));
     }
-    return tfm_context_status(ctx);
+    const bool fours = iter->kernel.strides[0][last] == 1 && iter->kernel.strides[1][last] == 1 &&
+                       tfm__iter_by_fours(ctx, iter, 2, (const tfm_tensor[]){y.to, x});
+    return tfm__iter_launch(ctx, iter, kernel_get(ctx, "strided", y, fours), tfm__fours_grid(ctx, n, fours),
+                            (const int[]){0, 1}, TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x)));
 }
 
-tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {
-    return tfm__strided_gradient(ctx, (tfm__gradient){y, false}, x, walk);
+tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__iter *iter) {
+    return tfm__strided_gradient(ctx, (tfm__gradient){y, false}, x, iter);
+}
+
+tfm__gradient tfm__broadcast_gradient(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, bool adds) {
+    if (tfm_tensor_count(dx.to) == tfm_tensor_count(dy) && (adds || !dx.add))
+        return dx;
+    tfm__gradient whole = {{0}, false};
+    tfm_tensor_new(ctx, &whole.to, TFM_F32, dy.rank, dy.dims);
+    return whole;
+}
+
+tfm_status tfm__broadcast_reduce(tfm_context *ctx, tfm__gradient dx, tfm__gradient whole) {
+    return whole.to.buffer == dx.to.buffer ? tfm_context_status(ctx) : tfm__sum_broadcast(ctx, dx, whole.to);
 }

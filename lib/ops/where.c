@@ -1,25 +1,14 @@
 /* A choice between two tensors, element by element: cl/where.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
-#include "ops/sum.h"
 
-static tfm_status launch(tfm_context *ctx, tfm_tensor whole, tfm_tensor choice, tfm_tensor left, tfm_tensor right) {
-    int64_t strides[4][TFM_MAX_RANK];
-    tfm_tensor dims = {0};
-    tfm__broadcast(&dims, strides, 3, (const tfm_tensor[]){left, right, choice});
-    const tfm__walk walk = tfm__walk_make(dims.rank, dims.dims, 4,
-                                          (const int64_t *const[]){strides[0], strides[1], strides[2], strides[3]});
-    const size_t size = tfm_dtype_size(whole.dtype);
+static tfm_status launch(tfm_context *ctx, const tfm__iter *iter, tfm_tensor y, tfm_tensor c, tfm_tensor a,
+                         tfm_tensor b) {
+    const size_t size = tfm_dtype_size(y.dtype);
     const char *type = size == 4 ? "int" : size == 2 ? "short" : "char";
-    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
-        const tfm_tensor y = tfm__walk_at(&walk, 0, piece, whole), c = tfm__walk_at(&walk, 3, piece, choice);
-        const tfm_tensor a = tfm__walk_at(&walk, 1, piece, left), b = tfm__walk_at(&walk, 2, piece, right);
-        tfm__arg args[TFM__WALK_ARGS + 4] = {TFM__T(y), TFM__T(c), TFM__T(a), TFM__T(b)};
-        const size_t count = tfm__walk_args(args, 4, &walk, 4);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "where", "where", "-DELEMENT=%s", type), tfm__element_grid(ctx, walk.n),
-                    count, args);
-    }
-    return tfm_context_status(ctx);
+    return tfm__iter_launch(ctx, iter, tfm__kernel_get(ctx, "where", "where", "-DELEMENT=%s", type),
+                            tfm__element_grid(ctx, iter->kernel.n), (const int[]){0, 3, 1, 2},
+                            TFM__ARGS(TFM__T(y), TFM__T(c), TFM__T(a), TFM__T(b)));
 }
 
 /* dy where the input was chosen, 0 elsewhere, and the sum of that over what was repeated. */
@@ -33,35 +22,32 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         const tfm__gradient dx = tfm__tape_in(ctx, record, i);
         if (!dx.to.buffer)
             continue;
-        tfm_tensor whole = dx.to;
-        const bool straight = !dx.add && tfm_tensor_count(dx.to) == tfm_tensor_count(dy);
-        if (!straight) {
-            whole = (tfm_tensor){0};
-            tfm_tensor_new(ctx, &whole, TFM_F32, dy.rank, dy.dims);
-        }
-        launch(ctx, whole, choice, i == 0 ? dy : zero, i == 0 ? zero : dy);
-        if (!straight)
-            tfm__sum_broadcast(ctx, dx, whole);
+        const tfm_tensor a = i == 0 ? dy : zero, b = i == 0 ? zero : dy;
+        const tfm__gradient whole = tfm__broadcast_gradient(ctx, dx, dy, false);
+        tfm__iter iter;
+        tfm__iter_broadcast(&iter, &(tfm_tensor){0}, 3, (const tfm_tensor[]){a, b, choice});
+        launch(ctx, &iter, whole.to, choice, a, b);
+        tfm__broadcast_reduce(ctx, dx, whole);
     }
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 tfm_status tfm_where(tfm_context *ctx, tfm_tensor *y, tfm_tensor condition, tfm_tensor a, tfm_tensor b) {
     const char *op = "where";
-    int64_t strides[4][TFM_MAX_RANK];
+    tfm__iter iter;
     tfm_tensor whole = {.dtype = a.dtype};
     if (TFM__OP_BEGIN(ctx, op, "0***", condition, a, b) != TFM_OK)
         return tfm_context_status(ctx);
     if (condition.dtype != TFM_U8 || a.dtype != b.dtype)
         return tfm__op_refuse(ctx, op, "the condition is %s, a %s and b %s: it must be U8, and they of one dtype",
                               TFM__SHAPE(condition), TFM__SHAPE(a), TFM__SHAPE(b));
-    if (!tfm__broadcast(&whole, strides, 3, (const tfm_tensor[]){a, b, condition}))
+    if (!tfm__iter_broadcast(&iter, &whole, 3, (const tfm_tensor[]){a, b, condition}))
         return tfm__op_refuse(ctx, op, "the condition is %s, a %s and b %s: dims must be equal or 1",
                               TFM__SHAPE(condition), TFM__SHAPE(a), TFM__SHAPE(b));
     if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK ||
         TFM__OP_APART(ctx, op, *y, condition) != TFM_OK)
         return tfm_context_status(ctx);
-    launch(ctx, *y, condition, a, b);
+    launch(ctx, &iter, *y, condition, a, b);
     return tfm__tape_add(
         ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {a, b}, .keep = {condition}});
 }
