@@ -64,8 +64,7 @@ void serve_queue_watch(server *s);
 void serve_queue_leave(server *s, serve_job *job);
 size_t serve_queue_waiting(server *s);
 
-/* ---- Workers (worker.c, work_*.c)
- * ------------------------------------------------------------------------------------ */
+/* ---- Workers (worker.c, work_*.c) ---------------------------------------------------------------------------- */
 
 void *serve_work(void *worker);
 /* Each works on one batch, and fails the jobs whose pieces cannot be worked on. Pieces may join a translation. */
