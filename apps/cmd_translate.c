@@ -4,226 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include "cli.h"
-#include "document.h"
-
-/* Batches that are read ahead, so that lines of like length meet; bytes that make about one token; and lines whose
- * sentences are counted for the hint, each of which costs ICU an iterator. */
-enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, LOOKS = 100 };
-
-typedef struct job {
-    const char *model_dir, *input, *output, *prefix_file, *device;
-    int workers;
-    int precision;
-    tfm_model_options how; /* to open the model */
-    bool scores, stats, json, no_keep;
-    const cli_texts *keep; /* patterns */
-    tfm_placeholders *placeholders;
-    int looks; /* lines that were looked at for the hint; LOOKS once it was given */
-    tfm_search_options search;
-    tfm_text_options text;
-    int penalty;
-    tfm_fleet *fleet;
-    tfm_model *model;
-    int format; /* of FORMATS */
-    document document;
-    cli_lines in, prefixes;
-    cli_output out;
-    size_t bad;
-    size_t finished;                                /* lines that are written */
-    double load_seconds, load_build, build_seconds; /* building kernels while the model was loaded, and in all */
-    double start;          /* when the first batch was done, in which kernels may be built; 0 before */
-    double start_part;     /* how much of the input was done then, from 0 to 1, */
-    uint64_t start_done;   /* and how many sentences */
-    uint64_t bytes_before; /* the chunk at hand */
-    uint64_t bytes;        /* of the whole input; 0 where nobody knows */
-    bool told;             /* why it ended has been said */
-    tfm_search_stats done;
-} job;
+#include "translate.h"
 
 /* The words of --format; lines are none. */
 static const char *const FORMAT_NAMES[] = {"text", "html", "srt", "vtt"};
 static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt, &document_vtt};
 
-static bool on_reject(void *user, size_t line, const char *message) {
-    job *j = user;
-    j->bad++;
-    cli_fail("%s, line %zu: %s", j->in.name, j->in.first + line + 1, message);
-    return true;
-}
-
-/* ---- One translation ------------------------------------------------------------------------------------------- */
-
-/* An object a line. */
-static bool write_json(job *j, const tfm_translation *t) {
-    json_t *object =
-        cli_hypothesis_json(j->in.first + t->line, t->best, t->text, t->score, t->log_prob, &t->target, t->log_probs);
-    if (object && t->alignment) {
-        json_object_set_new(object, "source", cli_tokens_json(&t->source));
-        json_object_set_new(object, "alignment", cli_weights_json(t));
-    }
-    return cli_put_json(&j->out, object, 9);
-}
-
-static void write_text(job *j, const tfm_translation *t) {
-    FILE *file = j->out.file;
-    if (isnan(t->score)) { /* the line is empty, or was rejected */
-        if (j->search.n_best > 0)
-            fprintf(file, "%zu |||  ||| ", j->in.first + t->line); /* no score */
-        fputc('\n', file);
-        return;
-    }
-    if (j->search.n_best > 0)
-        fprintf(file, "%zu ||| ", j->in.first + t->line);
-    cli_put_line(file, t->text);
-    if (j->search.n_best > 0)
-        fprintf(file, " ||| %.6f", t->score);
-    else if (j->scores)
-        fprintf(file, "\t%.6f", t->score);
-    fputc('\n', file);
-}
-
-static bool on_translation(void *user, const tfm_translation *t) {
-    job *j = user;
-    if (t->best == 0)
-        cli_progress(NULL); /* both may go to one terminal */
-    j->finished = j->in.first + t->line + (t->best + 1 >= j->search.n_best || isnan(t->score));
-    if (t->best > 0 && t->score == -INFINITY) /* there are no more hypotheses */
-        return true;
-    if (j->json)
-        return write_json(j, t);
-    write_text(j, t);
-    return cli_output_good(&j->out);
-}
-
-/* ---- Progress -------------------------------------------------------------------------------------------------- */
-
-/* How much of the input is done, from 0 to 1; 0 where its size is not known. */
-static double fraction(const job *j, uint64_t done, uint64_t total) {
-    const double chunk = total > 0 ? (double)j->in.taken * (double)done / (double)total : 0;
-    const double all = j->bytes > 0 ? ((double)j->bytes_before + chunk) / (double)j->bytes : 0;
-    return all < 1 ? all : 1;
-}
-
-static void show_progress(const job *j, uint64_t done, uint64_t total) {
-    const double elapsed = j->start > 0 ? cli_seconds() - j->start : 0, part = fraction(j, done, total);
-    const double passed = part - j->start_part, left = passed > 0 ? elapsed * (1 - part) / passed : 0;
-    char percent[32] = "translating", lines[48] = "", rate[48] = "", eta[48] = "";
-    if (j->bytes > 0)
-        snprintf(percent, sizeof(percent), "translating %3.0f %%", 100 * part);
-    if (j->done.sentences > 0)
-        snprintf(lines, sizeof(lines), "%" PRIu64 " %s%s", j->done.sentences, j->text.split ? "sentence" : "line",
-                 j->done.sentences == 1 ? "" : "s");
-    else
-        snprintf(lines, sizeof(lines), "%zu line%s read", j->in.count, j->in.count == 1 ? "" : "s");
-    if (elapsed > 1)
-        snprintf(rate, sizeof(rate), "%.0f a second", (double)(j->done.sentences - j->start_done) / elapsed);
-    if (passed > 0 && elapsed > 1 && left < 1e6 * 3600)
-        snprintf(eta, sizeof(eta), "ETA %d:%02d:%02d", (int)(left / 3600), (int)fmod(left / 60, 60),
-                 (int)fmod(left, 60));
-    cli_progress_fields((const cli_field[]){{percent, 0}, {lines, 2}, {rate, 3}, {eta, 1}}, 4);
-}
-
-/* After each batch: what is done is handed on, whatever happens next. */
-static bool on_progress(void *user, uint64_t done, uint64_t total) {
-    job *j = user;
-    if (j->start == 0 && j->done.sentences > 0) {
-        j->start = cli_seconds();
-        j->start_part = fraction(j, done, total);
-        j->start_done = j->done.sentences;
-    }
-    if (cli_output_finished(&j->out, j->finished) != CLI_OK) {
-        j->told = true;
-        return false;
-    }
-    if (j->input || !isatty(STDIN_FILENO))
-        show_progress(j, done, total);
-    return true;
-}
-
-/* What is left of a file that is read, or of one that standard input is. */
-static uint64_t input_bytes(int fd) {
-    struct stat file;
-    const off_t at = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
-    return at >= 0 && file.st_size > at ? (uint64_t)(file.st_size - at) : 0;
-}
-
-/* ---- The lines ------------------------------------------------------------------------------------------------- */
-
-/* Something follows a mark that ends sentences: worth a closer look. */
-static bool may_have_several(const char *line, size_t bytes) {
-    const char *end = line + bytes;
-    for (const char *at = line; (at = memchr(at, ' ', (size_t)(end - at))); at++)
-        if (at > line && strchr(".!?", at[-1]) && at + 1 < end)
-            return true;
-    return false;
-}
-
-/* Told once: where a line has several sentences, models that learned from single ones merge or drop some. */
-static void hint_at_split(job *j) {
-    const char *language = tfm_tokenizer_language(tfm_model_tokenizer(j->model), TFM_SOURCE);
-    for (size_t i = 0; i < j->in.count && j->looks < LOOKS && !j->text.split; i++) {
-        tfm_sentence *found = NULL;
-        size_t count = 0;
-        if (!may_have_several(j->in.text[i], j->in.bytes[i]))
-            continue;
-        j->looks++;
-        if (tfm_text_sentences(&found, &count, j->in.text[i], j->in.bytes[i], language) == TFM_OK && count > 1) {
-            cli_progress(NULL);
-            fprintf(stderr, "tfm: line %zu of %s has %zu sentences, and is translated as one; see --split%s\n",
-                    j->in.first + i + 1, j->in.name, count, j->search.n_best ? ", which goes without --n-best" : "");
-            j->looks = LOOKS;
-        }
-        tfm_sentences_free(&found);
-    }
-}
-
-/* The chunk's prefixes, or NULL where none are wanted. The file has a line for each line of input. */
-static int chunk_prefixes(job *j, const char *const **out) {
-    *out = NULL;
-    if (!j->prefix_file)
-        return CLI_OK;
-    if (j->prefixes.count < j->in.first + j->in.count)
-        return cli_fail("%s has %zu lines and %s more: it needs a prefix, or an empty line, for each", j->prefix_file,
-                        j->prefixes.count, j->in.name);
-    *out = j->prefixes.text + j->in.first;
-    return CLI_OK;
-}
-
-static int translate_chunk(job *j) {
-    int code = chunk_prefixes(j, &j->text.prefixes);
-    if (code != CLI_OK)
-        return code;
-    hint_at_split(j);
-    j->text.line_bytes = j->in.bytes;
-    tfm_status status = tfm_translate_lines(j->model, j->in.text, j->in.count, &j->text, &j->search, on_translation, j);
-    if (j->told)
-        return CLI_FAILED;
-    if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
-        cli_output_finished(&j->out, j->finished);
-        return cli_fail_library();
-    }
-    return cli_output_finished(&j->out, j->finished);
-}
-
-static int translate_all(job *j) {
-    int tokens = j->text.batch_tokens ? j->text.batch_tokens : DEFAULT_BATCH_TOKENS;
-    size_t ahead = (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN * tfm_fleet_count(j->fleet);
-    j->bytes = input_bytes(j->in.fd);
-    for (;;) {
-        int code = cli_lines_next(&j->in, ahead);
-        if (code != CLI_OK || j->in.count == 0)
-            return code;
-        code = translate_chunk(j);
-        if (code != CLI_OK)
-            return code;
-        j->bytes_before += j->in.taken;
-    }
-}
-
-static void print_stats(const job *j) {
+static void print_stats(const translate_job *j) {
     const tfm_search_stats *s = &j->done;
     const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
     cli_put_stats(json_pack(
@@ -235,7 +22,7 @@ static void print_stats(const job *j) {
 }
 
 /* A prefix file is known whole before the first line is translated, so a bad one costs nothing. */
-static int read_prefixes(job *j) {
+static int read_prefixes(translate_job *j) {
     if (!j->prefix_file)
         return CLI_OK;
     int code = cli_lines_all(&j->prefixes, j->prefix_file);
@@ -245,7 +32,7 @@ static int read_prefixes(job *j) {
     return code;
 }
 
-static int open_model(job *j) {
+static int open_model(translate_job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
@@ -258,7 +45,7 @@ static int open_model(job *j) {
 }
 
 /* Whether the model's own beam is enough for n-best, before anything is loaded. */
-static int check_n_best(const job *j, const cli_syntax *syntax) {
+static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
     tfm_model_info info;
     if (j->search.beam || j->search.n_best < 2)
         return CLI_GO;
@@ -270,16 +57,12 @@ static int check_n_best(const job *j, const cli_syntax *syntax) {
                       j->search.n_best, info.beam, j->search.n_best);
 }
 
-static int run(job *j) {
+static int run(translate_job *j) {
     if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
         return cli_fail_library();
     j->text.placeholders = j->placeholders;
     j->search.penalty = (tfm_length_penalty)j->penalty;
-    j->text.reject = on_reject;
-    j->text.reject_user = j;
-    j->text.stats = &j->done;
-    j->text.progress = on_progress;
-    j->text.progress_user = j;
+    translate_listen(j);
     const document_kind *kind = FORMATS[j->format];
     int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
     if (code == CLI_OK)
@@ -291,7 +74,7 @@ static int run(job *j) {
     if (code == CLI_OK && kind)
         code = document_translate(&j->document, j->model, &j->text, &j->search, &j->bad);
     else if (code == CLI_OK)
-        code = translate_all(j);
+        code = translate_lines(j);
     if (code == CLI_OK && kind)
         code = document_write(&j->document, &j->out);
     if (code == CLI_OK && j->prefix_file && j->prefixes.count != j->in.first)
@@ -313,8 +96,38 @@ static int run(job *j) {
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
+/* Options that do not go together. */
+static int check(const translate_job *j, const cli_syntax *syntax) {
+    if (!j->model_dir)
+        return cli_misuse(syntax, "which model? give -m DIR");
+    if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
+        return cli_misuse(syntax, "only one of the files can be standard input");
+    int code = cli_check_beam(syntax, j->search.beam);
+    if (code == CLI_GO)
+        code = cli_check_workers(syntax, j->workers);
+    if (code != CLI_GO)
+        return code;
+    if (j->search.beam && j->search.n_best > j->search.beam)
+        return cli_misuse(syntax, "--n-best is %d, more than --beam %d", j->search.n_best, j->search.beam);
+    if (j->format && (j->scores || j->json || j->text.alignments || j->search.n_best || j->prefix_file))
+        return cli_misuse(syntax,
+                          "a document is translated as a whole: --format %s goes without --scores, --json, "
+                          "--alignments, --n-best and --prefix-file",
+                          FORMAT_NAMES[j->format]);
+    if (j->text.split && j->search.n_best > 1)
+        return cli_misuse(syntax, "--split gives one translation for a line, put together from those of its sentences: "
+                                  "leave --n-best or --split away");
+    if (j->text.language && !j->text.split && !j->format)
+        return cli_misuse(syntax, "--language is for --split and --format: give both, or neither");
+    if ((j->text.alignment_layer || j->text.alignment_head) && !j->text.alignments)
+        return cli_misuse(syntax, "--alignment-layer and --alignment-head are for --alignments");
+    if (j->text.alignments && !j->json)
+        return cli_misuse(syntax, "--alignments are written with --json");
+    return check_n_best(j, syntax);
+}
+
 static int parse_and_run(int argc, char **argv, cli_texts *keep) {
-    job j = {.keep = keep};
+    translate_job j = {.keep = keep};
     const cli_option options[] = {
         {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
         {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
@@ -377,36 +190,12 @@ static int parse_and_run(int argc, char **argv, cli_texts *keep) {
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
-    if (!j.model_dir)
-        return cli_misuse(&syntax, "which model? give -m DIR");
-    if (j.prefix_file && strcmp(j.prefix_file, "-") == 0 && (!j.input || strcmp(j.input, "-") == 0))
-        return cli_misuse(&syntax, "only one of the files can be standard input");
-    code = cli_check_beam(&syntax, j.search.beam);
-    if (code == CLI_GO)
-        code = cli_check_workers(&syntax, j.workers);
+    code = check(&j, &syntax);
     if (code != CLI_GO)
         return code;
-    if (j.search.beam && j.search.n_best > j.search.beam)
-        return cli_misuse(&syntax, "--n-best is %d, more than --beam %d", j.search.n_best, j.search.beam);
-    if (j.format && (j.scores || j.json || j.text.alignments || j.search.n_best || j.prefix_file))
-        return cli_misuse(&syntax,
-                          "a document is translated as a whole: --format %s goes without --scores, --json, "
-                          "--alignments, --n-best and --prefix-file",
-                          FORMAT_NAMES[j.format]);
-    if (j.text.split && j.search.n_best > 1)
-        return cli_misuse(&syntax,
-                          "--split gives one translation for a line, put together from those of its sentences: "
-                          "leave --n-best or --split away");
-    if (j.text.language && !j.text.split && !j.format)
-        return cli_misuse(&syntax, "--language is for --split and --format: give both, or neither");
-    if ((j.text.alignment_layer || j.text.alignment_head) && !j.text.alignments)
-        return cli_misuse(&syntax, "--alignment-layer and --alignment-head are for --alignments");
-    if (j.text.alignments && !j.json)
-        return cli_misuse(&syntax, "--alignments are written with --json");
     j.how.precision = cli_precision(j.precision);
     j.search.unscored = !j.scores && !j.json && !j.search.n_best;
-    code = check_n_best(&j, &syntax);
-    return code == CLI_GO ? run(&j) : code;
+    return run(&j);
 }
 
 int cmd_translate(int argc, char **argv) {

@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
-#include "serve.h"
+#include "server.h"
 
 /* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
  * that their next sentences come into one batch. */

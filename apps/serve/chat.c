@@ -3,7 +3,8 @@
 #include <string.h>
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
-#include "serve.h"
+#include "openai.h"
+#include "server.h"
 
 static const char MARKER[] = "<|im_end|>";
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "serve.h"
+#include "models.h"
 
 /* ---- The canonical form ---------------------------------------------------------------------------------------- */
 

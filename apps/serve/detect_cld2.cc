@@ -4,7 +4,7 @@
 #include <cld2/public/compact_lang_det.h>
 #include <cld2/public/encodings.h>
 
-// serve.h is C11, which C++ cannot include; this is what it says.
+// detect.h is C11, which C++ cannot include; this is what it says.
 extern "C" {
 struct serve_cld2 {
     char code[32];

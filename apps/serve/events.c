@@ -1,7 +1,8 @@
 /* Server-sent events: what the worker adds, a connection sends as soon as it can, and a slow one holds nobody up. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve.h"
+#include "openai.h"
+#include "server.h"
 
 typedef struct serve_stream {
     server *server;

@@ -7,7 +7,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "serve.h"
+#include "openai.h"
+#include "server.h"
 
 static const serve_route ROUTES[] = {
     {"POST", "/translate", true, serve_translate},

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../markup.h"
-#include "serve.h"
+#include "server.h"
 
 serve_job *serve_job_new(size_t count) {
     serve_job *job = calloc(1, sizeof(*job));

@@ -2,7 +2,8 @@
 #include <string.h>
 #include <unicode/uloc.h>
 #include <unicode/ustring.h>
-#include "serve.h"
+#include "detect.h"
+#include "server.h"
 
 void serve_language_name(char *out, size_t bytes, const char *code) {
     UChar name[64];

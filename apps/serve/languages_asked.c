@@ -1,7 +1,8 @@
 /* Which model translates each text of a request: what `source` says, or the language that each text is in. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve.h"
+#include "detect.h"
+#include "server.h"
 
 /* Confidences from which a language is not doubted: of `source: auto`, and where `source` says another one. */
 static const double SURE = 40, CONTRADICTS = 60;

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../markup.h"
-#include "serve.h"
+#include "detect.h"
+#include "server.h"
 
 typedef struct ask {
     const char *source, *target, *format;

@@ -1,7 +1,8 @@
 /* OpenAI's API: models, embeddings, and what these and texts share. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve.h"
+#include "openai.h"
+#include "server.h"
 
 /* ---- Models ---------------------------------------------------------------------------------------------------- */
 

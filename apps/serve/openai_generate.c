@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include "serve.h"
+#include "openai.h"
+#include "server.h"
 
 /* ---- Options --------------------------------------------------------------------------------------------------- */
 

@@ -2,8 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "serve.h"
-#include "built_in.h"
+#include "request.h"
+
+extern const char serve_text_page[], serve_text_openapi[]; /* of the build, from page.html and openapi.json */
 
 /* The mark in the page that stands for a number of this answer alone: only what has it runs. */
 static const char MARK[] = "@NONCE@";

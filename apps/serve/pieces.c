@@ -1,7 +1,8 @@
 /* The texts of a request as a job's pieces, and back. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve.h"
+#include "request.h"
+#include "server.h"
 
 static bool check_text(serve_request *r, const char *text, size_t *characters, serve_reply *refusal) {
     const int limit = r->server->options->limits.chars;

@@ -3,7 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "serve.h"
+#include "request.h"
+#include "server.h"
 
 /* What answers without a page may load: nothing. */
 static const char NOTHING[] = "default-src 'none'; frame-ancestors 'none'";

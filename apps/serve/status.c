@@ -1,6 +1,7 @@
 /* What the server says of itself: metrics for Prometheus, and what the page shows. */
 #include <stdlib.h>
-#include "serve.h"
+#include "request.h"
+#include "server.h"
 
 /* ---- Prometheus ------------------------------------------------------------------------------------------------ */
 

@@ -1,0 +1,107 @@
+/* The server as its files share it.
+ *
+ * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; workers alone use
+ * the devices, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
+ * A request that needs the device becomes a job: its connection is suspended, a worker does its pieces, and the
+ * connection goes on with the answer. The lock of the server guards jobs, clients and the queue. */
+#ifndef TFM_SERVE_SERVER_H
+#define TFM_SERVE_SERVER_H
+
+#include <pthread.h>
+#include "queue.h"
+
+/* ---- Options (cmd_serve.c) --------------------------------------------------------------------------------------- */
+
+typedef struct serve_limits {
+    int chars, lines;          /* of one request */
+    int queue, client;         /* lines that wait, of all and of one client */
+    int seconds;               /* that a request may wait, and may take to arrive */
+    int connections;           /* at a time */
+    int alternatives, max_new; /* what a request may ask for */
+    int memory;                /* MiB of models; 0: no limit */
+} serve_limits;
+
+typedef struct serve_options {
+    const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
+    int port, penalty, precision, workers;
+    tfm_precision how; /* what `precision` says */
+    bool quiet;
+    cli_texts models, keys, keep; /* keep: patterns */
+    bool no_keep;
+    tfm_placeholders *placeholders; /* NULL: none are kept */
+    serve_limits limits;
+    tfm_search_options search;
+    tfm_text_options text;
+} serve_options;
+
+/* ---- Metrics and the log (serve_metrics.c) ----------------------------------------------------------------------- */
+
+struct serve_request;
+
+enum { SERVE_BUCKETS = 12 };
+typedef struct serve_histogram {
+    atomic_ullong buckets[SERVE_BUCKETS + 1];
+    atomic_ullong count, micros;
+} serve_histogram;
+
+typedef struct serve_counts {
+    atomic_ullong classes[6]; /* answers by the first digit of their status */
+    atomic_ullong lines, joined, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
+    atomic_ullong work_micros;
+    serve_histogram seconds, waits;
+} serve_counts;
+
+extern const double serve_bounds[SERVE_BUCKETS]; /* upper bounds of the buckets, in seconds */
+void serve_count_time(serve_histogram *h, double seconds);
+/* One line of JSON on standard error. */
+void serve_log_request(const struct serve_request *r);
+
+/* ---- The server (http.c) ----------------------------------------------------------------------------------------- */
+
+struct server {
+    serve_options *options;
+    serve_models models;
+    struct MHD_Daemon *daemon;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* there is some, or the server ends */
+    serve_job *first, **last;
+    serve_client *clients;
+    size_t waiting; /* pieces */
+    uint64_t numbers;
+    uint64_t clock; /* the turn of the client that was served last */
+    serve_worker workers[SERVE_WORKERS];
+    int worker_count;
+    size_t devices; /* contexts: of several, which one worker deals its batches to */
+    atomic_bool draining;
+    bool ending;
+    atomic_int requests; /* that are not answered yet */
+    pthread_mutex_t connections_lock;
+    struct serve_connection *connections;
+    serve_counts counts;
+    double started;
+    int64_t started_at; /* seconds since 1970 */
+    char device[256];   /* or devices */
+    bool (*stopped)(void);
+};
+
+/* Opens the port. The port that was taken is left in the options. CLI_OK, or CLI_FAILED after its sentence. */
+int serve_http_start(server *s);
+/* Closes the door for new connections. */
+void serve_http_quiesce(server *s);
+void serve_http_stop(server *s);
+
+/* ---- Connections (connections.c) --------------------------------------------------------------------------------- */
+
+typedef struct serve_connection serve_connection;
+serve_connection *serve_connection_of(struct MHD_Connection *connection);
+/* Says whether a request has arrived whole and its answer is not made yet; the time for the other case begins. */
+void serve_connection_busy(server *s, serve_connection *connection, bool busy);
+/* For libmicrohttpd: a connection has come, or has gone. */
+void serve_connection_notify(void *server, struct MHD_Connection *connection, void **context,
+                             enum MHD_ConnectionNotificationCode what);
+/* Closes connections that take too long to say what they want or to take their answer. */
+void serve_connections_watch(server *s);
+/* Whether the other side has gone. */
+bool serve_hung_up(int fd);
+
+#endif
