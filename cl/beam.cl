@@ -22,11 +22,11 @@
 #endif
 
 #ifdef RAGGED
-#define NEW_ROOM columns
-#define OLD_ROOM old_columns
+#define NEW_COLUMNS columns
+#define OLD_COLUMNS old_columns
 #else
-#define NEW_ROOM (past + 1)
-#define OLD_ROOM past
+#define NEW_COLUMNS (past + 1)
+#define OLD_COLUMNS past
 #endif
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
@@ -46,30 +46,51 @@
 #else
 #define ONE_BY_ONE
 #endif
-/* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new node. All items of the work-group take part, side by side in one line after another. */
-#define EXTEND(group, from, first, count)                                                                              \
-    for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
-        const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
-        const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];                                 \
-        TFM_AT(new_tokens)[row] = max(token, 0); /* -1 tells who watches that there is none */                         \
-        TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];                                                             \
-        TFM_AT(sources)[row] = sentence;                                                                               \
-        TFM_AT(node_token)[node] = token;                                                                              \
-        TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
-        TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
-        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)node;                                                          \
-        if (b == 0) {                                                                                                  \
-            TFM_AT(new_sentences)[group] = sentence;                                                                   \
-            TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
-        }                                                                                                              \
-    }                                                                                                                  \
-    for (int b = 0; b < (int)(count); b++) {                                                                           \
-        const int parent = TFM_AT(next_parent)[(from)*BEAM + b];                                                       \
-        __global const int *line = TFM_AT(table) + parent * OLD_ROOM;                                                  \
-        __global int *to = TFM_AT(new_table) + ((first) + b) * NEW_ROOM;                                               \
-        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < (int)past; i += TFM_GROUP) to[i] = line[i];                       \
+#define INLINED static inline __attribute__((always_inline))
+
+/* What the rows of the next step are made of; tables of `columns` and of `old_columns`. */
+typedef struct extension {
+    __global const int *next_token, *next_parent, *table, *sentences, *done;
+    __global const float *next_score;
+    __global int *new_tokens, *new_table, *new_sentences, *new_done, *sources, *node_token, *node_parent;
+    __global float *new_scores, *node_score;
+    long first_node, next_node, columns, old_columns;
+} extension;
+#define EXTENSION                                                                                                      \
+    {                                                                                                                  \
+        TFM_AT(next_token), TFM_AT(next_parent), TFM_AT(table), TFM_AT(sentences), TFM_AT(done), TFM_AT(next_score),   \
+            TFM_AT(new_tokens), TFM_AT(new_table), TFM_AT(new_sentences), TFM_AT(new_done), TFM_AT(sources),           \
+            TFM_AT(node_token), TFM_AT(node_parent), TFM_AT(new_scores), TFM_AT(node_score), first_node, next_node,    \
+            NEW_COLUMNS, OLD_COLUMNS                                                                                   \
     }
+
+/* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
+ * know, each as a new node whose line has `past` nodes before it. All items of the work-group take part, side by side
+ * in one line after another. */
+INLINED void extend_rows(const extension e, const long group, const long from, const long first, const int count,
+                         const int past) {
+    for (long b = TFM_LANE(); b < count; b += TFM_GROUP) {
+        const long row = first + b, old = from * BEAM + b, node = e.next_node + row;
+        const int token = e.next_token[old], sentence = e.sentences[from];
+        e.new_tokens[row] = max(token, 0); /* -1 tells who watches that there is none */
+        e.new_scores[row] = e.next_score[old];
+        e.sources[row] = sentence;
+        e.node_token[node] = token;
+        e.node_parent[node] = (int)e.first_node + e.next_parent[old];
+        e.node_score[node] = e.next_score[old];
+        e.new_table[row * e.columns + past] = (int)node;
+        if (b == 0) {
+            e.new_sentences[group] = sentence;
+            e.new_done[group] = e.done[from];
+        }
+    }
+    for (int b = 0; b < count; b++) {
+        const int parent = e.next_parent[from * BEAM + b];
+        __global const int *line = e.table + parent * e.old_columns;
+        __global int *to = e.new_table + (first + b) * e.columns;
+        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < past; i += TFM_GROUP) to[i] = line[i];
+    }
+}
 
 /* Where the rows of a sentence are, and what a step tells of those that it chooses. */
 #ifdef RAGGED
@@ -92,41 +113,66 @@
 #ifdef AS_TRANSFORMERS
 #define ONLY_THERE(x) (x)
 #define ENDS_AT_LIMIT(x) (x)
-#define HOPE (early == 2 && TFM_AT(penalty)[limit] > TFM_AT(penalty)[1] ? limit : generated)
+#define HOPE (early == 2 && f->penalty[c.limit] > f->penalty[1] ? c.limit : c.generated)
 #else
 #define ONLY_THERE(x) false
 #define ENDS_AT_LIMIT(x) false
-#define HOPE limit
+#define HOPE c.limit
 #endif
 
-/* What the rows of a sentence may go on with: sum log p by row and place in its list, of all items of a work-group. */
-#define SUMS (BEAM * CANDIDATES)
-#if SUMS <= 1024
-#define SUMS_KEPT SUMS
-#define SUM_OF(b, list) sums[(b)*CANDIDATES + (list)]
-#else
-#define SUMS_KEPT 1
-#define SUM_OF(b, list)                                                                                                \
-    sum_of(TFM_AT(values) + (base + (b)) * CANDIDATES, TFM_AT(logits) + (base + (b)) * vocabulary,                     \
-           TFM_AT(scores)[base + (b)], TFM_AT(log_sum)[base + (b)], list, forced, certain)
-#endif
+/* ---- Finished hypotheses ---- */
 
-/* Sum log p of a row after its `list`-th continuation, or after the forced one. */
-static inline float sum_of(__global const float *values, __global const float *logits, const float score,
-                           const float log_sum, const int list, const int forced, const int certain) {
-    const float logit = forced >= 0 ? logits[forced] : values[list];
-    return score + (certain ? 0.0f : logit - log_sum);
+/* Those of a sentence, `count` of at most BEAM: sum log p, the last token, the node before it, the number of tokens. */
+typedef struct finished {
+    __global float *total;
+    __global int *token, *node, *length;
+    __global const float *penalty; /* lp(n) */
+    int count;
+} finished;
+#define FINISHED(sentence)                                                                                             \
+    {                                                                                                                  \
+        TFM_AT(finished_total) + (sentence)*BEAM, TFM_AT(finished_token) + (sentence)*BEAM,                            \
+            TFM_AT(finished_node) + (sentence)*BEAM, TFM_AT(finished_step) + (sentence)*BEAM, TFM_AT(penalty),         \
+            TFM_AT(finished_count)[sentence]                                                                           \
+    }
+
+static inline float finished_score(const finished *f, const int slot) {
+    return f->total[slot] / f->penalty[f->length[slot]];
 }
 
-/* The score of the `rank`-th best of those finished, counted from 1. */
-static inline float score_at(const int rank, __global const float *total, __global const int *count,
-                             __global const float *penalty, const int finished) {
+static inline void finished_set(const finished *f, const int slot, const float total, const int token, const int node,
+                                const int length) {
+    f->total[slot] = total;
+    f->token[slot] = token;
+    f->node[slot] = node;
+    f->length[slot] = length;
+}
+
+/* Adds one; a full list gives up its worst for it, or returns false where it is no better. */
+static inline bool finished_add(finished *f, const float total, const int token, const int node, const int length) {
+    int slot = f->count;
+    if (f->count == BEAM) {
+        slot = 0;
+        for (int b = 1; b < BEAM; b++)
+            if (finished_score(f, b) < finished_score(f, slot))
+                slot = b;
+        if (!(total / f->penalty[length] > finished_score(f, slot)))
+            return false;
+    } else {
+        f->count++;
+    }
+    finished_set(f, slot, total, token, node, length);
+    return true;
+}
+
+/* The score of the `rank`-th best, counted from 1. */
+static inline float finished_rank(const finished *f, const int rank) {
     float bar = INFINITY;
     for (int above = 0, same = 1; above < rank && same > 0; above += same) {
         float next = -INFINITY;
         same = 0;
-        for (int b = 0; b < finished; b++) {
-            const float score = total[b] / penalty[count[b]];
+        for (int b = 0; b < f->count; b++) {
+            const float score = finished_score(f, b);
             if (score < bar && score >= next) {
                 same = score > next ? 1 : same + 1;
                 next = score;
@@ -137,17 +183,167 @@ static inline float score_at(const int rank, __global const float *total, __glob
     return bar;
 }
 
-/* The token of a row's `list`-th continuation. */
+/* ---- Candidates ---- */
+
+/* What a step chooses from for one sentence, whose first row is `base`. */
+typedef struct choice {
+    long base;
+    int rows, generated, limit;
+    int forced;  /* the only token that may follow, or -1 */
+    int certain; /* whatever follows has the probability 1 */
+} choice;
+
+/* Inputs of beam_step from the sentence's first row on. */
+typedef struct row_inputs {
+    __global const float *values, *log_sum, *logits, *scores;
+    __global const int *tokens;
+    long vocabulary;
+} row_inputs;
 #ifdef MERGES
-#define TOKEN_OF(b, list) merged[(b)*CANDIDATES + (list)]
+#define LIST ((int)parts * CANDIDATES)
+#define LOG_SUMS ((int)parts * 2)
 #else
-#define TOKEN_OF(b, list) TFM_AT(tokens)[(base + (b)) * CANDIDATES + (list)]
+#define LIST CANDIDATES
+#define LOG_SUMS 1
 #endif
+#define ROW_INPUTS(base)                                                                                               \
+    {                                                                                                                  \
+        TFM_AT(values) + (base)*LIST, TFM_AT(log_sum) + (base)*LOG_SUMS, TFM_AT(logits) + (base)*vocabulary,           \
+            TFM_AT(scores) + (base), TFM_AT(tokens) + (base)*LIST, vocabulary                                          \
+    }
+
+/* Sum log p of a row after a token with this logit. */
+static inline float sum_after(const float score, const int certain, const float logit, const float log_sum) {
+    return score + (certain ? 0.0f : logit - log_sum);
+}
+
+/* sums (rows, CANDIDATES): sum log p of each row after its best continuations, or in the first place after the forced
+ * one. All items of the work-group take part, and a barrier must follow. */
+#ifdef MERGES
+#define TOKENS __local const int *
+INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums, __local int *merged,
+                         __local float *normaliser, const int parts) {
+    for (int e = (int)TFM_LANE(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
+        sums[e] = -INFINITY;
+        merged[e] = 0;
+        if (e % CANDIDATES == 0)
+            normaliser[e / CANDIDATES] = parts_log_sum(r.log_sum + e / CANDIDATES * parts * 2, parts);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int all = parts * CANDIDATES;
+    for (int e = (int)TFM_LANE(); e < c.rows * all; e += TFM_GROUP) {
+        const int b = e / all, token = r.tokens[e];
+        const float value = r.values[e];
+        const int rank = value > -INFINITY
+                             ? rank_in_parts(r.values + b * all, r.tokens + b * all, parts, CANDIDATES, value, token)
+                             : CANDIDATES;
+        if (c.forced < 0 && rank < CANDIDATES) {
+            sums[b * CANDIDATES + rank] = sum_after(r.scores[b], c.certain, value, normaliser[b]);
+            merged[b * CANDIDATES + rank] = token;
+        }
+        if (c.forced >= 0 && e == b * all)
+            sums[b * CANDIDATES] =
+                sum_after(r.scores[b], c.certain, r.logits[b * r.vocabulary + c.forced], normaliser[b]);
+    }
+}
+#else
+#define TOKENS __global const int *
+INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums) {
+    for (int e = (int)TFM_LANE(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
+        const int b = e / CANDIDATES;
+        const float logit = c.forced >= 0 ? r.logits[b * r.vocabulary + c.forced] : r.values[e];
+        sums[e] = sum_after(r.scores[b], c.certain, logit, r.log_sum[b]);
+    }
+}
+#endif
+
+/* The row whose next continuation is the best, and its sum; -1 where none has any. A lower row wins a tie. head (rows):
+ * how many of each row's list are taken. */
+static inline int best_row(float *best, __local const float *sums, __local const int *head, const choice c) {
+    int row = -1;
+    *best = -INFINITY;
+    for (int b = 0; b < c.rows; b++) {
+        if (head[b] >= (c.forced >= 0 ? 1 : CANDIDATES))
+            continue;
+        const float sum = sums[b * CANDIDATES + head[b]];
+        if (sum > *best) { /* false for NaN and for dead rows */
+            *best = sum;
+            row = b;
+        }
+    }
+    return row;
+}
+
+/* The live continuations of a sentence, BEAM at most. */
+typedef struct continuations {
+    __global int *token, *parent;
+    __global float *score;
+    int live;
+    int filler; /* the token of dead rows */
+} continuations;
+
+/* Goes through at most `walk` candidates, the best first: some finish, the others live on. */
+static inline void walk_candidates(continuations *to, finished *f, const choice c, __local const float *sums,
+                                   TOKENS tokens, __local int *head, __global const int *ends, const long end_count,
+                                   const long walk, const int first_node) {
+    for (int b = 0; b < c.rows; b++)
+        head[b] = 0;
+    for (int i = 0; i < walk && to->live < BEAM; i++) {
+        float best;
+        const int row = best_row(&best, sums, head, c);
+        if (row < 0) {
+            to->filler = ONLY_THERE(i == 0) ? -1 : to->filler;
+            return;
+        }
+        const int list = head[row]++;
+        const int token = c.forced >= 0 ? c.forced : tokens[row * CANDIDATES + list];
+        bool ended = ENDS_AT_LIMIT(c.generated >= c.limit);
+        for (int e = 0; e < end_count; e++)
+            ended = ended || token == ends[e];
+        if (!ended) {
+            to->token[to->live] = token;
+            to->parent[to->live] = (int)c.base + row;
+            to->score[to->live++] = best;
+        } else if (!ONLY_THERE(i >= BEAM) && /* the others only make room for live ones */
+                   finished_add(f, best, token, first_node + row + (int)c.base, c.generated)) {
+            to->filler = ONLY_THERE(BEAM == 1) ? token : to->filler; /* who watches reads it */
+        }
+    }
+}
+
+/* Whether a sentence is over. Gives up live rows that cannot come to one of the `needed` best. */
+static inline bool is_over(continuations *to, const finished *f, const choice c, const long early, const long needed) {
+    bool over = to->live == 0 || c.generated >= c.limit;
+    if (BEAM == 1 && f->count == 1) /* of its own: in one condition it is a constant, and clang warns */
+        over = true;
+    if (f->count == BEAM && to->live > 0) {
+        float worst = INFINITY;
+        for (int b = 0; b < BEAM; b++)
+            worst = fmin(worst, finished_score(f, b));
+        over = over || worst >= to->score[0] / f->penalty[HOPE] || ONLY_THERE(early == 1);
+    }
+    if (!over && needed > 0 && f->count >= needed) {
+        const float bar = finished_rank(f, (int)needed);
+        const float most = fmax(f->penalty[c.generated + 1], f->penalty[c.limit]);
+        while (to->live > 0 && to->score[to->live - 1] / most < bar)
+            to->live--;
+        over = to->live == 0;
+    }
+    return over;
+}
+
+/* What is alive at the limit fills the slots that no finished one has. */
+static inline void keep_cut(const finished *f, const continuations *from, const choice c, const int first_node) {
+    for (int b = f->count, i = 0; b < BEAM && i < from->live; b++, i++)
+        finished_set(f, b, from->score[i], from->token[i], first_node + from->parent[i], c.generated);
+}
+
+/* ---- The step ---- */
 
 /* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
  * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
  *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser. With
- *     MERGES they are (R, parts, CANDIDATES), and (R, parts, 2) as tops in topk.cl; then SUMS is 1024 at most
+ *     MERGES they are (R, parts, CANDIDATES), and (R, parts, 2) as tops in topk.cl
  *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
@@ -178,170 +374,63 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                           const long walk, const long early, const long last_token, const long certain_first,
                           const long certain_last, const long extends, const long needed,
                           MERGE_PARAMETERS STEP_PARAMETERS) {
-    __local float sums[SUMS_KEPT];
+    __local float sums[BEAM * CANDIDATES];
+    __local int head[BEAM];
 #ifdef MERGES
-    __local int merged[SUMS];
+    __local int merged[BEAM * CANDIDATES];
     __local float normaliser[BEAM];
 #endif
-    __local int head[BEAM]; /* how many of each row's list are taken */
     const long group = TFM_ROW();
     if (group >= m)
         return;
-    const int rows = (int)ROWS(group), sentence = TFM_AT(sentences)[group];
+    const int sentence = TFM_AT(sentences)[group];
     const long base = FIRST_ROW(group), number = step - SINCE(sentence);
-    const int generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
-    const bool last = last_token >= 0 && generated >= limit;
-    const int certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
-    int forced = last ? (int)last_token : -1;
-    if (!last && number < TFM_AT(prefix_counts)[sentence])
-        forced = TFM_AT(prefixes)[sentence * prefix_width + number];
+    choice c = {base, (int)ROWS(group), (int)number + 1, TFM_AT(limits)[sentence], -1, 0};
+    const bool last = last_token >= 0 && c.generated >= c.limit;
+    c.certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
+    c.forced = last                                       ? (int)last_token
+               : number < TFM_AT(prefix_counts)[sentence] ? TFM_AT(prefixes)[sentence * prefix_width + number]
+                                                          : -1;
+    const row_inputs inputs = ROW_INPUTS(base);
 #ifdef MERGES
-    for (int e = (int)TFM_LANE(); e < rows * CANDIDATES; e += TFM_GROUP) {
-        sums[e] = -INFINITY;
-        merged[e] = 0;
-        if (e % CANDIDATES == 0)
-            normaliser[e / CANDIDATES] =
-                parts_log_sum(TFM_AT(log_sum) + (base + e / CANDIDATES) * parts * 2, (int)parts);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const int all = (int)parts * CANDIDATES;
-    for (int e = (int)TFM_LANE(); e < rows * all; e += TFM_GROUP) {
-        const int b = e / all;
-        __global const float *list = TFM_AT(values) + (base + b) * all;
-        __global const int *places = TFM_AT(tokens) + (base + b) * all;
-        const float value = list[e - b * all];
-        const int token = places[e - b * all];
-        const int rank =
-            value > -INFINITY ? rank_in_parts(list, places, (int)parts, CANDIDATES, value, token) : CANDIDATES;
-        if (forced < 0 && rank < CANDIDATES) {
-            sums[b * CANDIDATES + rank] = TFM_AT(scores)[base + b] + (certain ? 0.0f : value - normaliser[b]);
-            merged[b * CANDIDATES + rank] = token;
-        }
-        if (forced >= 0 && e == b * all)
-            sums[b * CANDIDATES] = TFM_AT(scores)[base + b] +
-                                   (certain ? 0.0f : TFM_AT(logits)[(base + b) * vocabulary + forced] - normaliser[b]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-#elif SUMS <= 1024
-    for (int e = (int)TFM_LANE(); e < rows * CANDIDATES; e += TFM_GROUP) {
-        const long row = base + e / CANDIDATES;
-        sums[e] = sum_of(TFM_AT(values) + row * CANDIDATES, TFM_AT(logits) + row * vocabulary, TFM_AT(scores)[row],
-                         TFM_AT(log_sum)[row], e % CANDIDATES, forced, certain);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    gather_sums(inputs, c, sums, merged, normaliser, (int)parts);
+    TOKENS continuing = merged;
+#else
+    gather_sums(inputs, c, sums);
+    TOKENS continuing = inputs.tokens;
 #endif
+    barrier(CLK_LOCAL_MEM_FENCE);
     if (TFM_LANE() == 0) {
-        __global int *out_token = TFM_AT(next_token) + group * BEAM;
-        __global int *out_parent = TFM_AT(next_parent) + group * BEAM;
-        __global float *out_score = TFM_AT(next_score) + group * BEAM;
-        int live = 0, filler = TFM_AT(ends)[0];
+        continuations next = {TFM_AT(next_token) + group * BEAM, TFM_AT(next_parent) + group * BEAM,
+                              TFM_AT(next_score) + group * BEAM, 0, TFM_AT(ends)[0]};
         if (!TFM_AT(done)[group]) {
-            const float length_penalty = TFM_AT(penalty)[generated];
-            __global float *total = TFM_AT(finished_total) + sentence * BEAM;
-            __global int *token = TFM_AT(finished_token) + sentence * BEAM;
-            __global int *node = TFM_AT(finished_node) + sentence * BEAM;
-            __global int *count = TFM_AT(finished_step) + sentence * BEAM;
-            int finished = TFM_AT(finished_count)[sentence];
-            for (int b = 0; b < rows; b++)
-                head[b] = 0;
-
-            for (int c = 0; c < walk && live < BEAM; c++) {
-                /* The best head of the rows' sorted lists; a lower beam wins a tie. */
-                int best_beam = -1;
-                float best = -INFINITY;
-                for (int b = 0; b < rows; b++) {
-                    const int list = head[b];
-                    if (list >= (forced >= 0 ? 1 : CANDIDATES))
-                        continue;
-                    const float sum = SUM_OF(b, list);
-                    if (sum > best) { /* false for NaN and for dead rows */
-                        best = sum;
-                        best_beam = b;
-                    }
-                }
-                if (best_beam < 0) {
-                    filler = ONLY_THERE(c == 0) ? -1 : filler;
-                    break;
-                }
-                const int list = head[best_beam]++;
-                const int best_token = forced >= 0 ? forced : TOKEN_OF(best_beam, list);
-                bool ended = ENDS_AT_LIMIT(generated >= limit);
-                for (int e = 0; e < end_count; e++)
-                    ended = ended || best_token == TFM_AT(ends)[e];
-                if (!ended) {
-                    out_token[live] = best_token;
-                    out_parent[live] = (int)(base + best_beam);
-                    out_score[live] = best;
-                    live++;
-                    continue;
-                }
-                if (ONLY_THERE(c >= BEAM)) /* the others only make room for live ones */
-                    continue;
-                /* Keep the best BEAM finished ones: a full list gives up its worst. */
-                int slot = finished;
-                if (finished == BEAM) {
-                    slot = 0;
-                    for (int b = 1; b < BEAM; b++)
-                        if (total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
-                            slot = b;
-                    if (!(best / length_penalty > total[slot] / TFM_AT(penalty)[count[slot]]))
-                        continue;
-                } else {
-                    finished++;
-                }
-                filler = ONLY_THERE(BEAM == 1) ? best_token : filler; /* who watches reads it */
-                total[slot] = best;
-                token[slot] = best_token;
-                node[slot] = (int)first_node + best_beam + (int)base;
-                count[slot] = generated;
-            }
-
-            bool over = live == 0 || generated >= limit;
-            if (BEAM == 1 && finished == 1) /* of its own: in one condition it is a constant, and clang warns */
-                over = true;
-            if (finished == BEAM && live > 0) {
-                float worst = INFINITY;
-                for (int b = 0; b < BEAM; b++)
-                    worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
-                over = over || worst >= out_score[0] / TFM_AT(penalty)[HOPE] || ONLY_THERE(early == 1);
-            }
-            if (!over && needed > 0 && finished >= needed) {
-                const float bar = score_at((int)needed, total, count, TFM_AT(penalty), finished);
-                const float most = fmax(TFM_AT(penalty)[generated + 1], TFM_AT(penalty)[limit]);
-                while (live > 0 && out_score[live - 1] / most < bar)
-                    live--;
-                over = live == 0;
-            }
-            /* Cut by the limit: what is alive fills the slots that no finished one has. */
-            if (over && generated >= limit) {
-                for (int b = finished, from = 0; b < BEAM && from < live; b++, from++) {
-                    total[b] = out_score[from];
-                    token[b] = out_token[from];
-                    node[b] = (int)first_node + out_parent[from];
-                    count[b] = generated;
-                }
-            }
-            TFM_AT(finished_count)[sentence] = finished;
+            finished list = FINISHED(sentence);
+            walk_candidates(&next, &list, c, sums, continuing, head, TFM_AT(ends), end_count, walk, (int)first_node);
+            const bool over = is_over(&next, &list, c, early, needed);
+            if (over && c.generated >= c.limit)
+                keep_cut(&list, &next, c, (int)first_node);
+            TFM_AT(finished_count)[sentence] = list.count;
             if (over) {
-                live = 0;
+                next.live = 0;
                 TFM_AT(done)[group] = 1;
                 atomic_dec(TFM_AT(remaining));
             }
         }
 #ifdef RAGGED
-        TFM_AT(next_live)[group] = live;
+        TFM_AT(next_live)[group] = next.live;
 #else
-        for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
-            out_token[b] = filler;
-            out_parent[b] = (int)(base + b);
-            out_score[b] = -INFINITY;
+        for (int b = next.live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
+            next.token[b] = next.filler;
+            next.parent[b] = (int)(base + b);
+            next.score[b] = -INFINITY;
         }
 #endif
     }
 #ifndef RAGGED
     barrier(CLK_GLOBAL_MEM_FENCE); /* the others read what the first has written */
     if (extends) {
-        EXTEND(group, group, base, BEAM)
+        const extension e = EXTENSION;
+        extend_rows(e, group, group, base, BEAM, (int)past);
     }
 #endif
 }
@@ -364,26 +453,17 @@ TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed)
     const long base = FIRST_ROW(group), number = step - SINCE(sentence);
     if (number < TFM_AT(prefix_counts)[sentence] || (last_token >= 0 && number + 1 >= TFM_AT(limits)[sentence]))
         return; /* the next token is forced */
-    __global float *total = TFM_AT(finished_total) + sentence * BEAM;
-    __global int *count = TFM_AT(finished_step) + sentence * BEAM;
+    finished list = FINISHED(sentence);
     for (long row = base; row < base + rows; row++) {
         const float score = TFM_AT(scores)[row];
-        int finished = TFM_AT(finished_count)[sentence], slot = finished;
         int over = score > -INFINITY && TFM_AT(removed)[row] > -INFINITY;
         for (long i = 0; i < each; i++)
             over = over && TFM_AT(values)[row * each + i] == -INFINITY;
-        for (int b = 0; finished == BEAM && b < BEAM; b++) /* a full list gives up its worst */
-            if (b == 0 || total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
-                slot = b;
-        if (!over ||
-            (finished == BEAM && !(score / TFM_AT(penalty)[number] > total[slot] / TFM_AT(penalty)[count[slot]])))
-            continue;
-        total[slot] = score;
-        count[slot] = (int)number;
-        TFM_AT(finished_token)[sentence * BEAM + slot] = TFM_AT(node_token)[first_node + row];
-        TFM_AT(finished_node)[sentence * BEAM + slot] = TFM_AT(node_parent)[first_node + row];
-        TFM_AT(finished_count)[sentence] = min(finished + 1, BEAM);
+        if (over)
+            finished_add(&list, score, TFM_AT(node_token)[first_node + row], TFM_AT(node_parent)[first_node + row],
+                         (int)number);
     }
+    TFM_AT(finished_count)[sentence] = list.count;
 }
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
@@ -395,16 +475,14 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT
     const long group = TFM_ROW();
     if (group >= m)
         return;
-    const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group), all = past;
+    const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
+    const extension e = EXTENSION;
     for (long b = TFM_LANE(); began != 0 && b < count; b += TFM_GROUP) {
-        const int own = (int)all - TFM_AT(began)[TFM_AT(sentences)[from]];
+        const int own = (int)past - TFM_AT(began)[TFM_AT(sentences)[from]];
         TFM_AT(lengths)[first + b] = own + 1;
         TFM_AT(positions)[first + b] = own;
     }
-    {
-        const long past = all - SINCE(TFM_AT(sentences)[from]);
-        EXTEND(group, from, first, count)
-    }
+    extend_rows(e, group, from, first, (int)count, (int)(past - SINCE(TFM_AT(sentences)[from])));
 }
 #else
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
@@ -412,7 +490,8 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
     if (group >= m)
         return;
     const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
-    EXTEND(group, from, first, count)
+    const extension e = EXTENSION;
+    extend_rows(e, group, from, first, (int)count, (int)past);
 }
 #endif
 

@@ -264,7 +264,14 @@ static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, c
                        .data_bytes = sizeof(a)});
 }
 
-/* What a block has read is given back: memory for one layer at a time. */
+/* Gives back what a block has read: memory for one layer at a time. */
+static void free_read(tfm_context *ctx, tfm__stream *read, const tfm__stream *stream) {
+    tfm_tensor_free(ctx, &read->added);
+    if (read->x.buffer != stream->x.buffer)
+        tfm_tensor_free(ctx, &read->x);
+}
+
+/* Blocks that are no step's, which the tape may record. */
 static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__stream read = *stream;
@@ -272,9 +279,7 @@ static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
             run_block_folded(model, i, stream, p);
         else
             run_block(model, i, stream, p);
-        tfm_tensor_free(model->ctx, &read.added);
-        if (read.x.buffer != stream->x.buffer)
-            tfm_tensor_free(model->ctx, &read.x);
+        free_read(model->ctx, &read, stream);
     }
 }
 
@@ -505,7 +510,11 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
         find_bias(model, &p.bias, &p, 0);
     tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
     embed(model, &stream.x, &p, block);
-    run_blocks(model, &stream, &p);
+    for (int i = 0; i < arch->layers; i++) {
+        tfm__stream read = stream;
+        run_block(model, i, &stream, &p);
+        free_read(ctx, &read, &stream);
+    }
     if (!logits)
         return tfm_scope_close(ctx, 0, NULL);
     finish_step(model, &last, &stream, &p, bias);

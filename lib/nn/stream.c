@@ -45,46 +45,42 @@ static void norm_dropped(tfm_context *ctx, tfm_tensor *normed, tfm__stream *s, c
     s->added = (tfm_tensor){0};
 }
 
-/* What reads the stream: layers, or two of which one is the gate of the other. */
-typedef struct reader {
-    int count;
-    const tfm__fused_output *layers;
-    tfm_activation activation;
-    tfm_tensor *gated; /* gets the result of the two; NULL: the layers have theirs */
-} reader;
+/* What layers read of a stream, and what it is afterwards. */
+typedef struct reading {
+    tfm__fused_input in;
+    tfm_tensor whole, normed;
+    bool settled; /* the stream is what it is afterwards */
+} reading;
 
-static tfm_status run(tfm_context *ctx, const tfm__fused_input *in, const reader *r) {
-    return r->gated ? tfm__fused_linear_gated(ctx, in, r->gated, r->layers[0], r->layers[1], r->activation)
-                    : tfm__fused_linear(ctx, in, r->count, r->layers, r->activation);
-}
-
-static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, const reader *r) {
+/* `r` must stay where it is until read_end: the input points into it. */
+static void read_begin(tfm_context *ctx, reading *r, tfm__stream *s, const tfm_norm *before) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
         s->added.buffer ? tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL) : NULL;
-    tfm__fused_input in = {0};
-    tfm_tensor whole = {0}, normed = {0};
-    if (dropout && before && !s->after) {
-        norm_dropped(ctx, &normed, s, before, dropout);
-        in.x = normed;
-        return run(ctx, &in, r);
+    *r = (reading){.settled = dropout && before && !s->after};
+    if (r->settled) {
+        norm_dropped(ctx, &r->normed, s, before, dropout);
+        r->in.x = r->normed;
+        return;
     }
     /* What is dropped is joined apart; so is a sum without a norm, or with one on either side. */
     if (dropout || (s->added.buffer && (s->after != NULL) == (before != NULL)))
-        join(ctx, &whole, s, dropout);
+        join(ctx, &r->whole, s, dropout);
     const bool joins = s->added.buffer != NULL;
     if (joins && s->after) {
-        in = input_of(s->after, s->x, s->added);
-        in.norm = &whole;
+        r->in = input_of(s->after, s->x, s->added);
+        r->in.norm = &r->whole;
     } else if (before) {
-        in = input_of(before, s->x, s->added);
-        in.sum = joins ? &whole : NULL;
+        r->in = input_of(before, s->x, s->added);
+        r->in.sum = joins ? &r->whole : NULL;
     } else {
-        in.x = s->x;
+        r->in.x = s->x;
     }
-    run(ctx, &in, r);
-    if (s->added.buffer) {
-        s->x = whole;
+}
+
+static tfm_status read_end(tfm_context *ctx, const reading *r, tfm__stream *s) {
+    if (!r->settled && s->added.buffer) {
+        s->x = r->whole;
         s->added = (tfm_tensor){0};
     }
     return tfm_context_status(ctx);
@@ -92,12 +88,18 @@ static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *befo
 
 tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count,
                             const tfm__fused_output *layers, tfm_activation activation) {
-    return read_by(ctx, s, before, &(reader){.count = count, .layers = layers, .activation = activation});
+    reading r;
+    read_begin(ctx, &r, s, before);
+    tfm__fused_linear(ctx, &r.in, count, layers, activation);
+    return read_end(ctx, &r, s);
 }
 
 tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *s, const tfm_norm *before,
                                   const tfm__fused_output *up_and_gate, tfm_activation activation) {
-    return read_by(ctx, s, before, &(reader){.layers = up_and_gate, .activation = activation, .gated = y});
+    reading r;
+    read_begin(ctx, &r, s, before);
+    tfm__fused_linear_gated(ctx, &r.in, y, up_and_gate[0], up_and_gate[1], activation);
+    return read_end(ctx, &r, s);
 }
 
 tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *s) {

@@ -1,177 +1,29 @@
 /* Search over one batch: encode, then step by step until every sentence is over. Everything stays on the device. The
  * host only looks at a counter of what remains, at a value that was sent while the device already had its next step;
  * or, where rows are ragged (beam.h), waits for how many the next step has. */
-#include <math.h>
-#include <string.h>
 #include "model/generate/search.h"
 
 typedef tfm__search_batch batch;
 typedef tfm__search_source source;
 
-static void batch_free(batch *b) {
-    void *all[] = {b->ids, b->lengths, b->limits, b->prefixes, b->prefix_counts, b->penalty};
-    for (size_t i = 0; i < TFM__COUNT(all); i++)
-        free(all[i]);
-}
-
-/* Copies ragged rows into a padded array. */
-static int32_t *padded(const int32_t *ids, const size_t *counts, size_t rows, int64_t width, int32_t pad) {
-    int32_t *out = tfm__alloc(rows * (size_t)width, sizeof(*out));
-    for (size_t i = 0; out && i < rows; i++) {
-        tfm__ids_pad(out + (int64_t)i * width, width, ids, counts[i], 0, 0, pad);
-        ids += counts[i];
-    }
-    return out;
-}
-
-static size_t largest(const size_t *counts, size_t n) {
-    size_t most = 0;
-    for (size_t i = 0; counts && i < n; i++)
-        most = counts[i] > most ? counts[i] : most;
-    return most;
-}
-
-static size_t sum(const size_t *counts, size_t n) {
-    size_t total = 0;
-    for (size_t i = 0; counts && i < n; i++)
-        total += counts[i];
-    return total;
-}
-
-/* Forced beginnings: the first token that the directory asks for, if it does, then the caller's. */
-static tfm_status make_prefixes(batch *b, const tfm__rules *rules, const int32_t *prefixes, const size_t *counts) {
-    const int64_t first = rules->forced_bos_id >= 0 ? 1 : 0;
-    const int64_t width = first + (prefixes ? (int64_t)largest(counts, (size_t)b->count) : 0);
-    b->prefix_width = width > 0 ? width : 1;
-    b->prefixes = tfm__alloc((size_t)(b->count * b->prefix_width), sizeof(*b->prefixes));
-    b->prefix_counts = tfm__alloc((size_t)b->count, sizeof(*b->prefix_counts));
-    if (!b->prefixes || !b->prefix_counts)
-        return TFM_ERROR_MEMORY;
-    for (int64_t i = 0; i < b->count; i++) {
-        int32_t *row = b->prefixes + i * b->prefix_width;
-        const size_t count = prefixes ? counts[i] : 0;
-        if (first)
-            row[0] = rules->forced_bos_id;
-        for (size_t k = 0; k < count; k++)
-            row[first + (int64_t)k] = *prefixes++;
-        b->prefix_counts[i] = (int32_t)(first + (int64_t)count);
-    }
-    return TFM_OK;
-}
-
-static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const tfm__rules *forced,
-                             const int32_t *ids, const size_t *counts, size_t sentences, const int32_t *prefixes,
-                             const size_t *prefix_counts) {
-    const tfm__stack_arch *encoder = &model->arch.encoder;
-    *b = (batch){.count = (int64_t)sentences, .width = (int64_t)largest(counts, sentences)};
-    for (size_t i = 0; i < sentences; i++)
-        if (counts[i] < 1 || counts[i] > (size_t)encoder->max_positions)
-            return tfm__fail(TFM_ERROR_INPUT,
-                             "sentence %zu has %zu tokens, the model takes 1 to %d: split or truncate it", i + 1,
-                             counts[i], encoder->max_positions);
-    tfm_status status = tfm__search_check_ids("source", ids, sum(counts, sentences), encoder->vocabulary);
-    if (status == TFM_OK && prefixes)
-        status =
-            tfm__search_check_ids("prefix", prefixes, sum(prefix_counts, sentences), model->arch.decoder.vocabulary);
-    if (status != TFM_OK)
-        return status;
-    b->ids = padded(ids, counts, sentences, b->width, model->rules.pad_id);
-    b->lengths = tfm__alloc(sentences, sizeof(*b->lengths));
-    b->limits = tfm__alloc(sentences, sizeof(*b->limits));
-    if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, forced, prefixes, prefix_counts) != TFM_OK)
-        return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < sentences; i++) {
-        const int64_t limit = tfm__search_limit(rules, model, counts[i]);
-        b->lengths[i] = (int32_t)counts[i];
-        b->limits[i] = (int32_t)limit;
-        b->longest = limit > b->longest ? limit : b->longest;
-    }
-    b->penalty = tfm__search_penalty(rules, b->longest);
-    return b->penalty ? TFM_OK : TFM_ERROR_MEMORY;
-}
-
-/* What makes the logits of a step. */
-typedef struct stepper {
+/* One batch while it is searched. */
+typedef struct search {
     tfm_model *model;
-    tfm__beam *beam;
-    tfm_kv_cache *cache;
-    source *from;
-} stepper;
+    const tfm__search_rules *rules;
+    const tfm__rules *forced;
+    const tfm_search_options *options;
+    tfm__fed *fed; /* hands out hypotheses to others than the caller; or NULL */
+    bool joins;    /* its sentences join those that are under way */
+    batch batch;
+    source from;
+    tfm__beam beam;
+    tfm_kv_cache cache;
+    int32_t *waits; /* of the beam's choice */
+} search;
 
 /* The bias of the logits of all tokens. */
 static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
     return beam->keeps ? model->score_bias : model->search_bias;
-}
-
-/* One step of the decoder over the live rows: logits (R, V) of the next token, or where the beam has a screen, what
- * they would be made of. */
-static tfm_status step(const stepper *s, tfm_tensor *logits) {
-    tfm_model *model = s->model;
-    tfm__beam *beam = s->beam;
-    source *from = s->from;
-    const int64_t rows = beam->rows;
-    tfm_kv_cache_reserve(model->ctx, s->cache, rows);
-    tfm__step at = {.cache = s->cache,
-                    .cross = from->cross,
-                    .cross_lengths = from->lengths,
-                    .relative = from->relative,
-                    .output = from->kept.ids ? &from->kept.output : NULL,
-                    .read = beam->screened.screen ? &beam->screened.x : NULL,
-                    .sources = beam->sources,
-                    .table = beam->table,
-                    .node = beam->node,
-                    .position = beam->step};
-    if (beam->began.buffer) { /* rows are at different steps */
-        at.lengths = beam->lengths;
-        at.positions = beam->positions;
-        at.position = beam->table.dims[1] - 1;
-        at.length = beam->table.dims[1];
-    }
-    tfm__model_step(model, logits, beam->tokens, &at, from->kept.ids ? from->kept.bias : bias_of(model, beam));
-    s->cache->rows += rows;
-    return tfm_context_status(model->ctx);
-}
-
-static tfm_status ask(const tfm_search_options *options, int64_t step) {
-    return !options || !options->go_on || options->go_on(options->go_on_user)
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
-}
-
-/* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
-static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, source *from, batch *b,
-                         const tfm_search_options *options, tfm__fed *fed) {
-    tfm_context *ctx = model->ctx;
-    tfm_status status = TFM_OK;
-    tfm__read *counter = NULL;
-    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
-    stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
-    while ((fed || beam->step < b->longest) && beam->live > 0 && status == TFM_OK &&
-           tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
-        tfm_tensor logits = {0};
-        step(&s, &logits);
-        /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
-         * all is known that the last step wrote. */
-        const bool look = !beam->ragged && beam->step % interval == 0;
-        const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
-        if (remaining && *remaining == 0)
-            break;
-        if (remaining && *remaining <= keep - (keep + 15) / 16)
-            keep = *remaining;
-        const int64_t rows = beam->rows;
-        tfm__screened_before(beam);
-        tfm__beam_advance(beam, logits, keep);
-        tfm_tensor_free(ctx, &logits);
-        tfm__screened_after(beam, model, rows);
-        if (fed)
-            status = tfm__fed_turn(fed, beam, cache, from, b);
-        if (look) {
-            tfm__read_free(ctx, &counter);
-            tfm__read_start(ctx, &counter, beam->remaining);
-        }
-    }
-    tfm__read_free(ctx, &counter);
-    return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
 /* Whether the words of any sentence are those of a shortlist: logits that are not computed cannot be forced. Beside
@@ -212,42 +64,44 @@ static int32_t *waits_of(const tfm__rules *forced, const batch *b, int least) {
     return waits;
 }
 
-/* Searches for a batch. `fed` may be NULL; it hands out what others than `out` gets, where sentences join. */
-static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
-                      batch *b, const tfm_search_options *options, tfm__fed *fed) {
+/* ---- The beginning ---- */
+
+/* Encodes the batch, and projects it to the keys and values of cross-attention. */
+static tfm_status encode_batch(search *s) {
+    tfm_model *model = s->model;
     tfm_context *ctx = model->ctx;
+    const batch *b = &s->batch;
     tfm_tensor ids = {0}, encoded = {0};
-    tfm_kv_cache cache = {0};
-    tfm__beam beam;
-    const tfm__stack_arch *arch = &model->arch.decoder;
-    source from = {.cross = tfm__alloc((size_t)arch->layers, sizeof(*from.cross))};
-    if (!from.cross)
+    s->from = (source){.cross = tfm__alloc((size_t)model->arch.decoder.layers, sizeof(*s->from.cross))};
+    if (!s->from.cross)
         return TFM_ERROR_MEMORY;
-    tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &ids, TFM_I32, 2, (int64_t[]){b->count, b->width});
-    tfm_tensor_new(ctx, &from.lengths, TFM_I32, 1, &b->count);
+    tfm_tensor_new(ctx, &s->from.lengths, TFM_I32, 1, &b->count);
     tfm_tensor_write(ctx, ids, b->ids);
-    tfm_tensor_write(ctx, from.lengths, b->lengths);
-    tfm_model_encode(model, &encoded, ids, from.lengths);
-    tfm__model_project_source(model, from.cross, encoded);
-    tfm__model_relative(model, &from.relative, b->longest);
+    tfm_tensor_write(ctx, s->from.lengths, b->lengths);
+    tfm_model_encode(model, &encoded, ids, s->from.lengths);
+    tfm__model_project_source(model, s->from.cross, encoded);
+    return tfm__model_relative(model, &s->from.relative, b->longest);
+}
+
+/* Makes the rows of the first step. */
+static void begin_beam(search *s) {
+    tfm_model *model = s->model;
+    const tfm__search_rules *rules = s->rules;
+    const batch *b = &s->batch;
+    const source *from = &s->from;
     const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
-    tfm__beam_choice choice = tfm__beam_choice_of(forced);
-    int32_t *waits = waits_of(forced, b, choice.min_new);
-    tfm_status status = TFM_OK;
-    choice.waits = waits;
-    if (goes_by_shortlist(model, b))
-        status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
-                                certain ? model->score_bias : model->search_bias);
+    tfm__beam_choice choice = tfm__beam_choice_of(s->forced);
+    choice.waits = s->waits = waits_of(s->forced, b, choice.min_new);
     tfm__beam_setup setup = {.width = rules->beam,
-                             .vocabulary = from.kept.ids ? from.kept.count : arch->vocabulary,
-                             .kept = from.kept.ids ? &from.kept : NULL,
+                             .vocabulary = from->kept.ids ? from->kept.count : model->arch.decoder.vocabulary,
+                             .kept = from->kept.ids ? &from->kept : NULL,
                              .sentences = b->count,
                              .first = b->count,
-                             .rules = forced,
+                             .rules = s->forced,
                              .certain = certain,
-                             .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
-                             .ragged = ragged(model, b->count * rules->beam, fed != NULL),
+                             .as_transformers = certain && rules->beam > 1 && s->forced->as_transformers,
+                             .ragged = ragged(model, b->count * rules->beam, s->fed != NULL),
                              .n_best = rules->n_best,
                              .unscored = rules->unscored,
                              .limits = b->limits,
@@ -260,25 +114,121 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                              .source_counts = b->lengths,
                              .source_width = b->width,
                              .choice = &choice};
-    const bool joins = fed && may_join(model, &from) && tfm__beam_joins(&setup);
-    if (joins)
-        setup.present = tfm__fed_present(fed, &setup.sentences);
-    tfm__beam_begin(ctx, &beam, &setup);
-    tfm__screened_begin(&beam, model, bias_of(model, &beam));
-    tfm__model_log_new(model, &cache, b->count * rules->beam * 8);
-    if (status == TFM_OK)
-        status = decode(model, &beam, &cache, &from, b, options, joins ? fed : NULL);
-    if (status == TFM_OK && !joins)
-        status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty);
-    if (status == TFM_OK && fed && !joins)
-        status = tfm__fed_all(fed, out);
+    s->joins = s->fed && may_join(model, from) && tfm__beam_joins(&setup);
+    if (s->joins)
+        setup.present = tfm__fed_present(s->fed, &setup.sentences);
+    tfm__beam_begin(model->ctx, &s->beam, &setup);
+}
+
+/* All that lives until search_end, which must be called after a failure too. */
+static tfm_status search_begin(search *s) {
+    tfm_model *model = s->model;
+    batch *b = &s->batch;
+    tfm_scope_open(model->ctx);
+    s->beam = (tfm__beam){0};
+    tfm_status status = encode_batch(s);
+    if (!s->from.cross)
+        return status;
+    status = TFM_OK; /* the context keeps what else has failed */
+    if (goes_by_shortlist(model, b))
+        status = tfm__kept_make(&s->from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
+                                s->rules->form == TFM_PENALTY_HUGGINGFACE ? model->score_bias : model->search_bias);
+    begin_beam(s);
+    tfm__screened_begin(&s->beam, model, bias_of(model, &s->beam));
+    tfm__model_log_new(model, &s->cache, b->count * s->rules->beam * 8);
+    return status;
+}
+
+/* ---- Steps ---- */
+
+/* What the decoder reads in the next step of the live rows. */
+static tfm__step next_step(search *s) {
+    tfm__beam *beam = &s->beam;
+    const source *from = &s->from;
+    tfm__step at = {.cache = &s->cache,
+                    .cross = from->cross,
+                    .cross_lengths = from->lengths,
+                    .relative = from->relative,
+                    .output = from->kept.ids ? &s->from.kept.output : NULL,
+                    .read = beam->screened.screen ? &beam->screened.x : NULL,
+                    .sources = beam->sources,
+                    .table = beam->table,
+                    .node = beam->node,
+                    .position = beam->step};
+    if (beam->began.buffer) { /* rows are at different steps */
+        at.lengths = beam->lengths;
+        at.positions = beam->positions;
+        at.position = beam->table.dims[1] - 1;
+        at.length = beam->table.dims[1];
+    }
+    return at;
+}
+
+static tfm_status ask(const tfm_search_options *options, int64_t step) {
+    return !options || !options->go_on || options->go_on(options->go_on_user)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
+}
+
+/* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. Where
+ * the beam has a screen, `logits` stay empty: it has what they would be made of. */
+static tfm_status decode(search *s) {
+    tfm_model *model = s->model;
+    tfm_context *ctx = model->ctx;
+    tfm__beam *beam = &s->beam;
+    const tfm_tensor bias = s->from.kept.ids ? s->from.kept.bias : bias_of(model, beam);
+    tfm_status status = TFM_OK;
+    tfm__read *counter = NULL;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    while ((s->joins || beam->step < s->batch.longest) && beam->live > 0 && status == TFM_OK &&
+           tfm_context_status(ctx) == TFM_OK && (status = ask(s->options, beam->step)) == TFM_OK) {
+        tfm_tensor logits = {0};
+        const int64_t rows = beam->rows;
+        tfm_kv_cache_reserve(ctx, &s->cache, rows);
+        const tfm__step at = next_step(s);
+        tfm__model_step(model, &logits, beam->tokens, &at, bias);
+        s->cache.rows += rows;
+        /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
+         * all is known that the last step wrote. */
+        const bool look = !beam->ragged && beam->step % interval == 0;
+        const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
+        if (remaining && *remaining == 0)
+            break;
+        if (remaining && *remaining <= keep - (keep + 15) / 16)
+            keep = *remaining;
+        tfm__screened_before(beam);
+        tfm__beam_advance(beam, logits, keep);
+        tfm_tensor_free(ctx, &logits);
+        tfm__screened_after(beam, model, rows);
+        if (s->joins)
+            status = tfm__fed_turn(s->fed, beam, &s->cache, &s->from, &s->batch);
+        if (look) {
+            tfm__read_free(ctx, &counter);
+            tfm__read_start(ctx, &counter, beam->remaining);
+        }
+    }
+    tfm__read_free(ctx, &counter);
+    return status == TFM_OK ? tfm_context_status(ctx) : status;
+}
+
+/* ---- The end ---- */
+
+/* Frees what search_begin has made, and if all went well, gives what was found to `out`, or to who feeds. */
+static tfm_status search_end(search *s, tfm_hypotheses *out, tfm_status status) {
+    tfm_context *ctx = s->model->ctx;
+    if (status == TFM_OK && !s->joins)
+        status = tfm__beam_finish(&s->beam, out, s->rules->n_best, s->batch.penalty);
+    if (status == TFM_OK && s->fed && !s->joins)
+        status = tfm__fed_all(s->fed, out);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
-             (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
-    tfm_kv_cache_free(ctx, &cache);
-    tfm__kept_free(ctx, &from.kept);
+             (long long)s->batch.count, (long long)s->batch.width, s->rules->beam, (long long)s->beam.node,
+             (long long)s->beam.step);
+    tfm_kv_cache_free(ctx, &s->cache);
+    tfm__kept_free(ctx, &s->from.kept);
     tfm_scope_close(ctx, 0, NULL);
-    free(from.cross);
-    free(waits);
+    free(s->from.cross);
+    free(s->waits);
+    s->waits = NULL;
     return status;
 }
 
@@ -291,7 +241,7 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     tfm__search_rules rules;
     const tfm__rules *forced;
     tfm__rules *own = NULL;
-    batch b = {0};
+    search s = {.model = model, .rules = &rules, .options = options};
     tfm_status status = tfm__context_ready(model->ctx, "search");
     if (status != TFM_OK)
         return status;
@@ -307,14 +257,18 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     out->n_best = rules.n_best;
     status = tfm__search_force(&forced, &own, model, options);
     if (status == TFM_OK)
-        status = out->items ? batch_make(&b, model, &rules, forced, ids, counts, sentences, prefixes, prefix_counts)
+        status = out->items ? tfm__search_batch_make(&s.batch, model, &rules, forced, ids, counts, sentences, prefixes,
+                                                     prefix_counts)
                             : TFM_ERROR_MEMORY;
+    s.forced = forced;
     const int depth = tfm__scope_depth(model->ctx);
-    if (status == TFM_OK)
-        do
-            status = run(model, out, &rules, forced, &b, options, NULL);
-        while (tfm__context_again(model->ctx, depth, status));
-    batch_free(&b);
+    for (bool again = status == TFM_OK; again; again = tfm__context_again(model->ctx, depth, status)) {
+        status = search_begin(&s);
+        if (status == TFM_OK)
+            status = decode(&s);
+        status = search_end(&s, out, status);
+    }
+    tfm__search_batch_free(&s.batch);
     free(own);
     if (status != TFM_OK)
         tfm_hypotheses_free(out);
@@ -324,25 +278,29 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
 /* One search, and what joins it. *more says whether there was anything to do. */
 static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
                            const tfm__rules *forced, const tfm_search_options *options, bool *more) {
-    tfm__fed *fed;
     const size_t *counts;
     size_t sentences = 0;
-    batch b = {0};
+    search s = {.model = model, .rules = rules, .forced = forced, .options = options};
     tfm_hypotheses found = {.n_best = rules->n_best};
-    tfm_status status = tfm__fed_begin(&fed, model, feed, rules, forced);
-    const int32_t *ids = status == TFM_OK ? tfm__fed_ids(fed, &counts, &sentences) : NULL;
+    tfm_status status = tfm__fed_begin(&s.fed, model, feed, rules, forced);
+    const int32_t *ids = status == TFM_OK ? tfm__fed_ids(s.fed, &counts, &sentences) : NULL;
     *more = sentences > 0;
     if (sentences > 0) {
         found.sentences = sentences;
         found.items = tfm__alloc(sentences * (size_t)rules->n_best, sizeof(*found.items));
-        status =
-            found.items ? batch_make(&b, model, rules, forced, ids, counts, sentences, NULL, NULL) : TFM_ERROR_MEMORY;
-        if (status == TFM_OK)
-            status = run(model, &found, rules, forced, &b, options, fed);
+        status = found.items
+                     ? tfm__search_batch_make(&s.batch, model, rules, forced, ids, counts, sentences, NULL, NULL)
+                     : TFM_ERROR_MEMORY;
+        if (status == TFM_OK) {
+            status = search_begin(&s);
+            if (status == TFM_OK)
+                status = decode(&s);
+            status = search_end(&s, &found, status);
+        }
     }
     tfm_hypotheses_free(&found);
-    batch_free(&b);
-    tfm__fed_free(fed);
+    tfm__search_batch_free(&s.batch);
+    tfm__fed_free(s.fed);
     return status;
 }
 

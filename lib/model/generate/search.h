@@ -14,6 +14,12 @@ typedef struct tfm__search_batch {
     float *penalty; /* [longest + 1] */
 } tfm__search_batch;
 
+/* Checks the ids and fills the batch in; tfm__search_batch_free also after a failure. prefixes may be NULL. */
+tfm_status tfm__search_batch_make(tfm__search_batch *b, const tfm_model *model, const tfm__search_rules *rules,
+                                  const tfm__rules *forced, const int32_t *ids, const size_t *counts, size_t sentences,
+                                  const int32_t *prefixes, const size_t *prefix_counts);
+void tfm__search_batch_free(tfm__search_batch *b);
+
 /* What all steps of a batch read. */
 typedef struct tfm__search_source {
     tfm_keys_values *cross; /* [layers] */

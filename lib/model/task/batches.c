@@ -53,16 +53,36 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
     }
 }
 
-/* Batch by batch, on one device. */
-static tfm_status run_alone(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
+/* The lines that have ids, in their order; NULL without memory. */
+static tfm__line **lines_of(tfm__line *lines, size_t count, size_t *ordered) {
+    tfm__line **order = tfm__alloc(count, sizeof(*order));
+    *ordered = 0;
+    for (size_t i = 0; order && i < count; i++)
+        if (lines[i].ids)
+            order[(*ordered)++] = &lines[i];
+    return order;
+}
+
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
                             const tfm_text_options *options, const tfm__batch_work *work) {
-    const uint64_t total = tfm__batch_tokens(order, count);
+    size_t ordered, sorted = 0;
+    tfm__line **order = lines_of(lines, count, &ordered);
+    if (!order)
+        return TFM_ERROR_MEMORY;
+    if (model->mates)
+        tfm__fleet_wake(model->mates->fleet);
+    if (!work->in_turn)
+        tfm__batches_share(model, lines, count, limit);
+    const bool several = tfm__batches_shared(model) && !work->in_turn;
+    const uint64_t total = tfm__batch_tokens(order, ordered);
     uint64_t done = 0;
-    size_t sorted = 0;
-    tfm_status status = tfm__batches_tell(options, 0, total);
-    for (size_t first = 0, n; first < count && status == TFM_OK; first += n) {
+    tfm_status status = TFM_OK;
+    if (ordered > 0)
+        status =
+            several ? tfm__crew_run(model, order, ordered, limit, options, work) : tfm__batches_tell(options, 0, total);
+    for (size_t first = 0, n; !several && first < ordered && status == TFM_OK; first += n) {
         if (first == sorted)
-            sorted += tfm__batch_window(order, first, count, limit);
+            sorted += tfm__batch_window(order, first, ordered, limit);
         n = tfm__batch_next(order, first, sorted, limit);
         status = run_one(model, order + first, n, work);
         if (status == TFM_OK && work->done)
@@ -71,27 +91,6 @@ static tfm_status run_alone(tfm_model *model, tfm__line **order, size_t count, t
         if (status == TFM_OK)
             status = tfm__batches_tell(options, done, total);
     }
-    return status;
-}
-
-tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
-                            const tfm_text_options *options, const tfm__batch_work *work) {
-    tfm__line **order = tfm__alloc(count, sizeof(*order));
-    size_t ordered = 0;
-    if (!order)
-        return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        if (lines[i].ids)
-            order[ordered++] = &lines[i];
-    if (model->mates)
-        tfm__fleet_wake(model->mates->fleet);
-    if (!work->in_turn)
-        tfm__batches_share(model, lines, count, limit);
-    const bool several = tfm__batches_shared(model) && !work->in_turn;
-    tfm_status status = TFM_OK;
-    if (ordered > 0)
-        status = several ? tfm__crew_run(model, order, ordered, limit, options, work)
-                         : run_alone(model, order, ordered, limit, options, work);
     free(order);
     return status;
 }

@@ -72,30 +72,37 @@ static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, s
     return *ids ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status search_batch(tfm__translations *t, tfm_model *on, tfm_hypotheses *found, tfm__line *const *batch,
-                               size_t n) {
-    int32_t *ids = NULL, *forced = NULL;
-    size_t *counts = tfm__alloc(2 * n, sizeof(*counts));
+/* The ids of a batch, and of its prefixes, where lines have such. */
+typedef struct batch_ids {
+    int32_t *ids, *prefixes;
+    size_t *counts; /* [2 n]: of the lines, then of the prefixes */
+} batch_ids;
+
+static tfm_status gather_ids(batch_ids *out, const tfm__translations *t, tfm__line *const *batch, size_t n) {
+    *out = (batch_ids){.counts = tfm__alloc(2 * n, sizeof(*out->counts))};
     tfm__line **prefixes = t->prefixes ? tfm__alloc(n, sizeof(*prefixes)) : NULL;
-    tfm_status status = counts && (prefixes || !t->prefixes) ? join(&ids, counts, batch, n, 0) : TFM_ERROR_MEMORY;
+    tfm_status status =
+        out->counts && (prefixes || !t->prefixes) ? join(&out->ids, out->counts, batch, n, 0) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && prefixes) {
         for (size_t i = 0; i < n; i++)
             prefixes[i] = &t->prefixes[batch[i]->index];
-        status = join(&forced, counts + n, prefixes, n, 1);
+        status = join(&out->prefixes, out->counts + n, prefixes, n, 1);
     }
-    if (status == TFM_OK)
-        status = tfm_search(on, found, ids, counts, n, forced, forced ? counts + n : NULL, t->search);
     free(prefixes);
-    free(counts);
-    free(forced);
-    free(ids);
     return status;
 }
 
-static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
+static tfm_status translate_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     tfm__translations *t = user;
     tfm_hypotheses found = {0};
-    tfm_status status = search_batch(t, on, &found, batch, n);
+    batch_ids in;
+    tfm_status status = gather_ids(&in, t, batch, n);
+    if (status == TFM_OK)
+        status =
+            tfm_search(on, &found, in.ids, in.counts, n, in.prefixes, in.prefixes ? in.counts + n : NULL, t->search);
+    free(in.ids);
+    free(in.prefixes);
+    free(in.counts);
     if (status == TFM_OK)
         status = keep_results(t, batch, n, &found);
     tfm_hypotheses_free(&found);
@@ -189,23 +196,8 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
     return TFM_OK;
 }
 
-/* Where several devices work, they ask whether to go on in the caller's place. */
-static tfm_status run_batches(tfm__translations *t, int beam) {
-    tfm__halt halt = {.go_on = t->own.go_on, .user = t->own.go_on_user};
-    const tfm__batch_work work = {
-        .kind = TFM__TRANSLATING, .run = run_batch, .done = batch_done, .user = t, .halt = &halt};
-    const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, beam);
-    tfm__batches_share(t->model, t->lines, t->texts.count, limit);
-    if (tfm__batches_shared(t->model)) {
-        t->own.go_on = tfm__halt_no;
-        t->own.go_on_user = &halt;
-    }
-    return tfm__batches_run(t->model, t->lines, t->texts.count, limit, t->text, &work);
-}
-
-static tfm_status run(tfm__translations *t, const char *const *lines) {
-    tfm__search_rules rules;
-    const double start = tfm__seconds();
+/* Reads the options and encodes the lines. */
+static tfm_status prepare(tfm__translations *t, tfm__search_rules *rules, const char *const *lines) {
     tfm_status status = tfm__context_ready(t->model->ctx, "translate");
     if (status == TFM_OK)
         status = tfm__model_needs(t->model, "translate", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
@@ -214,20 +206,36 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     if (status == TFM_OK) {
         tfm__spoken_search(&t->own, &t->spoken, t->search);
         t->search = &t->own;
-        status = tfm__search_rules_of(&rules, t->model, t->search);
+        status = tfm__search_rules_of(rules, t->model, t->search);
     }
     if (status == TFM_OK) {
-        t->n_best = rules.n_best;
+        t->n_best = rules->n_best;
         status = tfm__translations_check(t);
     }
     if (status == TFM_OK)
         status = tfm__translations_encode(t, lines);
     if (status == TFM_OK)
-        status = encode_prefixes(t, &rules);
-    if (status == TFM_OK)
-        status = tfm__translations_begin(t);
-    if (status == TFM_OK)
-        status = run_batches(t, rules.beam);
+        status = encode_prefixes(t, rules);
+    return status == TFM_OK ? tfm__translations_begin(t) : status;
+}
+
+/* Where several devices work, they ask whether to go on in the caller's place. */
+static tfm_status translate(tfm__translations *t, const char *const *lines) {
+    tfm__search_rules rules;
+    const double start = tfm__seconds();
+    tfm_status status = prepare(t, &rules, lines);
+    if (status == TFM_OK) {
+        tfm__halt halt = {.go_on = t->own.go_on, .user = t->own.go_on_user};
+        const tfm__batch_work work = {
+            .kind = TFM__TRANSLATING, .run = translate_batch, .done = batch_done, .user = t, .halt = &halt};
+        const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam);
+        tfm__batches_share(t->model, t->lines, t->texts.count, limit);
+        if (tfm__batches_shared(t->model)) {
+            t->own.go_on = tfm__halt_no;
+            t->own.go_on_user = &halt;
+        }
+        status = tfm__batches_run(t->model, t->lines, t->texts.count, limit, t->text, &work);
+    }
     if (t->text->stats)
         t->text->stats->seconds += tfm__seconds() - start;
     tfm__translations_free(t);
@@ -240,14 +248,14 @@ tfm_status tfm_translate_lines(tfm_model *model, const char *const *lines, size_
     if (TFM__NEEDS("translate_lines", model, lines, emit ? "" : NULL) != TFM_OK ||
         tfm__needs_texts("translate_lines", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    return run(&(tfm__translations){.model = model,
-                                    .text = text ? text : &defaults,
-                                    .search = search,
-                                    .count = count,
-                                    .emit = emit,
-                                    .user = user,
-                                    .detailed = true},
-               lines);
+    return translate(&(tfm__translations){.model = model,
+                                          .text = text ? text : &defaults,
+                                          .search = search,
+                                          .count = count,
+                                          .emit = emit,
+                                          .user = user,
+                                          .detailed = true},
+                     lines);
 }
 
 /* The simple form's callback, and its user. */
@@ -267,11 +275,11 @@ tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t coun
     if (TFM__NEEDS("translate", model, lines, emit ? "" : NULL) != TFM_OK ||
         tfm__needs_texts("translate", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    return run(&(tfm__translations){.model = model,
-                                    .text = &defaults,
-                                    .search = options,
-                                    .count = count,
-                                    .emit = emit_simple,
-                                    .user = &(simple){emit, user}},
-               lines);
+    return translate(&(tfm__translations){.model = model,
+                                          .text = &defaults,
+                                          .search = options,
+                                          .count = count,
+                                          .emit = emit_simple,
+                                          .user = &(simple){emit, user}},
+                     lines);
 }
