@@ -18,7 +18,6 @@
 
 /* Queries of an item at a time: a block of dropout's numbers. */
 #define ROWS 4
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 DEFINE_ROWS_AT(rows_at, ROWS)
 
 /* Loops over odd widths compilers unroll whole, since the rest of one unrolled in part has a length of its own, and
@@ -58,7 +57,8 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             float factor[ROWS];
             vstore4(factors, 0, factor);
 #endif
-            EACH_ROW {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
                 const int seen = lane < count && s + lane >= rows.begin[r] && s + lane < rows.end[r];
                 float z = 0.0f, g = 0.0f, slope = scale;
                 w[r] = e[r] = 0.0f;
@@ -84,24 +84,28 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             if (lane < count) {
                 EACH_COLUMN for (int d = 0; d < TFM_TURNS(DV, none); d++) {
                     float sum = dvp[d];
-                    EACH_ROW
+#pragma unroll
+                    for (int r = 0; r < ROWS; r++)
                         sum = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], w[r], sum);
                     dvp[d] = sum;
                 }
                 EACH_COLUMN for (int d = 0; d < TFM_TURNS(DK, none); d++) {
                     float sum = dkp[d];
-                    EACH_ROW
+#pragma unroll
+                    for (int r = 0; r < ROWS; r++)
                         sum = tfm_fma(TFM_AT(q)[rows.at[r] * DK + d], e[r], sum);
                     dkp[d] = sum;
                 }
             }
-            EACH_ROW
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
                 shared_e[r * TFM_GROUP + lane] = e[r];
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int c = lane; c < rows.count * DK; c += TFM_GROUP) {
                 const int own = c / DK, d = c % DK;
                 long at = rows.at[0];
-                EACH_ROW
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
                     at = r == own ? rows.at[r] : at; /* an array with an index from memory would be in memory */
                 __global float *to = TFM_AT(dq) + at * DK + d;
                 float sum = *to;

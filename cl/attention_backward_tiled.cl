@@ -39,7 +39,7 @@ TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, 
         stage_rows(lane, stage[0], SPAN + 1, gradients, 0, TFM_GROUP, column, SPAN, VALUE4);
         stage_rows(lane, stage[1], SPAN + 1, results, 0, TFM_GROUP, column, SPAN, VALUE4);
         barrier(CLK_LOCAL_MEM_FENCE);
-        UNROLL
+#pragma unroll
         for (int c = 0; c < SPAN; c++) {
             const float4 a = stage[0][lane * (SPAN + 1) + c], b = stage[1][lane * (SPAN + 1) + c];
             DOT4(sum, a, b)
@@ -109,7 +109,7 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
     for (int j = 0; j < TFM_TURNS(4, (int)none); j++)
 #else
 #define ROLLED 0
-#define EACH_KEY EACH4
+#define EACH_KEY(j) _Pragma("unroll") for (int j = 0; j < 4; j++)
 #endif
 
 /* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
@@ -123,13 +123,15 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
     __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
     EACH_KEY (j) {
         const int key = s + j * KEY_ITEMS;
-        EACH_SET (set) {
+#pragma unroll
+        for (int set = 0; set < SETS; set++) {
 #if DROPS
             const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
             const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
             const float factor[] = {factors.x, factors.y, factors.z, factors.w};
 #endif
-            EACH4 (i) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
                 const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + (ROLLED ? 0 : j);
                 const int target = t + r, seen = sees(shape, keys, target, key);
                 float score = scores[r * row + j * column] * scale, slope = scale;
@@ -158,7 +160,8 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
         if (!ONE_BY_ONE)
             mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
 #if ROLLED
-        EACH_ROW (r) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             const float made = g[4 * r];
             g[4 * r] = g[4 * r + 1];
             g[4 * r + 1] = g[4 * r + 2];
@@ -178,9 +181,10 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
 INLINED void tile_write(const int lane, __global float *to, const uint step, const int add, const float4 *sum,
                         const int owned, const int first, const int seen, const int end, const int width4) {
     const int columns = OWN_COLUMNS(owned, width4);
-    EACH_ROW (r) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         const int row = first + 4 * OWN_ROW(lane, owned) + ROW_STEP(r, owned);
-        UNROLL
+#pragma unroll
         for (int n = 0; n < MOST_SUMS; n++) {
             const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
             if (n < columns && row >= 0 && row < end && c < width4) {
@@ -230,10 +234,10 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         KEEP_BLOCK(fixed)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL
+#pragma unroll
     for (int i = 0; i < DK_SUMS; i++)
         sum_k[i] = 0.0f;
-    UNROLL
+#pragma unroll
     for (int i = 0; i < DV_SUMS; i++)
         sum_v[i] = 0.0f;
     for (int i = 0; i < (int)group; i++) {
@@ -245,8 +249,10 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             float z[4 * ROWS], g[4 * ROWS];
             tile_products(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));
-            EACH_ROW (r) { /* registers are full: scores wait in local memory */
-                EACH4 (j)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) { /* registers are full: scores wait in local memory */
+#pragma unroll
+                for (int j = 0; j < 4; j++)
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
             }
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
@@ -258,8 +264,10 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
-            EACH_ROW (r) {
-                EACH4 (j)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
             }
             tile_accumulate(fixed, sum_k, stage, weights, KEYS / 4 + 1, KEYS, head.q, t, QUERIES, KEY4, 0);
@@ -291,7 +299,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
     const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, h);
     float4 sum[DQ_SUMS];
-    UNROLL
+#pragma unroll
     for (int i = 0; i < DQ_SUMS; i++)
         sum[i] = 0.0f;
     stage_sums((int)get_local_id(0), sums, head, t);
@@ -305,8 +313,10 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         float z[4 * ROWS], g[4 * ROWS];
         tile_products(fixed, z, stage, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
         __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
-        EACH4 (j) {
-            EACH_SET (i)
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+#pragma unroll
+            for (int i = 0; i < SETS; i++)
                 weight[j * KEY_ITEMS * WEIGHTS_STEP + i * SET_BLOCKS] =
                     (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
         }

@@ -29,8 +29,6 @@
 #define CHUNK 256
 #define BLOCK 4 /* of dropout's numbers */
 #define INLINED static inline __attribute__((always_inline))
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
-#define EACH_SIDE _Pragma("unroll") for (int x = 0; x < SIDES; x++)
 DEFINE_ROWS_AT(queries_at, ROWS)
 
 /* Keys and values, a component of PART of them in SIDES vectors; components after the last are zeros. And the keys once
@@ -103,23 +101,30 @@ static inline void block_pack(block *to, const tensors *all, const query_rows *r
 INLINED void multiply(const int sides, const int width, const tfm_vec *rows, const int step, const tfm_vec (*k)[SIDES],
                       tfm_vec (*z)[SIDES]) {
     tfm_vec sum[ROWS][SIDES];
-    EACH_ROW
-        EACH_SIDE
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
             sum[r][x] = 0.0f;
     for (int d = 0; d < width; d++) {
         tfm_vec key[SIDES];
-        EACH_SIDE
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
             if (x < sides)
                 key[x] = k[d][x];
-        EACH_ROW {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             const tfm_vec number = ((const float *)(rows + r * step))[d];
-            EACH_SIDE
+#pragma unroll
+            for (int x = 0; x < SIDES; x++)
                 if (x < sides)
                     sum[r][x] = tfm_fma(number, key[x], sum[r][x]);
         }
     }
-    EACH_ROW
-        EACH_SIDE
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int x = 0; x < SIDES; x++)
             z[r][x] = sum[r][x];
 }
 
@@ -144,7 +149,8 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
     const tfm_vec lanes = tfm_lanes(); /* from s on: floats do not tell all positions apart */
 #if DROPS
     tfm_vec factor[ROWS][SIDES];
-    EACH_SIDE
+#pragma unroll
+    for (int x = 0; x < SIDES; x++)
         for (int i = 0; i < ROWS / BLOCK; i++) {
             tfm_uvec numbers[BLOCK];
             drop_numbers_vec(numbers, all->drops, all->drop_block + query / BLOCK + i, s + x * W);
@@ -153,8 +159,10 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
                     select((tfm_vec)(all->drops.keep), (tfm_vec)(0.0f), numbers[r] < all->drops.threshold);
         }
 #endif
-    EACH_ROW
-        EACH_SIDE {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int x = 0; x < SIDES; x++) {
             const tfm_vec at = lanes + (float)(x * W);
             tfm_vec score = z[r][x] * all->scale, slope = (tfm_vec)(all->scale);
 #if SCORED
@@ -195,8 +203,10 @@ static inline int block_meet(block *to, const tile *keys, const attention_shape 
         to->last[part] = 0;
         for (int i = 0; i < groups; i++) {
             if (rows[i].some_begin >= s + PART || rows[i].some_end <= s) {
-                EACH_ROW
-                    EACH_SIDE
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int x = 0; x < SIDES; x++)
                         to->w[i * ROWS + r][part * SIDES + x] = to->e[i * ROWS + r][part * SIDES + x] = 0.0f;
                 continue;
             }
@@ -214,27 +224,19 @@ static inline int block_meet(block *to, const tile *keys, const attention_shape 
     INLINED void NAME(const int vectors, const int c, __global float *const *to, const int real, const float *weight,  \
                       const int along, const int across, const tfm_vec *from, const int step, const int count) {       \
         tfm_vec sum[ROWS][SIDES];                                                                                      \
-        EACH_ROW                                                                                                       \
-            EACH_SIDE                                                                                                  \
-                if (x < vectors)                                                                                       \
-                    sum[r][x] = LOAD(to[r], c + x);                                                                    \
+        _Pragma("unroll") for (int r = 0; r < ROWS; r++)                                                               \
+            _Pragma("unroll") for (int x = 0; x < SIDES; x++) if (x < vectors) sum[r][x] = LOAD(to[r], c + x);         \
         for (int i = 0; i < count; i++) {                                                                              \
             tfm_vec row[SIDES];                                                                                        \
-            EACH_SIDE                                                                                                  \
-                if (x < vectors)                                                                                       \
-                    row[x] = from[i * step + x];                                                                       \
-            EACH_ROW {                                                                                                 \
+            _Pragma("unroll") for (int x = 0; x < SIDES; x++) if (x < vectors) row[x] = from[i * step + x];            \
+            _Pragma("unroll") for (int r = 0; r < ROWS; r++) {                                                         \
                 const tfm_vec number = weight[i * along + r * across];                                                 \
-                EACH_SIDE                                                                                              \
-                    if (x < vectors)                                                                                   \
-                        sum[r][x] = tfm_fma(number, row[x], sum[r][x]);                                                \
+                _Pragma("unroll") for (int x = 0; x < SIDES; x++) if (x < vectors) sum[r][x] =                         \
+                    tfm_fma(number, row[x], sum[r][x]);                                                                \
             }                                                                                                          \
         }                                                                                                              \
-        EACH_ROW                                                                                                       \
-            if (r < real)                                                                                              \
-                EACH_SIDE                                                                                              \
-                    if (x < vectors)                                                                                   \
-                        STORE(sum[r][x], to[r], c + x);                                                                \
+        _Pragma("unroll") for (int r = 0; r < ROWS; r++) if (r < real)                                                 \
+            _Pragma("unroll") for (int x = 0; x < SIDES; x++) if (x < vectors) STORE(sum[r][x], to[r], c + x);         \
     }
 DEFINE_ADD(add_to_key, load_key, store_key)
 DEFINE_ADD(add_to_value, load_value, store_value)
@@ -247,7 +249,8 @@ INLINED void add_dv(const int vectors, const int c, const block *by, const tile 
         __global float *to[ROWS];
         if (first >= by->last[j / PART])
             continue;
-        EACH_ROW
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             to[r] = dv + (keys->s + j + min(r, real - 1)) * row;
         add_to_value(vectors, c, to, real, (const float *)by->w[first] + j, TILE, 1, &by->dy[first][c],
                      VALUE_VECTORS + 1, by->last[j / PART] - first);
@@ -262,7 +265,8 @@ INLINED void add_dk(const int vectors, const int c, const block *by, const tile 
         __global float *to[ROWS];
         if (first >= by->last[j / PART])
             continue;
-        EACH_ROW
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             to[r] = dk + (keys->s + j + min(r, real - 1)) * row;
         add_to_key(vectors, c, to, real, (const float *)by->e[first] + j, TILE, 1, &by->q[first][c], KEY_VECTORS + 1,
                    by->last[j / PART] - first);
@@ -277,7 +281,8 @@ INLINED void add_dq(const int vectors, const int c, const block *by, const tile 
         __global float *to[ROWS];
         if (first >= last)
             continue;
-        EACH_ROW
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             to[r] = dq + rows[i].at[r] * DK;
         add_to_key(vectors, c, to, rows[i].count, (const float *)by->e[i * ROWS] + first, 1, TILE,
                    &keys->plain[first][c], KEY_VECTORS + 1, last - first);
@@ -304,12 +309,15 @@ INLINED void add_dq(const int vectors, const int c, const block *by, const tile 
  * which Adam would make large steps. With dropout they stay: y has been rounded once more, after its factor. */
 static inline void add_own(float *own, const query_rows *rows, __global const float *dy, __global const float *y) {
     tfm_vec sum[ROWS];
-    EACH_ROW
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
         sum[r] = 0.0f;
     for (int d = 0; d < DV; d++)
-        EACH_ROW
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             sum[r] = tfm_fma((tfm_vec)(dy[rows->at[r] * DV + d]), (tfm_vec)(y[rows->at[r] * DV + d]), sum[r]);
-    EACH_ROW
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
         own[r] = sum[r].s0;
 }
 

@@ -29,7 +29,6 @@
 
 /* Queries that meet a tile together: a block of dropout's numbers. */
 #define ROWS 4
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 /* What a work-group owns, and what it sums over. */
 typedef struct owned {
@@ -102,7 +101,8 @@ static inline void rows_meet_tile(__global float *dbias, const tile *keys, const
     tfm_vec z[ROWS], g[ROWS];
     float own[ROWS];
     __global const float *qs[ROWS], *dys[ROWS], *ys[ROWS];
-    EACH_ROW {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         const long at = query_at(shape, b, clamp(t + r, o->t, o->t_end - 1), h);
         qs[r] = q + at * DK;
         dys[r] = dy + at * DV;
@@ -111,18 +111,21 @@ static inline void rows_meet_tile(__global float *dbias, const tile *keys, const
     }
     for (int d = 0; d < DK; d++) {
         const tfm_vec k = keys->k[d];
-        EACH_ROW
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             z[r] = tfm_fma((tfm_vec)(qs[r][d]), k, z[r]);
     }
     for (int d = 0; d < DV; d++) {
         const tfm_vec v = keys->v[d];
-        EACH_ROW {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             g[r] = tfm_fma((tfm_vec)(dys[r][d]), v, g[r]);
             own[r] = tfm_fma(dys[r][d], ys[r][d], own[r]);
         }
     }
     const tfm_vec at = tfm_lanes();
-    EACH_ROW {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         const int target = t + r;
         if (target < o->t || target >= o->t_end)
             continue;
@@ -169,7 +172,8 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
 #if DROPS
                 tfm_uvec numbers[ROWS];
                 drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
-                EACH_ROW
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
                     factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
 #endif
                 rows_meet_tile(out, &packed, shape, keys, &o, b, h, t, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),

@@ -50,20 +50,25 @@
 INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
                          const shared_keys keys, __local const int *places, const long mask, const int t, const int s,
                          const float scale, const float cap) {
-    EACH_ROW (r)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
         best[r] = -INFINITY;
 #if IN_TURN
-    EACH4 (j) {
-        EACH_ROW (r)
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
             to[j * column + ROW_STEP(r, QUERIES)] = z[4 * r + j];
     }
     LOOP
     for (int j = 0; j < 4; j++) {
 #else
-    EACH4 (j) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
 #endif
         const int key = s + j * KEY_ITEMS, exists = EXISTS(places[j * KEY_ITEMS]);
-        EACH_ROW (r) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             __local float *at = to + j * column + ROW_STEP(r, QUERIES);
             const float product = IN_TURN ? *at : z[4 * r + j];
             const int target = t + ROW_STEP(r, QUERIES), seen = exists & sees(shape, keys, target, key);
@@ -80,7 +85,8 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
 INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
     __local float4 *row = stage + QUERY_LANE(lane) * EXCHANGE_STEP;
     barrier(CLK_LOCAL_MEM_FENCE);
-    EACH_SET (i)
+#pragma unroll
+    for (int i = 0; i < SETS; i++)
         row[i * EXCHANGE + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
     barrier(CLK_LOCAL_MEM_FENCE);
     return row;
@@ -96,7 +102,8 @@ INLINED __local const float4 *exchange(__local float4 *stage, const int lane, co
 /* Each query's maximum over the keys of all items, of those of each item's own. */
 INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
     __local const float4 *others = exchange(stage, lane, best);
-    EACH_SET (set) {
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
         float4 all = (float4)(best[4 * set], best[4 * set + 1], best[4 * set + 2], best[4 * set + 3]);
         LOOP
         for (int i = 0; i < KEY_ITEMS; i++)
@@ -108,7 +115,8 @@ INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
 /* The same of sums. */
 INLINED void share_totals(float *whole, const float *total, __local float4 *stage, const int lane) {
     __local const float4 *others = exchange(stage, lane, total);
-    EACH_SET (set) {
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
         float4 all = 0.0f;
         LOOP
         for (int i = 0; i < KEY_ITEMS; i++)
@@ -120,13 +128,14 @@ INLINED void share_totals(float *whole, const float *total, __local float4 *stag
 /* Online softmax: what was summed under older maxima is scaled down to the new ones, which `reached` has of the tile;
  * base is the maximum, or 0 where no key has been seen. */
 INLINED void softmax_update(float *base, float *maximum, float *total, float4 *sum, const float *reached) {
-    EACH_ROW (r) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         const float highest = fmax(maximum[r], reached[r]);
         base[r] = highest == -INFINITY ? 0.0f : highest;
         const float shrink = tile_exp2(maximum[r] - base[r]);
         maximum[r] = highest;
         total[r] *= shrink;
-        UNROLL
+#pragma unroll
         for (int n = 0; n < SUMS; n++)
             sum[r * SUMS + n] *= shrink;
     }
@@ -138,7 +147,8 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
                         const int s) {
     LOOP
     for (int j = 0; j < 4; j++) {
-        EACH_SET (set) {
+#pragma unroll
+        for (int set = 0; set < SETS; set++) {
 #if DROPS
             const uint4 numbers = drop_numbers(drops, block + set * SET_BLOCKS, s + j * KEY_ITEMS);
             const int4 dropped = numbers < (uint4)(drops.threshold);
@@ -148,7 +158,8 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
             __local float4 *at = (__local float4 *)weight + j * (COLUMN / 4) + set * SET_BLOCKS;
             const float4 scores = *at;
             float w[] = {scores.x, scores.y, scores.z, scores.w};
-            EACH4 (r) {
+#pragma unroll
+            for (int r = 0; r < 4; r++) {
                 const float p = tile_exp2(w[r] - base[4 * set + r]);
                 const int hidden = w[r] == -INFINITY;
                 total[4 * set + r] += hidden ? 0.0f : p;
@@ -162,7 +173,7 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
 /* One row of results, divided by its sum of weights; with SPLIT as it is. */
 INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane, const float keep) {
     const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
-    UNROLL
+#pragma unroll
     for (int n = 0; n < SUMS; n++) {
         const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
         if (c < VALUE4)
@@ -228,10 +239,11 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const long mask_first = mask_row(shape, b, 0, h);
     float4 sum[ROWS * SUMS];
     float total[ROWS], maximum[ROWS];
-    UNROLL
+#pragma unroll
     for (int i = 0; i < ROWS * SUMS; i++)
         sum[i] = 0.0f;
-    EACH_ROW (r) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         total[r] = 0.0f;
         maximum[r] = -INFINITY;
     }
@@ -265,7 +277,8 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int lane = LANE(fixed);
     float whole[ROWS];
     share_totals(whole, total, stage, lane);
-    EACH_ROW (r) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
         if (at >= 0 && at < (int)layout.targets) {
 #if SPLIT

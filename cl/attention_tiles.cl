@@ -30,15 +30,6 @@
 #define INLINED static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 #define LOOP _Pragma("nounroll") /* sums fill the registers: loads of later steps would have no room */
-#define EACH4(i)                                                                                                       \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < 4; i++)
-#define EACH_ROW(i)                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < ROWS; i++)
-#define EACH_SET(i)                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < SETS; i++)
 
 /* An item's rows are SETS sets of four neighbours; the next set is a half of all rows further, so that items side by
  * side read rows that are not in one bank. ROW_STEP is from its first row to row r, of `all` that a tile has. */
@@ -117,7 +108,7 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
                          const int count, const int column, const int columns, const int width4) {
     const int fours = count * columns;
     float4 strange = 0.0f;
-    UNROLL
+#pragma unroll
     for (int i = 0; i < (fours + TFM_GROUP - 1) / TFM_GROUP; i++) {
         const int even = TFM_GROUP % columns == 0; /* then the column is the same in each step */
         const int r = even ? lane / columns + i * (TFM_GROUP / columns) : (lane + i * TFM_GROUP) / columns;
@@ -147,7 +138,7 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
 INLINED void tile_products(__local const int *fixed, float *sum, __local float4 *stage, __local const float4 *kept,
                            const tile_rows queries, const int t, const tile_rows keys, const int s, const int width4) {
     const int columns = COLUMNS_OF(width4), stride = columns + 1, step = RESIDENT ? WHOLE_STEP(width4) : stride;
-    UNROLL
+#pragma unroll
     for (int i = 0; i < 4 * ROWS; i++)
         sum[i] = 0.0f;
     LOOP
@@ -163,11 +154,14 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
         LOOP
         for (int c = 0; c < columns; c++) {
             float4 y[4];
-            EACH4 (j)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
                 y[j] = k[j * KEY_ITEMS * stride + c];
-            EACH_ROW (r) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
                 const float4 x = q[ROW_STEP(r, QUERIES) * step + c];
-                EACH4 (j) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
                     DOT4(sum[4 * r + j], x, y[j])
                 }
             }
@@ -197,18 +191,20 @@ INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *o
                             const int owned, const int width4, const int guarded) {
     const int columns = OWN_COLUMNS(owned, width4);
     float weight[ROWS];
-    EACH_SET (i) {
+#pragma unroll
+    for (int i = 0; i < SETS; i++) {
         const float4 w = own[i * (owned / ROWS)];
         weight[4 * i] = w.x;
         weight[4 * i + 1] = w.y;
         weight[4 * i + 2] = w.z;
         weight[4 * i + 3] = w.w;
     }
-    UNROLL
+#pragma unroll
     for (int n = 0; n < columns; n++) {
         const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
         const float4 x = row[width4 % OWN_ITEMS(owned) ? min(c, width4 - 1) : c];
-        EACH_ROW (r) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             const float4 more = tfm_fma((float4)(weight[r]), x, sum[r * columns + n]);
             sum[r * columns + n] = guarded && as_uint(weight[r]) == 0x80000000u ? sum[r * columns + n] : more;
         }
@@ -236,7 +232,8 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
         const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
         LOOP
         for (int i = 0; i < plain; i += SETS) { /* a piece has an even number of rows */
-            EACH_SET (n)
+#pragma unroll
+            for (int n = 0; n < SETS; n++)
                 row_accumulate(lane, sum, own + (i + n) * weights_step, stage + (i + n) * width4, owned, width4, 0);
         }
         LOOP

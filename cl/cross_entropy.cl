@@ -11,8 +11,6 @@
  * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
 #define STEP (TFM_GROUP * TFM_WIDTH)
-#define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
-#define EACH_REST(i) for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP)
 
 #ifndef CAPPED
 #define CAPPED 0
@@ -39,12 +37,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
 
     /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
-    EACH_VECTOR (i) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
         const tfm_vec v = SEEN(tfm_load(in + i));
         best = v > best ? v : best;
     }
     float lane_best = tfm_vec_max(best);
-    EACH_REST (i) {
+    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float v = SEEN(in[i]);
         lane_best = v > lane_best ? v : lane_best;
     }
@@ -57,7 +55,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
     const int waits = CAPPED ? 0 : has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
-    EACH_VECTOR (i) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
         const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_down_vec(d);
         exps += e;
         plain += d;
@@ -65,7 +63,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
             tfm_store(e, out + i);
     }
     float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
-    EACH_REST (i) {
+    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float d = SEEN(in[i]) - maximum, e = tfm_exp_down(d);
         lane_exps += e;
         lane_plain += d;
@@ -85,12 +83,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
         return;
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
-    EACH_VECTOR (i) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
         const tfm_vec z_i = SEEN(tfm_load(in + i)), e = waits ? tfm_load(out + i) : tfm_exp_down_vec(z_i - maximum);
         const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) SLOPE(z_i) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
-    EACH_REST (i) {
+    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float z_i = SEEN(in[i]), e = waits ? out[i] : tfm_exp_down(z_i - maximum);
         const float d = counts ? tfm_fma(e, p, -q) SLOPE(z_i) : 0.0f;
         out[i] = add ? out[i] + d : d;

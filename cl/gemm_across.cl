@@ -2,9 +2,6 @@
  * shares of it. gemm_pairs.cl and gemm_thirds.cl include this after gemm_rounded.cl. */
 
 #define DEPTH (2 * TFM_WIDTH) /* numbers along K of a block of TFM_WIDTH x TFM_WIDTH pairs */
-#define EACH_LINE                                                                                                      \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < TFM_WIDTH; i++)
 
 /* Lines of pairs, of each share one after the other. */
 #define LINES (SPLIT * TFM_WIDTH)
@@ -14,8 +11,9 @@
 static inline tfm_ivec pairs_of(tfm_uvec *lines, const int i, const tfm_vec x, const tfm_vec y) {
     tfm_uvec first[SPLIT], second[SPLIT];
     const tfm_ivec strange = split_words(first, x) | split_words(second, y);
-    EACH_SHARE
-    SHARE(lines, q)[i] = first[q] | second[q] << 16;
+#pragma unroll
+    for (int q = 0; q < SPLIT; q++)
+        SHARE(lines, q)[i] = first[q] | second[q] << 16;
     return strange;
 }
 
@@ -23,7 +21,8 @@ static inline tfm_ivec pairs_of(tfm_uvec *lines, const int i, const tfm_vec x, c
 static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const float *from) {
     tfm_uvec x[SPLIT], y[SPLIT];
     const tfm_ivec strange = split_words(x, tfm_load(from)) | split_words(y, tfm_load(from + TFM_WIDTH));
-    EACH_SHARE {
+#pragma unroll
+    for (int q = 0; q < SPLIT; q++) {
         tfm_uvec pairs;
         pairs.lo = x[q].even | x[q].odd << 16;
         pairs.hi = y[q].even | y[q].odd << 16;
@@ -35,18 +34,19 @@ static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const flo
 /* Lane j of line i and lane i of line j change places. A round takes the highest digit of a line's number to the lowest
  * place of the lanes', and the lanes' highest to the lines' lowest. */
 static inline void turn(tfm_uvec *lines) {
-    UNROLL
+#pragma unroll
     for (int digit = 1; digit < TFM_WIDTH; digit *= 2) {
         tfm_uvec next[TFM_WIDTH];
-        UNROLL
+#pragma unroll
         for (int i = 0; i < TFM_WIDTH / 2; i++) {
             next[2 * i].even = lines[i].lo;
             next[2 * i].odd = lines[i + TFM_WIDTH / 2].lo;
             next[2 * i + 1].even = lines[i].hi;
             next[2 * i + 1].odd = lines[i + TFM_WIDTH / 2].hi;
         }
-        EACH_LINE
-        lines[i] = next[i];
+#pragma unroll
+        for (int i = 0; i < TFM_WIDTH; i++)
+            lines[i] = next[i];
     }
 }
 
@@ -69,10 +69,11 @@ static uint take_singly(tfm_uvec *lines, const matrix *a, const long p, const lo
             ushort first[SPLIT], second[SPLIT];
             strange |= split_number(first, number_at(a, p + 2 * i, x + j));
             strange |= split_number(second, number_at(a, p + 2 * i + 1, x + j));
-            EACH_SHARE
-            part[(q * TFM_WIDTH + i) * TFM_WIDTH + j] = first[q] | (uint)second[q] << 16;
+#pragma unroll
+            for (int q = 0; q < SPLIT; q++)
+                part[(q * TFM_WIDTH + i) * TFM_WIDTH + j] = first[q] | (uint)second[q] << 16;
         }
-    UNROLL
+#pragma unroll
     for (int i = 0; i < LINES; i++)
         lines[i] = tfm_load(part + i * TFM_WIDTH);
     return strange;
@@ -84,15 +85,18 @@ static inline uint take_across(tfm_uvec *lines, const matrix *a, const long p, c
     if (p + DEPTH > a->depth || x + TFM_WIDTH > a->width)
         return take_singly(lines, a, p, x);
     if (a->across == 1) {
-        EACH_LINE {
+#pragma unroll
+        for (int i = 0; i < TFM_WIDTH; i++) {
             __global const float *row = a->from + (p + 2 * i) * a->along + x;
             strange |= pairs_of(lines, i, tfm_load(row), tfm_load(row + a->along));
         }
     } else {
-        EACH_LINE
-        strange |= pairs_at(lines, i, a->from + (x + i) * a->across + p);
-        EACH_SHARE
-        turn(SHARE(lines, q));
+#pragma unroll
+        for (int i = 0; i < TFM_WIDTH; i++)
+            strange |= pairs_at(lines, i, a->from + (x + i) * a->across + p);
+#pragma unroll
+        for (int q = 0; q < SPLIT; q++)
+            turn(SHARE(lines, q));
     }
     return SPLIT > 1 && any(strange) ? take_singly(lines, a, p, x) : 0;
 }

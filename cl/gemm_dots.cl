@@ -23,20 +23,17 @@ TFM_KERNEL void gemm_dots_round(TFM_TENSOR(narrow, rounded), TFM_INPUT(float, a)
 #define DEFINE_DOTS(NAME, R)                                                                                           \
     static void NAME(const tile_out *out, __global const uint *a, __global const uint *b, int k) {                     \
         __global const uint *row[R];                                                                                   \
-        EACH_ROW (R)                                                                                                   \
-            row[i] = a + (long)min(i, out->rows - 1) * ROW_PAIRS(k);                                                   \
+        _Pragma("unroll") for (int i = 0; i < R; i++) row[i] = a + (long)min(i, out->rows - 1) * ROW_PAIRS(k);         \
         tfm_vec sum[R][TFM_VECTORS];                                                                                   \
-        EACH_ROW (R)                                                                                                   \
-            EACH_VECTOR                                                                                                \
-                sum[i][j] = (tfm_vec)(0.0f);                                                                           \
+        _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++)          \
+            sum[i][j] = (tfm_vec)(0.0f);                                                                               \
         for (int s = 0; s < PAIRS(k); s++) {                                                                           \
             tfm_uvec pairs[TFM_VECTORS];                                                                               \
-            EACH_VECTOR                                                                                                \
-                pairs[j] = tfm_load(b + (long)s * TFM_PANEL + j * TFM_WIDTH);                                          \
-            EACH_ROW (R) {                                                                                             \
+            _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) pairs[j] =                                         \
+                tfm_load(b + (long)s * TFM_PANEL + j * TFM_WIDTH);                                                     \
+            _Pragma("unroll") for (int i = 0; i < R; i++) {                                                            \
                 const tfm_uvec x = (tfm_uvec)(row[i][s]);                                                              \
-                EACH_VECTOR                                                                                            \
-                    sum[i][j] = add_dots(sum[i][j], x, pairs[j]);                                                      \
+                _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) sum[i][j] = add_dots(sum[i][j], x, pairs[j]);  \
             }                                                                                                          \
         }                                                                                                              \
         FINISH_TILE(R, out, sum)                                                                                       \

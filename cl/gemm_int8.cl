@@ -250,12 +250,6 @@ typedef struct product {
 } product;
 
 #define UNROLL _Pragma("unroll")
-#define EACH_ROW(R)                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < R; i++)
-#define EACH_COLUMN                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int j = 0; j < 4; j++)
 
 /* STEP bytes of which `count` are there. */
 static inline weights last_weights(__global const char *q, int count) {
@@ -313,33 +307,26 @@ static inline void finish(const product *p, long row, long column, int4 total, f
         __global const char *w[4];                                                                                     \
         sums sum[R][4];                                                                                                \
         int s = 0;                                                                                                     \
-        EACH_ROW (R)                                                                                                   \
-            from[i] = a + min(i, rows - 1) * PADDED(p->k);                                                             \
-        EACH_COLUMN                                                                                                    \
-        w[j] = p->q + min(column + j, p->n - 1) * p->k;                                                                \
-        EACH_ROW (R)                                                                                                   \
-            EACH_COLUMN                                                                                                \
-        sum[i][j] = 0;                                                                                                 \
+        _Pragma("unroll") for (int i = 0; i < R; i++) from[i] = a + min(i, rows - 1) * PADDED(p->k);                   \
+        _Pragma("unroll") for (int j = 0; j < 4; j++) w[j] = p->q + min(column + j, p->n - 1) * p->k;                  \
+        _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < 4; j++) sum[i][j] = 0;     \
         for (; s + STEP <= p->k; s += STEP) {                                                                          \
             line x[R];                                                                                                 \
-            EACH_ROW (R)                                                                                               \
-                x[i] = LOAD_LINE(SPACE, from[i] + s);                                                                  \
-            EACH_COLUMN {                                                                                              \
+            _Pragma("unroll") for (int i = 0; i < R; i++) x[i] = LOAD_LINE(SPACE, from[i] + s);                        \
+            _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
                 const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
                 FETCH_AHEAD_##SPACE(w[j] + s + AHEAD(p->k));                                                           \
-                EACH_ROW (R)                                                                                           \
-                    sum[i][j] = add_products(sum[i][j], x[i], v);                                                      \
+                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] = add_products(sum[i][j], x[i], v);            \
             }                                                                                                          \
         }                                                                                                              \
         if (s < p->k)                                                                                                  \
-            EACH_COLUMN {                                                                                              \
+            _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
                 const weights v = last_weights(w[j] + s, p->k - s);                                                    \
-                EACH_ROW (R)                                                                                           \
-                    sum[i][j] = add_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                             \
+                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] =                                              \
+                    add_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                                         \
             }                                                                                                          \
-        EACH_ROW (R)                                                                                                   \
-            if (i < rows)                                                                                              \
-                finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), steps[i]);           \
+        _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows)                                                    \
+            finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), steps[i]);               \
     }
 
 #define DEFINE_TILES(NAME, SPACE)                                                                                      \

@@ -23,7 +23,6 @@
 #define ITEMS (LANES * TEAMS)
 #define COLUMNS (4 * TEAMS / PARTS)
 #define SUMS (ROWS * 4)
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one more so that they fall into different banks;
  * before that the rows' words. */
@@ -90,7 +89,8 @@ gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TF
     for (int s = (team % PARTS * LANES + lane) * 16; s < depth; s += PARTS * LANES * 16) {
         const int4 w0 = bytes16(line[0] + s, depth - s), w1 = bytes16(line[1] + s, depth - s);
         const int4 w2 = bytes16(line[2] + s, depth - s), w3 = bytes16(line[3] + s, depth - s);
-        EACH_ROW {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             const int4 v = X(r, s);
             acc[r * 4] = dot16(v, w0, acc[r * 4]);
             acc[r * 4 + 1] = dot16(v, w1, acc[r * 4 + 1]);

@@ -41,19 +41,19 @@ typedef struct __attribute__((packed)) loose_eight {
 /* Eight rows of eight ints, turned. */
 static inline void turn(int8 *out, const int step, const int8 *r) {
     int8 t[8], u[8];
-    UNROLL
+#pragma unroll
     for (int i = 0; i < 8; i += 2) {
         t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
-    UNROLL
+#pragma unroll
     for (int i = 0; i < 8; i += 4)
-        UNROLL
-    for (int j = 0; j < 2; j++) {
-        u[i + 2 * j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        u[i + 2 * j + 1] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    UNROLL
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            u[i + 2 * j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            u[i + 2 * j + 1] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+#pragma unroll
     for (int i = 0; i < 4; i++) {
         out[i * step] = (int8)(u[i].lo, u[i + 4].lo);
         out[(i + 4) * step] = (int8)(u[i].hi, u[i + 4].hi);
@@ -69,23 +69,23 @@ static void turn_strip(lanes *panel, const product *p, long column, int first, i
         w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
     const int end = TILES ? PADDED(depth) : depth;
     for (int s = 0; s < end; s += EIGHT)
-        UNROLL
-    for (int c = 0; c < COLUMNS; c++) {
-        int8 r[8];
-        UNROLL
-        for (int j = 0; j < 8; j++) {
-            __global const char *from = w[8 * c + j] + s;
-            char part[EIGHT];
-            if (s + EIGHT <= depth) {
-                r[j] = LOAD_EIGHT(__global, from);
-                continue;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            int8 r[8];
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                __global const char *from = w[8 * c + j] + s;
+                char part[EIGHT];
+                if (s + EIGHT <= depth) {
+                    r[j] = LOAD_EIGHT(__global, from);
+                    continue;
+                }
+                for (int i = 0; i < EIGHT; i++)
+                    part[i] = s + i < depth ? from[i] : 0;
+                r[j] = LOAD_EIGHT(__private, part);
             }
-            for (int i = 0; i < EIGHT; i++)
-                part[i] = s + i < depth ? from[i] : 0;
-            r[j] = LOAD_EIGHT(__private, part);
+            turn((int8 *)panel + s / GROUP * COLUMNS + c, COLUMNS, r);
         }
-        turn((int8 *)panel + s / GROUP * COLUMNS + c, COLUMNS, r);
-    }
 }
 
 /* LANES results of a row. */
@@ -147,7 +147,7 @@ typedef struct strip_ends {
 } strip_ends;
 static inline strip_ends ends_of(const product *p, long column) {
     strip_ends ends;
-    UNROLL
+#pragma unroll
     for (int v = 0; v < 2; v++) {
         ends.scale[v] = TFM_CAT(vload, LANES)(v, p->scales + column);
         ends.add[v] = p->bias ? TFM_CAT(vload, LANES)(v, p->bias + column) : (float_lanes)(0.0f);
@@ -190,7 +190,7 @@ static __attribute__((noinline)) void finish_edge(const product *p, long row, in
         __global const int *from[R];                                                                                   \
         lanes sum[R][2];                                                                                               \
         const int groups = (at->depth + GROUP - 1) / GROUP;                                                            \
-        EACH_ROW (R) {                                                                                                 \
+        _Pragma("unroll") for (int i = 0; i < R; i++) {                                                                \
             const int there = min(i, rows - 1);                                                                        \
             from[i] = (__global const int *)(a + there * PADDED(p->k) + at->first);                                    \
             sum[i][0] = at->begins ? (lanes)(0) : kept[2 * there];                                                     \
@@ -198,26 +198,24 @@ static __attribute__((noinline)) void finish_edge(const product *p, long row, in
         }                                                                                                              \
         for (int s = 0; s < groups; s++) {                                                                             \
             const lanes w0 = panel[2 * s], w1 = panel[2 * s + 1];                                                      \
-            EACH_ROW (R) {                                                                                             \
+            _Pragma("unroll") for (int i = 0; i < R; i++) {                                                            \
                 const int x = from[i][s];                                                                              \
                 sum[i][0] = DOT(sum[i][0], x, w0);                                                                     \
                 sum[i][1] = DOT(sum[i][1], x, w1);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
         if (!at->ends) {                                                                                               \
-            EACH_ROW (R)                                                                                               \
-                if (i < rows) {                                                                                        \
-                    kept[2 * i] = sum[i][0];                                                                           \
-                    kept[2 * i + 1] = sum[i][1];                                                                       \
-                }                                                                                                      \
+            _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows) {                                              \
+                kept[2 * i] = sum[i][0];                                                                               \
+                kept[2 * i + 1] = sum[i][1];                                                                           \
+            }                                                                                                          \
         } else if (column + STRIP <= p->n) {                                                                           \
             const strip_ends ends = ends_of(p, column);                                                                \
-            EACH_ROW (R)                                                                                               \
-                if (i < rows)                                                                                          \
-                    finish_whole(p, &ends, row + i, column, sum[i][0], sum[i][1], steps[i]);                           \
+            _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows)                                                \
+                finish_whole(p, &ends, row + i, column, sum[i][0], sum[i][1], steps[i]);                               \
         } else {                                                                                                       \
             lanes sums[2 * R];                                                                                         \
-            EACH_ROW (R) {                                                                                             \
+            _Pragma("unroll") for (int i = 0; i < R; i++) {                                                            \
                 sums[2 * i] = sum[i][0];                                                                               \
                 sums[2 * i + 1] = sum[i][1];                                                                           \
             }                                                                                                          \

@@ -62,28 +62,20 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
 }
 
 #define UNROLL _Pragma("unroll")
-#define EACH_ROW(R)                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int i = 0; i < R; i++)
-#define EACH_VECTOR                                                                                                    \
-    UNROLL                                                                                                             \
-    for (int j = 0; j < TFM_VECTORS; j++)
 
 /* The way out of R rows of sums, sum[R][TFM_VECTORS], which are in registers: `sums` is a second array because one that
  * is indexed by a variable would live in memory. */
 #define FINISH_TILE(R, out, sum)                                                                                       \
     if ((out)->width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                            \
-        EACH_ROW (R)                                                                                                   \
-            if (i < (out)->rows)                                                                                       \
-                EACH_VECTOR {                                                                                          \
-                    __global const float *more = (out)->addend + i * (out)->addend_row + j * TFM_WIDTH;                \
-                    const tfm_vec add = (out)->addend ? tfm_load(more) : (tfm_vec)(0.0f);                              \
-                    tfm_store(finished(out, sum[i][j], add), (out)->c + i * (out)->n + j * TFM_WIDTH);                 \
-                }                                                                                                      \
+        _Pragma("unroll") for (int i = 0; i < R; i++) if (i < (out)->rows)                                             \
+            _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) {                                                  \
+            __global const float *more = (out)->addend + i * (out)->addend_row + j * TFM_WIDTH;                        \
+            const tfm_vec add = (out)->addend ? tfm_load(more) : (tfm_vec)(0.0f);                                      \
+            tfm_store(finished(out, sum[i][j], add), (out)->c + i * (out)->n + j * TFM_WIDTH);                         \
+        }                                                                                                              \
     } else {                                                                                                           \
         tfm_vec sums[R * TFM_VECTORS];                                                                                 \
-        EACH_ROW (R)                                                                                                   \
-            EACH_VECTOR                                                                                                \
-                sums[i * TFM_VECTORS + j] = sum[i][j];                                                                 \
+        _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++)          \
+            sums[i * TFM_VECTORS + j] = sum[i][j];                                                                     \
         store_tile(out, sums);                                                                                         \
     }

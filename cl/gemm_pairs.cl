@@ -22,8 +22,9 @@ TFM_KERNEL void gemm_pairs_panels(TFM_TENSOR(uint, packed), TFM_INPUT(float, b),
         for (int j = 0; j < TFM_VECTORS; j++) {
             tfm_uvec lines[TFM_WIDTH];
             take_across(lines, &from, p, panel * TFM_PANEL + j * TFM_WIDTH);
-            EACH_LINE
-            tfm_store(lines[i], to + (p / 2 + i) * TFM_PANEL + j * TFM_WIDTH);
+#pragma unroll
+            for (int i = 0; i < TFM_WIDTH; i++)
+                tfm_store(lines[i], to + (p / 2 + i) * TFM_PANEL + j * TFM_WIDTH);
         }
 }
 
@@ -39,8 +40,9 @@ TFM_KERNEL void gemm_pairs_turned(TFM_TENSOR(uint, rounded), TFM_INPUT(float, a)
             tfm_uvec lines[TFM_WIDTH];
             take_across(lines, &from, p, x);
             turn(lines);
-            EACH_LINE
-            if (x + i < m)
-                tfm_store(lines[i], TFM_AT(rounded) + (x + i) * ROW_PAIRS(k) + p / 2);
+#pragma unroll
+            for (int i = 0; i < TFM_WIDTH; i++)
+                if (x + i < m)
+                    tfm_store(lines[i], TFM_AT(rounded) + (x + i) * ROW_PAIRS(k) + p / 2);
         }
 }

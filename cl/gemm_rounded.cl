@@ -7,9 +7,6 @@
 #ifndef SPLIT
 #define SPLIT 1
 #endif
-#define EACH_SHARE                                                                                                     \
-    UNROLL                                                                                                             \
-    for (int q = 0; q < SPLIT; q++)
 #ifdef EMULATED
 #define ROUND_VEC(v, p) narrow_store_vec(v, p)
 static inline tfm_uvec rounded_words(const tfm_vec v) {
@@ -87,15 +84,14 @@ static inline uint split_number(ushort *w, const float v) {
         for (; p + TFM_WIDTH <= count; p += TFM_WIDTH) {                                                               \
             tfm_uvec w[SPLIT];                                                                                         \
             lanes |= split_words(w, tfm_load(from + p));                                                               \
-            EACH_SHARE                                                                                                 \
-            tfm_store(TFM_CAT(convert_ushort, TFM_WIDTH)(w[q]), to + q * apart + p);                                   \
+            _Pragma("unroll") for (int q = 0; q < SPLIT; q++)                                                          \
+                tfm_store(TFM_CAT(convert_ushort, TFM_WIDTH)(w[q]), to + q * apart + p);                               \
         }                                                                                                              \
         uint strange = any(lanes);                                                                                     \
         for (p = strange ? 0 : p; p < PANEL_DEPTH(count); p++) {                                                       \
             ushort w[SPLIT];                                                                                           \
             strange |= split_number(w, p < count ? from[p] : 0.0f);                                                    \
-            EACH_SHARE                                                                                                 \
-            to[q * apart + p] = w[q];                                                                                  \
+            _Pragma("unroll") for (int q = 0; q < SPLIT; q++) to[q * apart + p] = w[q];                                \
         }                                                                                                              \
         return strange;                                                                                                \
     }

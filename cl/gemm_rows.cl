@@ -39,7 +39,6 @@
 #define EACH (GATED ? 2 : 4) /* columns of a team */
 #define COLUMNS (EACH * TEAMS / PARTS)
 #define SUMS (ROWS * 4)
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 #if KEPT & 1
 typedef narrow result0;
@@ -164,7 +163,8 @@ static inline void multiply_accumulate(float *acc, x_pointer x, __global const s
     for (int s = first; s < depth; s += PARTS * LANES * 4) {
         const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
         const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
-        EACH_ROW {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
             const float4 v = X(x, r, s);
             ADD(r * 4, v, b0)
             ADD(r * 4 + 1, v, b1)

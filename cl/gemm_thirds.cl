@@ -137,9 +137,11 @@ static void split_panels(uint *strange, const product *p, const long first, cons
             for (int j = 0; j < TFM_VECTORS; j++) {
                 tfm_uvec lines[LINES];
                 found |= take_across(lines, &from, (s + step) * DEPTH, j * TFM_WIDTH);
-                EACH_SHARE
-                EACH_LINE
-                tfm_store(SHARE(lines, q)[i], to + q * B_APART + (step * 16 + i) * TFM_PANEL + j * TFM_WIDTH);
+#pragma unroll
+                for (int q = 0; q < SPLIT; q++)
+#pragma unroll
+                    for (int i = 0; i < TFM_WIDTH; i++)
+                        tfm_store(SHARE(lines, q)[i], to + q * B_APART + (step * 16 + i) * TFM_PANEL + j * TFM_WIDTH);
             }
         strange[panel - first] = found;
     }
@@ -154,10 +156,12 @@ static uint split_rows(uint *to, const product *p, const long row, const int the
         for (int x = 0; x < there; x += TFM_WIDTH) {
             tfm_uvec lines[LINES];
             strange |= take_across(lines, &from, (s + step) * DEPTH, row + x);
-            EACH_SHARE {
+#pragma unroll
+            for (int q = 0; q < SPLIT; q++) {
                 turn(SHARE(lines, q));
-                EACH_LINE
-                tfm_store(SHARE(lines, q)[i], to + q * A_APART + (x + i) * LINE_WORDS + step * 16);
+#pragma unroll
+                for (int i = 0; i < TFM_WIDTH; i++)
+                    tfm_store(SHARE(lines, q)[i], to + q * A_APART + (x + i) * LINE_WORDS + step * 16);
             }
         }
     return strange;

@@ -17,10 +17,6 @@ static inline tfm_vec first_stored(__global const stored *from, int count) {
     return tfm_load(part);
 }
 
-#define EACH_PART(P)                                                                                                   \
-    UNROLL                                                                                                             \
-    for (int p = 0; p < P; p++)
-
 /* Vector j of row S of b, whose rows lie LINE apart, or of the first columns of it; and of a panel. */
 #define LOAD_WHOLE(S, LINE, j) stored_load_vec(b + (long)(S) * (LINE) + (j)*TFM_WIDTH)
 #define LOAD_PART(S, LINE, j) first_stored(b + (long)(S) * (LINE) + (j)*TFM_WIDTH, out->width - (j)*TFM_WIDTH)
@@ -36,12 +32,11 @@ static inline tfm_vec one_of_pairs(__global const uint *pairs, int second) {
 #define STEP_OF_K(R, P, S, LINE, LOAD)                                                                                 \
     {                                                                                                                  \
         tfm_vec line[TFM_VECTORS];                                                                                     \
-        EACH_VECTOR                                                                                                    \
-            line[j] = LOAD(S, LINE, j);                                                                                \
-        EACH_ROW (R) {                                                                                                 \
+        _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) line[j] = LOAD(S, LINE, j);                            \
+        _Pragma("unroll") for (int i = 0; i < R; i++) {                                                                \
             const tfm_vec x = (tfm_vec)(row[i][(S)*A_STEP]);                                                           \
-            EACH_VECTOR                                                                                                \
-                part[P][i][j] = tfm_fma(x, line[j], part[P][i][j]);                                                    \
+            _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) part[P][i][j] =                                    \
+                tfm_fma(x, line[j], part[P][i][j]);                                                                    \
         }                                                                                                              \
     }
 
@@ -51,29 +46,24 @@ static inline tfm_vec one_of_pairs(__global const uint *pairs, int second) {
 #define DEFINE_TILE(NAME, R, P, LINE, LOAD)                                                                            \
     static void NAME(const tile_out *out, A_SPACE const float *a, __global const stored *b, int k) {                   \
         A_SPACE const float *row[R];                                                                                   \
-        EACH_ROW (R)                                                                                                   \
-            row[i] = a + A_LINE(i, out->rows) * A_ROW;                                                                 \
+        _Pragma("unroll") for (int i = 0; i < R; i++) row[i] = a + A_LINE(i, out->rows) * A_ROW;                       \
         tfm_vec part[P][R][TFM_VECTORS], sum[R][TFM_VECTORS];                                                          \
-        EACH_PART (P)                                                                                                  \
-            EACH_ROW (R)                                                                                               \
-                EACH_VECTOR                                                                                            \
-                    part[p][i][j] = (tfm_vec)(0.0f);                                                                   \
+        _Pragma("unroll") for (int p = 0; p < P; p++) _Pragma("unroll") for (int i = 0; i < R; i++)                    \
+            _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++) part[p][i][j] = (tfm_vec)(0.0f);                   \
         int first = 0;                                                                                                 \
         for (; first + P <= k; first += P)                                                                             \
-            EACH_PART (P) {                                                                                            \
+            _Pragma("unroll") for (int p = 0; p < P; p++) {                                                            \
                 STEP_OF_K(R, p, first + p, LINE, LOAD)                                                                 \
             }                                                                                                          \
         for (; first < k; first++) {                                                                                   \
             STEP_OF_K(R, 0, first, LINE, LOAD)                                                                         \
         }                                                                                                              \
-        EACH_ROW (R)                                                                                                   \
-            EACH_VECTOR                                                                                                \
-                sum[i][j] = part[0][i][j];                                                                             \
+        _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++)          \
+            sum[i][j] = part[0][i][j];                                                                                 \
         UNROLL                                                                                                         \
         for (int p = 1; p < P; p++)                                                                                    \
-            EACH_ROW (R)                                                                                               \
-                EACH_VECTOR                                                                                            \
-                    sum[i][j] += part[p][i][j];                                                                        \
+            _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < TFM_VECTORS; j++)      \
+                sum[i][j] += part[p][i][j];                                                                            \
         FINISH_TILE(R, out, sum)                                                                                       \
     }
 

@@ -47,8 +47,6 @@ typedef float unit;
 #endif
 #define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
 #define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
-#define EACH_A _Pragma("unroll") for (int u = 0; u < UNITS_A; u++)
-#define EACH_B _Pragma("unroll") for (int u = 0; u < UNITS_B; u++)
 
 /* Units follow the operand's memory. An item's first one is of row or column ALONG of the tile and of step STEP; from
  * one of its units to the next, the step grows by STEPS where steps are lines of the operand, else the row or column
@@ -110,22 +108,25 @@ typedef float2 rows_type;
  * operands, since 0 times what is there may be NaN. `stride` is from one unit to the next. */
 INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, const INDEX stride, const int step,
                      const int along, const int left, const int rows) {
-    EACH_A
-    next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
-                  ? *(__global const unit *)(from + u * stride + at)
-                  : (unit)(0.0f);
+#pragma unroll
+    for (int u = 0; u < UNITS_A; u++)
+        next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
+                      ? *(__global const unit *)(from + u * stride + at)
+                      : (unit)(0.0f);
 }
 
 INLINED void fetch_b(unit *next, __global const stored *from, const INDEX at, const INDEX stride, const int step,
                      const int along, const int left, const int columns) {
-    EACH_B
-    next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
-                  ? stored_unit(from + u * stride + at)
-                  : (unit)(0.0f);
+#pragma unroll
+    for (int u = 0; u < UNITS_B; u++)
+        next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
+                      ? stored_unit(from + u * stride + at)
+                      : (unit)(0.0f);
 }
 
 INLINED void put_a(__local float *to, const unit *next) {
-    EACH_A {
+#pragma unroll
+    for (int u = 0; u < UNITS_A; u++) {
         if (TURNED_A)
             put_along(to + u * STEPS(LINES_A, TILE_M) * A_LINE, next[u]);
         else
@@ -134,7 +135,8 @@ INLINED void put_a(__local float *to, const unit *next) {
 }
 
 INLINED void put_b(__local float *to, const unit *next) {
-    EACH_B {
+#pragma unroll
+    for (int u = 0; u < UNITS_B; u++) {
         if (TURNED_B)
             put_across(to + u * OVER(LINES_B), B_LINE, next[u]);
         else

@@ -27,12 +27,6 @@
 /* Vectors that hold a line of a tile. What the last one stores too much, the next line overwrites. */
 #define LINE_VECTORS ((TFM_ROWS + TFM_WIDTH - 1) / TFM_WIDTH)
 #define TILE_FLOATS (TFM_STEPS * TFM_ROWS + TFM_WIDTH)
-#define EACH_TILE                                                                                                      \
-    UNROLL                                                                                                             \
-    for (int t = 0; t < TFM_TILES; t++)
-#define EACH_LINE_VECTOR                                                                                               \
-    UNROLL                                                                                                             \
-    for (int j = 0; j < LINE_VECTORS; j++)
 
 /* Fills `tiles` tiles from the rows of a that begin at `from`, m apart, of which the first `columns` floats are the
  * strip's. sums += the sum of those rows, so that a long sum is one of blocks, and rounded as such. Vectors reach into
@@ -40,25 +34,33 @@
 static void strip_take(float *strip, float *sums, __global const float *from, long m, long left, int tiles, int steps,
                        int columns) {
     tfm_vec sum[TFM_TILES][LINE_VECTORS];
-    EACH_TILE
-        EACH_LINE_VECTOR
+#pragma unroll
+    for (int t = 0; t < TFM_TILES; t++)
+#pragma unroll
+        for (int j = 0; j < LINE_VECTORS; j++)
             sum[t][j] = (tfm_vec)(0.0f);
     for (int s = 0; s < steps; s++, from += m, left -= m)
-        EACH_TILE
+#pragma unroll
+        for (int t = 0; t < TFM_TILES; t++)
             if (t < tiles)
-                EACH_LINE_VECTOR {
+#pragma unroll
+                for (int j = 0; j < LINE_VECTORS; j++) {
                     const int at = t * TFM_ROWS + j * TFM_WIDTH;
                     const tfm_vec v =
                         left >= STRIP + TFM_WIDTH ? tfm_load(from + at) : first_floats(from + at, columns - at);
                     tfm_store(v, strip + t * TILE_FLOATS + s * TFM_ROWS + j * TFM_WIDTH);
                     sum[t][j] += v;
                 }
-    /* All are read before one is stored: they lie on one another. */
-    EACH_TILE
-        EACH_LINE_VECTOR
+                /* All are read before one is stored: they lie on one another. */
+#pragma unroll
+    for (int t = 0; t < TFM_TILES; t++)
+#pragma unroll
+        for (int j = 0; j < LINE_VECTORS; j++)
             sum[t][j] += tfm_load(sums + t * TFM_ROWS + j * TFM_WIDTH);
-    EACH_TILE
-        EACH_LINE_VECTOR
+#pragma unroll
+    for (int t = 0; t < TFM_TILES; t++)
+#pragma unroll
+        for (int j = 0; j < LINE_VECTORS; j++)
             tfm_store(sum[t][j], sums + t * TFM_ROWS + j * TFM_WIDTH);
 }
 

@@ -23,21 +23,19 @@
 #endif
 #define STEP (TFM_GROUP * BLOCK)
 /* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
-#define EACH_BLOCK(b, n) for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP)
 #define EACH_VECTOR(i, n)                                                                                              \
-    EACH_BLOCK (block_, n)                                                                                             \
+    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                        \
         for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
 /* The same, and u = 0 .. 3 for a sum of its own: one sum alone would wait for each addition. */
 #ifdef DROPOUT
 #define EACH_OF_4(i, u, n)                                                                                             \
-    EACH_BLOCK (block_, n)                                                                                             \
+    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                        \
     _Pragma("unroll") for (long u = 0, i = block_; u < BLOCK / TFM_WIDTH; u++, i += TFM_WIDTH)
 #else
 #define EACH_OF_4(i, u, n)                                                                                             \
     for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                                    \
     _Pragma("unroll") for (long u = 0, i = block_; u < 4; u++, i += STEP) if (i + BLOCK <= n)
 #endif
-#define EACH_REST(i, n) for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
 
 TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENSOR(float, mean),
                           TFM_TENSOR(float, inv_std), TFM_INPUT(float, x), TFM_INPUT(float, residual),
@@ -62,7 +60,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     float total = 0.0f;
 #ifdef DROPOUT
     const tfm_drops drops = TFM_DROPS();
-    EACH_BLOCK (b, n) {
+    for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP) {
         tfm_vec factors[4];
         tfm_drop_factors(factors, drops, row, b);
         for (int u = 0; u < 4; u++) {
@@ -72,7 +70,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             totals[u] += v;
         }
     }
-    EACH_REST (i, n) {
+    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float v = tfm_fma(more[i], tfm_drop_factor(drops, row, i), in[i]);
         s[i] = v;
         total += v;
@@ -89,7 +87,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             tfm_store(v, s + i);
         totals[u] += v;
     }
-    EACH_REST (i, n) {
+    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         if (stored)
             s[i] = v;
@@ -109,7 +107,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     }
     float square = tfm_vec_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
     float rest = tfm_vec_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
-    EACH_REST (i, n) {
+    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float d = from[i] - center;
         square = tfm_fma(d, d, square);
         rest += d;
@@ -133,7 +131,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             v += tfm_load(bias + i);
         tfm_store(v, out + i);
     }
-    EACH_REST (i, n) {
+    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
         float v = ((from[i] - center) - rest) * factor;
         if (has_gamma)
             v *= scale[i];
@@ -203,7 +201,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
             sums += g;
             products = tfm_fma(g, (tfm_load(sp + i) - m) * inverse, products);
         }
-        EACH_REST (i, n) {
+        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
             const float g = has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i];
             sum_g += g;
             sum_gh = tfm_fma(g, (sp[i] - m) * inverse, sum_gh);
@@ -212,7 +210,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
         sum_gh += tfm_vec_sum(products);
         const float mean_g = tfm_group_sum(sum_g) / (float)n, mean_gh = tfm_group_sum(sum_gh) / (float)n;
 #ifdef DROPOUT
-        EACH_BLOCK (b, n) {
+        for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP) {
             tfm_vec factors[4];
             tfm_drop_factors(factors, drops, row, b);
             for (int u = 0; u < 4; u++) {
@@ -220,12 +218,12 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
                 SPREAD(tfm_vec, tfm_load, tfm_store, i, factors[u])
             }
         }
-        EACH_REST (i, n)
+        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
             SPREAD(float, LOAD_ONE, STORE_ONE, i, tfm_drop_factor(drops, row, i))
 #else
         EACH_VECTOR (i, n)
             SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
-        EACH_REST (i, n)
+        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
             SPREAD(float, LOAD_ONE, STORE_ONE, i, 1.0f)
 #endif
     }

@@ -6,7 +6,6 @@
 
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define TAIL(n) ((n) - (n) % TFM_WIDTH)
-#define EACH_OF_4 _Pragma("unroll") for (int u = 0; u < 4; u++)
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
@@ -14,11 +13,13 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
 
 static inline float lane_max(__global const float *x, const long n) {
     tfm_vec best[4];
-    EACH_OF_4
+#pragma unroll
+    for (int u = 0; u < 4; u++)
         best[u] = (tfm_vec)(-INFINITY);
     long i = TFM_LANE() * TFM_WIDTH;
     for (; i + 3 * STEP + TFM_WIDTH <= n; i += 4 * STEP)
-        EACH_OF_4
+#pragma unroll
+        for (int u = 0; u < 4; u++)
             best[u] = larger(best[u], tfm_load(x + i + u * STEP));
     for (; i + TFM_WIDTH <= n; i += STEP)
         best[0] = larger(best[0], tfm_load(x + i));

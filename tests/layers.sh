@@ -114,6 +114,9 @@ apps/packages/CHANGELOG.md ## $version
 apps/packages/debian/changelog tfm ($version-
 END
 )"
+# Without beam_step, until beam.cl is split.
+nothing "no function of a kernel file has more than 100 lines" "$(
+    find cl -name '*.cl' -exec python3 tests/kernel_length.py {} + 2>&1 | grep -v ' beam_step: ')"
 nothing "no line of C has more than 120 characters" "$(
     find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec python3 -c '
 import sys
