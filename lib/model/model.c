@@ -41,6 +41,7 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
                       : s->positions == TFM__LEARNED_POSITIONS ? "learned"
                       : s->rotary.width                        ? "rotary"
                       : s->relative.buckets                    ? "relative"
+                      : s->alibi                               ? "alibi"
                                                                : "none";
     info->rope_type = s->rotary.width ? scalings[s->rotary.form.type] : "none";
     info->window_layers = window_layers(s);
@@ -312,6 +313,7 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
         .after = arch->causal ? 0 : arch->window / 2,
         .norm_place = arch->norm_place,
         .parallel = arch->parallel,
+        .one_norm = arch->one_norm,
         .residual_scale = arch->residual_scale,
     };
 }
