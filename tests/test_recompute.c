@@ -22,7 +22,12 @@ static const char *const MODELS[] = {"gradients",
                                      "families/granite-multipliers-f16",
                                      "gradients-mt5",
                                      "families/phi-half-f16",
-                                     "families/olmo2-grouped-f16"};
+                                     "families/olmo2-grouped-f16",
+                                     "families/gptj-part-f16",
+                                     "families/falcon-40b-bf16",
+                                     "families/bloom-three-heads-bf16",
+                                     "families/stablelm-parallel-bf16",
+                                     "families/cohere-head-norms-bf16"};
 
 enum { ROWS = 6, WIDTH = 7 };
 

@@ -119,11 +119,10 @@ typedef struct tfm_model_shape {
     bool pre_norm;             /* Norms stand before the sub-layers, and one more after the last block. */
     tfm_init init;             /* How matrices are drawn. */
     uint64_t seed; /* Seeds the drawing. One seed gives the same parameters on every machine, except for rounding. */
-    const char *family; /* NULL or "marian" for an encoder-decoder; "gpt2", "llama", "mistral", "qwen2", "qwen3",
-                           "smollm3", "phi3", "gemma", "gemma2" or "gemma3_text" for a language model, of which pad_id
-                           may be -1 for none, and start_id and eos_id may be one id. */
-    int kv_heads; /* How many heads have keys and values of their own, in language models but those of GPT-2; it divides
-                     H. 0: all. */
+    const char *family; /* NULL or "marian" for an encoder-decoder; for a language model the `model_type` of any
+                           decoder-only family but OPT, such as "gpt2" or "llama", of which pad_id may be -1 for none,
+                           and start_id and eos_id may be one id. */
+    int kv_heads;       /* KV heads of a language model, where its family has a key for them; they divide H. 0: all. */
     uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_model_shape;
 
@@ -182,7 +181,8 @@ typedef struct tfm_model_info {
     const char *kind;      /* "encoder-decoder", "encoder" or "decoder". */
     int encoder_kv_heads, decoder_kv_heads;     /* How many of their heads have keys and values of their own. */
     int encoder_head_width, decoder_head_width; /* D. */
-    const char *positions;     /* How positions are told apart: "sinusoids", "learned", "rotary", "relative", "none". */
+    const char
+        *positions; /* How positions are told apart: "sinusoids", "learned", "rotary", "relative", "alibi", "none". */
     const char *rope_type;     /* What their rotation was scaled by, as in config.json: "default", "yarn"; or "none". */
     int window, window_layers; /* How far layers see that do not see all, and how many those are; or 0. */
     bool rms_norm;             /* Norms are by the root mean square, not layer norms. */

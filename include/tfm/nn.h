@@ -121,6 +121,7 @@ typedef struct tfm_block {
      * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
      */
     bool parallel;
+    bool one_norm;        /* With `parallel`: both read x through attention_norm, and there is no feed_forward_norm. */
     float residual_scale; /* What the results of sub-layers are multiplied by before they are added; 0 means 1, which it
                              must be where there is a cross-attention. */
     tfm_training *training; /* What training drops; NULL drops nothing. The block does not own it. */
@@ -205,9 +206,10 @@ typedef struct tfm_block_memory {
     tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
     /* Added to the scores of the attention over x: tfm_attention_options.mask. Empty adds nothing. */
     tfm_tensor bias;
-    /* (P, R/2) each: queries and keys of the attention over x turn by these (tfm_rotary, not interleaved), their first
-     * position being `position`. Empty: they do not turn. */
+    /* (P, R/2) each: the rotary embedding of queries and keys of the attention over x (tfm_rotary), their first
+     * position being `position`. Empty: there is none. */
     tfm_tensor cosines, sines;
+    bool interleaved; /* As in tfm_rotary_options. */
     int64_t position;
     tfm_tensor positions; /* (B, T) I32: the position of each token, in place of those from `position` on; or empty. */
 

@@ -48,7 +48,8 @@ typedef struct tfm__rotary_arch {
     /* Texts longer than `border` turn by other rates: by `far_rates`, or with TFM__ROPE_DYNAMIC by those of their
      * length. 0: all turn by `rates`. */
     int border;
-    bool again; /* A text that grows over the border is run again from its beginning; else old keys stay. */
+    bool interleaved; /* Pairs are columns (0, 1), (2, 3) and so on, else (0, R/2), (1, R/2 + 1) and so on. */
+    bool again;       /* A text that grows over the border is run again from its beginning; else old keys stay. */
     double far_rates[TFM__MAX_ROTARY_PAIRS];
     tfm__rope_form form;
 } tfm__rotary_arch;
@@ -118,6 +119,7 @@ typedef struct tfm__stack_arch {
     enum { TFM__SKIPS_NONE, TFM__SKIPS_TO_ROW, TFM__SKIPS_TO_NOTHING } skips;
     int skipped_id;
     tfm__relative_arch relative;
+    bool alibi; /* Scores fall linearly with the distance, in each head by another slope (ALiBi, Press et al. 2022). */
     tfm__rotary_arch rotary, local_rotary; /* `local_rotary` is that of layers with TFM__LOCAL_LAYER. */
     float score_scale;                     /* What q k^T is multiplied by; 0: 1/sqrt(D). */
     bool score_scale_falls;                /* It is divided by the layer's number, counted from 1. */
@@ -167,6 +169,11 @@ static inline int tfm__stack_embedded(const tfm__stack_arch *stack) {
 /* The width of what a stack gives. */
 static inline int tfm__stack_given(const tfm__stack_arch *stack) {
     return stack->projected ? stack->narrow_width : stack->width;
+}
+
+/* Whether something is added to scores by distance. */
+static inline bool tfm__stack_biased(const tfm__stack_arch *arch) {
+    return arch->relative.buckets > 0 || arch->alibi;
 }
 
 /* How many tables of biases by distance a stack has that has any. */

@@ -110,7 +110,7 @@ static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__
                                  const tfm_model_shape *s) {
     char name[] = "model_new";
     tfm__config_files from = {
-        .family = family, .config = family->describe(s), .config_path = name, .generation_path = name};
+        .family = family, .config = family->describe(family, s), .config_path = name, .generation_path = name};
     *arch = (tfm__arch){0};
     tfm_status status = from.config ? family->read(arch, rules, &from)
                                     : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");

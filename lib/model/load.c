@@ -44,8 +44,7 @@ static const char *name_of(const tfm__loader *l, const tfm__parameter *p) {
     return is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
 }
 
-static tfm_status load_parameter(void *user, const tfm__parameter *p) {
-    tfm__loader *l = user;
+static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
     const tfm__stored *stored;
     const char *name = name_of(l, p);
     const int64_t rows = p->total, columns = p->dims[1];
@@ -68,6 +67,23 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
         l->bytes += tfm_dtype_size(dtype) * count; /* each has its own */
         l->bytes += dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0;
         use(l, stored);
+    }
+    return status;
+}
+
+/* Of a parameter whose rows are tensors of their own, one after another. */
+static tfm_status load_parameter(void *user, const tfm__parameter *p) {
+    char name[256];
+    tfm_status status = p->rows ? TFM_OK : load_tensor(user, p);
+    for (int i = 0; i < p->rows && status == TFM_OK; i++) {
+        tfm__parameter row = *p;
+        tfm__row_name(name, sizeof(name), p->name, i);
+        row.row = i;
+        row.rank = 1;
+        row.dims[0] = row.total = p->dims[1];
+        row.dims[1] = 0;
+        row.name = name;
+        status = load_tensor(user, &row);
     }
     return status;
 }

@@ -188,6 +188,7 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
         .after = arch->causal ? 0 : arch->window / 2,
         .norm_place = arch->norm_place,
         .parallel = arch->parallel,
+        .one_norm = arch->one_norm,
         .residual_scale = arch->residual_scale,
     };
 }

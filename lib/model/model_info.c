@@ -36,6 +36,7 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
                       : s->positions == TFM__LEARNED_POSITIONS ? "learned"
                       : s->rotary.width                        ? "rotary"
                       : s->relative.buckets                    ? "relative"
+                      : s->alibi                               ? "alibi"
                                                                : "none";
     info->rope_type = s->rotary.width ? scalings[s->rotary.form.type] : "none";
     info->window_layers = window_layers(s);

@@ -100,9 +100,47 @@ static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
     return first + (int32_t)(bucket < buckets ? bucket : buckets - 1);
 }
 
+/* *distances (T, S): how far each key stands behind each query, as a number from 0 down. */
+static tfm_status make_distances(tfm_context *ctx, tfm_tensor *distances, int64_t first, int64_t targets) {
+    const int64_t dims[] = {targets, first + targets};
+    float *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for the bias of %lld positions",
+                                 (long long)dims[1]);
+    for (int64_t t = 0; t < dims[0]; t++)
+        for (int64_t s = 0; s <= first + t; s++)
+            host[t * dims[1] + s] = (float)(s - (first + t));
+    tfm_tensor_new(ctx, distances, TFM_F32, 2, dims);
+    tfm_tensor_write(ctx, *distances, host);
+    free(host);
+    return tfm_context_status(ctx);
+}
+
+/* The slopes of H heads: for the first n, the largest power of two, 2^(-8 i / n), then 2^(-4 (2 i - 1) / n). */
+static tfm_status scale_distances(tfm_context *ctx, tfm_tensor *bias, tfm_tensor distances, int heads) {
+    float *host = tfm__alloc((size_t)heads, sizeof(*host));
+    tfm_tensor slopes = {0}, grid = {0};
+    int n = 1;
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for %d heads", heads);
+    while (2 * n <= heads)
+        n *= 2;
+    for (int h = 0; h < heads; h++)
+        host[h] = (float)(h < n ? exp2(-8.0 * (h + 1) / n) : exp2(-4.0 * (2 * (h - n) + 1) / n));
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &slopes, TFM_F32, 3, (int64_t[]){heads, 1, 1});
+    tfm_tensor_write(ctx, slopes, host);
+    free(host);
+    tfm_tensor_reshape(ctx, &grid, distances, 3, (int64_t[]){1, distances.dims[0], distances.dims[1]});
+    tfm_mul(ctx, bias, slopes, grid);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
+}
+
 tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
                                int64_t targets) {
     const int64_t dims[] = {targets, first + targets};
+    if (arch->alibi)
+        return make_distances(model->ctx, buckets, first, targets);
     if (arch->relative.buckets == 0)
         return tfm_context_status(model->ctx);
     int32_t *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
@@ -118,11 +156,13 @@ tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm_
     return tfm_context_status(model->ctx);
 }
 
-tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, int layer,
-                            tfm_tensor buckets) {
+tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
+                            int layer, tfm_tensor buckets) {
     tfm_context *ctx = model->ctx;
     if (!buckets.buffer)
         return tfm_context_status(ctx);
+    if (arch->alibi)
+        return scale_distances(ctx, bias, buckets, arch->heads);
     const tfm_tensor table = stack->relative[layer].value;
     const int64_t count = buckets.dims[0] * buckets.dims[1], dims[] = {buckets.dims[0], buckets.dims[1], table.dims[1]};
     tfm_tensor index = {0}, flat = {0}, grid = {0};
@@ -140,14 +180,14 @@ tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positi
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t heads = arch->heads, tables = tfm__relative_count(arch);
     tfm_tensor buckets = {0};
-    if (arch->relative.buckets == 0 || positions < 1)
+    if (!tfm__stack_biased(arch) || positions < 1)
         return tfm_context_status(ctx);
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, out, TFM_F32, 2, (int64_t[]){tables * heads, positions});
     tfm__places_buckets(model, &buckets, arch, positions - 1, 1);
     for (int64_t i = 0; i < tables; i++) {
         tfm_tensor bias = {0}, rows = {0}, place = {0};
-        tfm__places_bias(model, &bias, &model->decoder, (int)i, buckets);
+        tfm__places_bias(model, &bias, &model->decoder, arch, (int)i, buckets);
         tfm_tensor_reshape(ctx, &rows, bias, 2, (int64_t[]){heads, positions});
         tfm_tensor_rows(ctx, &place, *out, i * heads, heads);
         tfm__tensor_copy(ctx, place, rows);

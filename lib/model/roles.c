@@ -12,7 +12,6 @@ typedef struct walker {
     const tfm__stack_arch *stack;
     bool decoder; /* which of the two that is */
     int layer;
-    int head, heads; /* of norms that each head has for itself; 0 heads: of all others */
     tfm__parameter_fn each;
     void *user;
     tfm_status status;
@@ -57,13 +56,14 @@ static bool is_cross(tfm__role role) {
     return role >= TFM__CROSS_QUERY && role <= TFM__CROSS_NORM;
 }
 
-/* Where queries, keys and values lie head by head, `first` counts within a head. */
+/* Where queries, keys and values lie by KV heads, `first` counts within one. */
 static void part_by_head(const walker *w, tfm__parameter *p) {
     if (!w->family->by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
         return;
-    p->run = w->stack->head_width;
-    p->first = (p->role - TFM__SELF_QUERY) * p->run;
-    p->step = p->total / w->stack->heads;
+    const int64_t width = w->stack->head_width, queries = w->stack->heads / w->stack->kv_heads * width;
+    p->run = p->role == TFM__SELF_QUERY ? queries : width;
+    p->first = p->role == TFM__SELF_QUERY ? 0 : p->role == TFM__SELF_KEY ? queries : queries + width;
+    p->step = p->total / w->stack->kv_heads;
 }
 
 /* Which rows of the stored tensor they are: all roles of one name share it. Norms of one name are the same norm. */
@@ -87,16 +87,13 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
     part_by_head(w, p);
 }
 
-/* The family's name with the layer's number in place of `#`; of layers in groups, the group's number in the place
- * of the first one, as transformers finds it, and the number within it in that of the second, or the head's. */
+/* The family's name with the layer's number in place of the first `#`; of layers in groups, the group's number in the
+ * place of that, as transformers finds it, and the number within it in that of the second. */
 static void name_layer(char *out, size_t size, const char *name, const walker *w) {
     const tfm__stack_arch *s = w->stack;
     const char *mark = strchr(name, '#'), *second = mark ? strchr(mark + 1, '#') : NULL;
     if (!mark) {
         snprintf(out, size, "%s", name);
-    } else if (second && w->heads) {
-        snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, w->layer, (int)(second - mark - 1), mark + 1,
-                 w->head, second + 1);
     } else if (!s->groups || !second) {
         snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, w->layer + w->family->first_layer, mark + 1);
     } else {
@@ -104,6 +101,11 @@ static void name_layer(char *out, size_t size, const char *name, const walker *w
         snprintf(out, size, "%.*s%d%.*s%d%s", (int)(mark - name), name, (int)(turn / ((double)turns / s->groups)),
                  (int)(second - mark - 1), mark + 1, w->layer % s->group_layers, second + 1);
     }
+}
+
+void tfm__row_name(char *out, size_t size, const char *name, int row) {
+    const char *mark = strchr(name, '#');
+    snprintf(out, size, "%.*s%d%s", (int)(mark - name), name, row, mark + 1);
 }
 
 static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param *param, int64_t rows,
@@ -119,9 +121,7 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
                         .dims = {rows, columns},
                         .name = full,
                         .transposed = columns && naming->transposed,
-                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0,
-                        .row = w->head,
-                        .rows = w->heads};
+                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
     if (w->status != TFM_OK)
         return;
     if (!name) {
@@ -134,6 +134,8 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
         p.total -= p.zeros;
     }
     name_layer(full, sizeof(full), name, w);
+    if (kind == TFM__GAMMA && strchr(full, '#'))
+        p.rows = (int)rows;
     w->status = w->each(w->user, &p);
 }
 
@@ -162,10 +164,7 @@ static void walk_head_norms(walker *w, tfm__role role, tfm_norm *layer, int head
         walk_norm(w, role, layer);
         return;
     }
-    w->heads = heads;
-    for (w->head = 0; w->head < heads; w->head++)
-        visit(w, role, TFM__GAMMA, FIELD(layer, gamma), w->stack->head_width, 0);
-    w->head = w->heads = 0;
+    visit(w, role, TFM__GAMMA, FIELD(layer, gamma), heads, w->stack->head_width);
 }
 
 /* `first` is the role of its queries; keys, values and output follow. */
@@ -181,6 +180,12 @@ static tfm__role up_of(const walker *w) {
     return !w->stack->gated && tfm__role_naming(w->family, w->decoder, TFM__UP_ALONE)->weight ? TFM__UP_ALONE : TFM__UP;
 }
 
+/* The role of a norm that has another name where sub-layers in parallel have one each. */
+static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
+    const bool other = w->stack->parallel && !w->stack->one_norm;
+    return other && tfm__role_naming(w->family, w->decoder, parallel)->weight ? parallel : role;
+}
+
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
     const bool around = s->norm_place == TFM_NORM_AROUND;
@@ -191,7 +196,7 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
     }
     if (!(s->layer[w->layer] & TFM__UNNORMED_LAYER))
-        walk_norm(w, TFM__SELF_NORM, FIELD(block, attention_norm));
+        walk_norm(w, norm_of(w, TFM__SELF_NORM, TFM__SELF_NORM_PARALLEL), FIELD(block, attention_norm));
     if (s->head_norms) {
         walk_head_norms(w, TFM__SELF_QUERY_NORM, FIELD(block, attention.query_norm), s->heads);
         walk_head_norms(w, TFM__SELF_KEY_NORM, FIELD(block, attention.key_norm), s->kv_heads);
@@ -206,7 +211,9 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
     walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
     walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
-    walk_norm(w, s->one_norm ? TFM__SELF_NORM : TFM__FEED_FORWARD_NORM, FIELD(block, feed_forward_norm));
+    if (!s->one_norm)
+        walk_norm(w, norm_of(w, TFM__FEED_FORWARD_NORM, TFM__FEED_FORWARD_NORM_PARALLEL),
+                  FIELD(block, feed_forward_norm));
     if (around)
         walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_norm_after));
 }

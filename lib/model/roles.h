@@ -21,11 +21,15 @@ typedef struct tfm__parameter {
     int64_t run, step; /* Of each `step` rows of the file, `run` are its own; 0: they are one piece. */
     int64_t zeros;     /* How many rows, the last of dims[0], are zeros, and not in the file. */
     float added;       /* What is added to the numbers of the file. */
-    int row, rows;     /* Of `param`, which has so many rows (dims[0]), it is this one; 0: it is all of it. */
+    int row, rows;     /* Each of its `rows` rows is a tensor in files, of which `row` is one; 0 rows: it is one tensor.
+                          In their names the row's number stands in place of `#`. */
 } tfm__parameter;
 
 /* How a role of one of the two stacks is stored. Names are NULL where the family has no such role. */
 const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm__role role);
+
+/* The name of a row that is a tensor of its own. */
+void tfm__row_name(char *out, size_t size, const char *name, int row);
 
 /* Calls `each` for every parameter, in one order, until it fails: tables, what stands around the blocks, then block by
  * block, the encoder's before the decoder's, and the head. It changes nothing. `model` may be NULL. */

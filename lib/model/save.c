@@ -10,7 +10,7 @@
 /* ---- config.json, generation_config.json ---- */
 
 static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
-    json_t *root = model->family->write(&model->arch, &model->rules);
+    json_t *root = model->family->write(model->family, &model->arch, &model->rules);
     const char *name = dtype == TFM_F16 ? "float16" : dtype == TFM_BF16 ? "bfloat16" : "float32";
     if (root) {
         json_object_set_new(root, "torch_dtype", json_string(name));
@@ -44,11 +44,29 @@ static tfm__entry *put(list *l, const char *name, tfm_tensor x, tfm_dtype dtype)
     return entry;
 }
 
+/* Lists the rows of a parameter that are tensors of their own. */
+static void put_rows(list *l, const tfm__parameter *p) {
+    char name[256];
+    for (int i = 0; i < p->rows; i++) {
+        tfm_tensor row = p->param->value;
+        row.offset += (size_t)(i * p->dims[1]);
+        row.rank = 1;
+        row.dims[0] = p->dims[1];
+        row.dims[1] = 0;
+        tfm__row_name(name, sizeof(name), p->name, i);
+        put(l, name, row, TFM_F32);
+    }
+}
+
 /* Lists a parameter: matrices and tables in the dtype that was asked for, and vectors, which are small, in F32.
  * Parameters of one name are parts of one tensor. */
 static tfm_status put_parameter(void *user, const tfm__parameter *p) {
     list *l = user;
     const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__TABLE ? l->dtype : TFM_F32;
+    if (p->rows) {
+        put_rows(l, p);
+        return TFM_OK;
+    }
     if (!l->entries) {
         l->count++; /* There may be fewer, since some are parts of one tensor. */
         return TFM_OK;
@@ -61,6 +79,7 @@ static tfm_status put_parameter(void *user, const tfm__parameter *p) {
         entry = put(l, p->name, p->param->value, dtype);
         entry->turned = p->transposed;
         entry->less = p->added;
+        entry->groups = p->run ? p->dims[0] / p->run : 0;
         return TFM_OK;
     }
     entry->more[entry->more_count++] = p->param->value; /* A block has fewer matrices than there is room for. */
@@ -82,10 +101,12 @@ static void put_positions(list *l, const char *name, const tfm__stack *stack, co
 
 static tfm_status put_all(list *l, tfm_model *model) {
     const tfm__family *family = model->family;
-    tfm_tensor bias = model->logits_bias; /* (1, V) in files */
-    bias.rank = 2;
-    bias.dims[1] = bias.dims[0];
-    bias.dims[0] = 1;
+    tfm_tensor bias = model->logits_bias;
+    if (model->arch.encoder.layers > 0) { /* (1, V) in files, else (V) */
+        bias.rank = 2;
+        bias.dims[1] = bias.dims[0];
+        bias.dims[0] = 1;
+    }
     l->count = 0;
     const char *name = tfm__role_naming(family, true, TFM__OUTPUT_BIAS)->bias;
     if (name && !model->arch.headless)

@@ -173,7 +173,7 @@ static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
 /* *bias of scores in a layer, or in all layers where they share it. */
 static void find_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
     if (p->buckets.buffer)
-        tfm__places_bias(model, bias, p->stack, layer, p->buckets);
+        tfm__places_bias(model, bias, p->stack, p->arch, layer, p->buckets);
     else if (p->step)
         tfm__places_bias_row(model, bias, p->step->relative, layer, p->position);
     if (p->step)
@@ -191,6 +191,7 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
                                .bias = p->bias,
                                .cosines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->cosines,
                                .sines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->sines,
+                               .interleaved = p->arch->rotary.interleaved,
                                .position = p->position,
                                .positions = p->positions};
     tfm_tensor own = {0}, over_source = {0};

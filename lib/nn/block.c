@@ -45,7 +45,10 @@ static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, in
 static void turn_heads(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
                        tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
-    const tfm_rotary_options options = {.heads = kv_heads, .positions = memory->positions, .first = memory->position};
+    const tfm_rotary_options options = {.heads = kv_heads,
+                                        .interleaved = memory->interleaved,
+                                        .positions = memory->positions,
+                                        .first = memory->position};
     tfm_tensor turned = {0};
     if (queries) {
         tfm__rotary_both(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
@@ -213,6 +216,8 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     const bool cross = block->cross.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
     const bool recurrent = block->cell.input.weight.value.buffer != NULL;
+    const bool one_norm = block->parallel && block->one_norm;
+    const tfm_norm *const second = one_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
         return tfm__op_refuse(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)
@@ -237,7 +242,7 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
         attend_cross(ctx, &crossed, cross_weights, block, s, norm_before(block, &block->cross_norm), memory);
         give(s, crossed, &block->cross_norm, block);
     }
-    feed(ctx, &fed, block, s, norm_before(block, &block->feed_forward_norm));
+    feed(ctx, &fed, block, s, norm_before(block, second));
     finish_result(ctx, &fed, &block->feed_forward_norm, &block->feed_forward_norm_after, block);
     if (block->parallel)
         join_results(ctx, &fed, &mixed);

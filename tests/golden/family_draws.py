@@ -1,7 +1,8 @@
 """New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
 
 import family_styles as old
-from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seen, seen_qwen2, seq2seq, t5
+from family_recipes import (CASES, bert, bloom, distilbert, falcon, gemma3, gpt2, gptj, llama, modernbert, mpt, neox, opt, rope, seen,
+                            seen_qwen2, seq2seq, t5)
 
 # The names that transformers has for them; the first four come twice as often.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
@@ -301,9 +302,31 @@ def draw_neox(family, r):
     return {"config": config, "style": maybe(r, old.neox_2022) if plain else None, "extra": maybe(r, old.neox_masks)}
 
 
+def draw_other(family, r):
+    """Decoders whose keys are not LLaMA's."""
+    E, layers, V = sizes(r)
+    heads, eos = heads_of(r, E, True), r.randrange(V)
+    more = dict(layer_norm_epsilon=epsilon(r), tie_word_embeddings=coin(r))
+    if family == "gptj":
+        config = gptj(E, layers, heads, V, eos, 2 * r.randint(1, E // heads // 2), n_inner=r.choice([None, 29]),
+                      activation_function=r.choice(ACTIVATIONS), **more)
+    elif family == "bloom":
+        config = bloom(E, layers, heads, V, eos, **more)
+    elif family == "mpt":
+        config = mpt(E, layers, heads, V, eos, {"softmax_scale": r.choice([None, 0.3])}, **more)
+    else:
+        newer = coin(r)
+        kv = r.choice([k for k in range(1, heads + 1) if heads % k == 0]) if newer else None
+        config = falcon(E, layers, heads, V, eos, r.choice([50.0, 10000.0]), new_decoder_architecture=newer,
+                        num_kv_heads=kv, multi_query=coin(r), parallel_attn=newer or coin(r), bias=coin(r),
+                        num_ln_in_parallel_attn=r.choice([1, 2]) if newer else None, activation=r.choice(ACTIVATIONS),
+                        ffn_hidden_size=r.choice([None, 31]), **more)
+    return {"config": config}
+
+
 def draw_kin(family, r, config, width):
     """What LLaMA's kin have of their own."""
-    small = {"phi": "layer_norm_eps", "stablelm": "layer_norm_eps", "starcoder2": "norm_epsilon"}
+    small = {"phi": "layer_norm_eps", "stablelm": "layer_norm_eps", "starcoder2": "norm_epsilon", "cohere": "layer_norm_eps"}
     if family in small:
         config[small[family]] = config.pop("rms_norm_eps")
     if family in ("phi", "stablelm"):  # an even number of columns turns
@@ -313,6 +336,8 @@ def draw_kin(family, r, config, width):
         config["qk_layernorm"] = coin(r)
     if family == "stablelm":
         config.update({k: coin(r) for k in ("use_qkv_bias", "qk_layernorm", "use_parallel_residual")})
+    if family == "cohere":
+        config.update(use_qk_norm=coin(r), attention_bias=coin(r), logit_scale=r.choice([0.25, 1.0, 2.0]))
     if family == "starcoder2":
         config.update(use_bias=coin(r), sliding_window=r.choice([None, r.randint(2, 12)]))
     if family == "granite":
@@ -333,6 +358,8 @@ def draw(family, r):
         case = draw_seq2seq(family, r)
     elif family in ("opt", "gpt_neox"):
         case = draw_opt(family, r) if family == "opt" else draw_neox(family, r)
+    elif family in ("gptj", "falcon", "bloom", "mpt"):
+        case = draw_other(family, r)
     elif "CausalLM" in first:
         case = draw_llama(family, r)
     elif family == "gpt2":

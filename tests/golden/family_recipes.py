@@ -75,6 +75,25 @@ def llama(E, layers, heads, ffn, V, eos, rope_parameters=None, positions=256, **
                 pad_token_id=None, rope_parameters=rope_parameters or rope()) | more
 
 
+def gptj(E, layers, heads, V, eos, rotary_dim, **more):
+    return dict(n_embd=E, n_layer=layers, n_head=heads, vocab_size=V, n_positions=256, rotary_dim=rotary_dim,
+                bos_token_id=1, eos_token_id=eos) | more
+
+
+def falcon(E, layers, heads, V, eos, theta=10000.0, **more):
+    return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, vocab_size=V, bos_token_id=1,
+                eos_token_id=eos, max_position_embeddings=256, rope_parameters=rope(theta)) | more
+
+
+def bloom(E, layers, heads, V, eos, **more):
+    return dict(hidden_size=E, n_layer=layers, n_head=heads, vocab_size=V, bos_token_id=1, eos_token_id=eos) | more
+
+
+def mpt(E, layers, heads, V, eos, attention=None, **more):
+    return dict(d_model=E, n_layers=layers, n_heads=heads, vocab_size=V, max_seq_len=256, bos_token_id=1,
+                eos_token_id=eos, attn_config=attention or {}) | more
+
+
 def neox(E, layers, heads, ffn, V, eos, rope_parameters, **more):
     return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=ffn, vocab_size=V,
                 max_position_embeddings=256, bos_token_id=1, eos_token_id=eos, rope_parameters=rope_parameters) | more
@@ -703,5 +722,58 @@ CASES = {
                 tie_word_embeddings=True)),
         "uneven-f16": dict(cls="Olmo2ForCausalLM", dtype="F16", config=llama(
             19, 2, (4, 2), 23, 50, 4, rope(500.0), pad_token_id=0, tie_word_embeddings=True)),
+    },
+    "gptj": {
+        "part-f16": dict(cls="GPTJForCausalLM", dtype="F16", config=gptj(24, 3, 3, 65, 2, 4)),
+        "whole-tied-bf16": dict(
+            cls="GPTJForCausalLM", dtype="BF16", files="shards",
+            config=gptj(20, 2, 5, 58, [57, 3], 4, n_inner=29, activation_function="relu", tie_word_embeddings=True,
+                        layer_norm_epsilon=1e-3)),
+        "inner-bin": dict(
+            cls="GPTJForCausalLM", dtype="F32", files="bin", generation=None,
+            config=gptj(24, 2, 2, 47, 5, 10, n_inner=33, activation_function="gelu")),
+    },
+    "falcon": {
+        "7b-f16": dict(cls="FalconForCausalLM", dtype="F16", config=falcon(24, 3, 3, 64, 2)),
+        "40b-bf16": dict(
+            cls="FalconForCausalLM", dtype="BF16", files="shards",
+            config=falcon(24, 2, 6, 57, [56, 3], 500.0, new_decoder_architecture=True, num_kv_heads=2, bias=True,
+                          layer_norm_epsilon=1e-3, ffn_hidden_size=31, tie_word_embeddings=False)),
+        "11b-bin": dict(
+            cls="FalconForCausalLM", dtype="F16", files="bin", generation=None,
+            config=falcon(16, 2, 4, 48, 4, 90.0, new_decoder_architecture=True, num_kv_heads=2, activation="relu",
+                          num_ln_in_parallel_attn=1)),
+        "serial-f16": dict(
+            cls="FalconForCausalLM", dtype="F16",
+            config=falcon(20, 2, 5, 52, 3, multi_query=False, parallel_attn=False, bias=True, activation="gelu_new")),
+    },
+    "bloom": {
+        "four-heads-f16": dict(cls="BloomForCausalLM", dtype="F16", config=bloom(24, 3, 4, 63, 2)),
+        "three-heads-bf16": dict(
+            cls="BloomForCausalLM", dtype="BF16", files="shards",
+            config=bloom(24, 2, 3, 58, [57, 3], layer_norm_epsilon=1e-3, tie_word_embeddings=False)),
+        "six-heads-bin": dict(
+            cls="BloomForCausalLM", dtype="F16", files="bin", generation=None, config=bloom(18, 2, 6, 47, 5)),
+    },
+    "mpt": {
+        "two-heads-f16": dict(cls="MptForCausalLM", dtype="F16", config=mpt(24, 3, 2, 64, 2)),
+        "scaled-bf16": dict(
+            cls="MptForCausalLM", dtype="BF16", files="shards",
+            config=mpt(20, 2, 5, 57, [56, 3], {"softmax_scale": 0.4}, layer_norm_epsilon=1e-3)),
+        "untied-bin": dict(
+            cls="MptForCausalLM", dtype="F32", files="bin", generation=None,
+            config=mpt(18, 2, 3, 48, 4, tie_word_embeddings=False)),
+    },
+    "cohere": {
+        "grouped-f16": dict(cls="CohereForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 30, 64, 2, rope(10000.0), pad_token_id=0, logit_scale=0.25, tie_word_embeddings=True)),
+        "head-norms-bf16": dict(
+            cls="CohereForCausalLM", dtype="BF16", files="shards", style=old.rope_2024, config=llama(
+                24, 2, (6, 2), 27, 57, 3, rope(400.0), use_qk_norm=True, layer_norm_eps=1e-3, pad_token_id=0,
+                tie_word_embeddings=True)),
+        "biases-bin": dict(
+            cls="CohereForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (2, 2), 22, 48, 5, rope(90.0, "linear", factor=2.0), attention_bias=True, logit_scale=1.0,
+                pad_token_id=0, tie_word_embeddings=False)),
     },
 }

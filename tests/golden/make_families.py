@@ -36,7 +36,7 @@ def fill(p, generator, std, mean=0.0):
         p.copy_(torch.randn(p.shape, generator=generator) * std + mean)
 
 
-DOWN = ("fc2", "down_proj", "dense_4h_to_h", ".wo.", "mlp.c_proj", "mlp.Wo.", "output.dense", "lin2")
+DOWN = ("fc2", "fc_out", "down_proj", "dense_4h_to_h", ".wo.", "mlp.c_proj", "mlp.Wo.", "output.dense", "lin2")
 
 
 def matrix_gain(name, config):
@@ -76,7 +76,7 @@ def initialise(model, generator):
             continue
         if p.dim() == 1 and name.endswith("bias"):
             fill(p, generator, 0.3 * calm)
-        elif p.dim() == 1:
+        elif p.dim() == 1 or "_norm." in name:
             fill(p, generator, 0.25, 0.0 if "gemma" in config.model_type else 1.0)
         elif id(p) in tables or name.startswith("lm_head"):
             fill(p, generator, table_std(name, config) * calm)

@@ -53,28 +53,16 @@ static tfm_status read_pegasus(tfm__arch *arch, tfm__rules *rules, const tfm__co
     return read_kind(arch, rules, from, PEGASUS);
 }
 
-static json_t *write_bart(const tfm__arch *arch, const tfm__rules *rules) {
-    return tfm__seq2seq_write(arch, rules, "bart", "BartForConditionalGeneration");
-}
-
-static json_t *write_mbart(const tfm__arch *arch, const tfm__rules *rules) {
-    return tfm__seq2seq_write(arch, rules, "mbart", "MBartForConditionalGeneration");
-}
-
-static json_t *write_pegasus(const tfm__arch *arch, const tfm__rules *rules) {
-    return tfm__seq2seq_write(arch, rules, "pegasus", "PegasusForConditionalGeneration");
-}
-
 #define COMMON                                                                                                         \
-    .prefixes = tfm__seq2seq_prefixes, .ignored = tfm__seq2seq_ignored, .keeps_shared = true,                          \
-    .common = tfm__seq2seq_common, .encoder = tfm__seq2seq_encoder, .decoder = tfm__seq2seq_decoder
+    .write = tfm__seq2seq_write, .prefixes = tfm__seq2seq_prefixes, .ignored = tfm__seq2seq_ignored,                   \
+    .keeps_shared = true, .common = tfm__seq2seq_common, .encoder = tfm__seq2seq_encoder,                              \
+    .decoder = tfm__seq2seq_decoder
 
 const tfm__family tfm__family_bart = {
     .name = "bart",
     .types = (const char *const[]){"bart", NULL},
     .classes = (const char *const[]){"BartForConditionalGeneration", "BartModel", NULL},
     .read = read_bart,
-    .write = write_bart,
     COMMON,
 };
 
@@ -83,7 +71,6 @@ const tfm__family tfm__family_mbart = {
     .types = (const char *const[]){"mbart", NULL},
     .classes = (const char *const[]){"MBartForConditionalGeneration", "MBartModel", NULL},
     .read = read_mbart,
-    .write = write_mbart,
     COMMON,
 };
 
@@ -92,6 +79,5 @@ const tfm__family tfm__family_pegasus = {
     .types = (const char *const[]){"pegasus", NULL},
     .classes = (const char *const[]){"PegasusForConditionalGeneration", "PegasusModel", NULL},
     .read = read_pegasus,
-    .write = write_pegasus,
     COMMON,
 };

@@ -17,6 +17,11 @@ typedef struct tfm__found {
 /* A value as text, for a sentence; alive until the end of the block. */
 #define TFM__VALUE_TEXT(value) tfm__json_text((char[TFM__JSON_TEXT]){0}, value)
 
+/* A family's own name of a key, or the usual one. */
+static inline const char *tfm__key_or(const char *key, const char *usual) {
+    return key ? key : usual;
+}
+
 /* Keys of the network are config.json's alone; of special ids, generation_config.json wins. */
 tfm__found tfm__network_key(const tfm__config_files *from, const char *key);
 tfm__found tfm__search_key(const tfm__config_files *from, const char *key);

@@ -1,59 +1,101 @@
-/* config.json of language models with a decoder alone, to an arch and back. Keys, and the meaning of absent ones, are
- * those of the configurations of Hugging Face's transformers. */
+/* config.json of decoder-only models to an arch, by the table of the family (decoder.h). Keys, and the meaning
+ * of absent ones, are those of the configurations of Hugging Face's transformers. */
 #include "model/family/decoder.h"
 #include <math.h>
 #include <string.h>
 
 /* ---- Sizes and layout ----------------------------------------------------------------------------------------- */
 
-static tfm_status read_sizes(tfm__stack_arch *s, const tfm__decoder_kind *kind, const tfm__config_files *from) {
-    const tfm__int_key sizes[] = {
-        {"hidden_size", &s->width, TFM__MAX_WIDTH},          {"intermediate_size", &s->feed_forward, TFM__MAX_WIDTH},
-        {"num_hidden_layers", &s->layers, TFM__MAX_LAYERS},  {"num_attention_heads", &s->heads, 1024},
-        {"num_key_value_heads", &s->kv_heads, 1024},         {"max_position_embeddings", &s->max_positions, 1 << 30},
-        {"vocab_size", &s->vocabulary, TFM__MAX_VOCABULARY},
+void tfm__decoder_sizes(tfm__decoder_size out[TFM__DECODER_SIZES], const tfm__decoder_kind *k, tfm__stack_arch *s) {
+    const tfm__decoder_size all[TFM__DECODER_SIZES] = {
+        {k->width_key, "hidden_size", &s->width, TFM__MAX_WIDTH},
+        {k->feed_forward_key, "intermediate_size", &s->feed_forward, TFM__MAX_WIDTH},
+        {k->layers_key, "num_hidden_layers", &s->layers, TFM__MAX_LAYERS},
+        {k->heads_key, "num_attention_heads", &s->heads, 1024},
+        {k->kv_heads_key, "num_key_value_heads", &s->kv_heads, 1024},
+        {k->positions_key, "max_position_embeddings", &s->max_positions, 1 << 30},
     };
-    const tfm_status status = tfm__read_ints(from, sizes, TFM__COUNT(sizes));
-    if (status != TFM_OK)
-        return status;
-    if (s->kv_heads == 0 || json_is_null(json_object_get(from->config, "num_key_value_heads")))
-        s->kv_heads = s->heads;
-    if (s->heads % s->kv_heads != 0)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `num_key_value_heads` is %d; it must divide `num_attention_heads`, %d",
-                         from->config_path, s->kv_heads, s->heads);
-    const tfm__found own = tfm__network_key(from, "head_dim");
-    const bool counted = !own.value && kind->head_width == 0; /* what is left over, most families leave unused */
-    if (counted && (s->width < s->heads || (kind->whole_heads && s->width % s->heads != 0)))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `num_attention_heads` is %d; it must divide `hidden_size`, which is %d",
-                         from->config_path, s->heads, s->width);
-    s->head_width = kind->head_width ? kind->head_width : s->width / s->heads;
+    memcpy(out, all, sizeof(all));
+}
+
+static tfm_status check_kv_heads(const tfm__decoder_kind *k, const tfm__stack_arch *s, const tfm__config_files *from) {
+    static const char usual[] = "num_key_value_heads";
+    int given = s->heads;
+    const tfm_status status = tfm__read_int(&given, tfm__network_key(from, usual), usual, 1, 1024);
+    if (status == TFM_OK && !tfm__has_key(k->kv_heads_key) && given != s->heads)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d; in this family each head has its own",
+                         from->config_path, usual, given);
+    if (status == TFM_OK && s->heads % s->kv_heads != 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, %d", from->config_path,
+                         tfm__key_or(k->kv_heads_key, usual), s->kv_heads,
+                         tfm__key_or(k->heads_key, "num_attention_heads"), s->heads);
+    return status;
+}
+
+static tfm_status read_head_width(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
+    const tfm__found own = k->no_head_width ? (tfm__found){0} : tfm__network_key(from, "head_dim");
+    const bool counted = !own.value && k->head_width == 0; /* what is left over, most families leave unused */
+    if (counted && (s->width < s->heads || (k->whole_heads && s->width % s->heads != 0)))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, which is %d", from->config_path,
+                         tfm__key_or(k->heads_key, "num_attention_heads"), s->heads,
+                         tfm__key_or(k->width_key, "hidden_size"), s->width);
+    s->head_width = k->head_width ? k->head_width : s->width / s->heads;
     return tfm__read_int(&s->head_width, own, "head_dim", 1, 1024);
 }
 
-static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *kind, const tfm__config_files *from) {
+static tfm_status read_sizes(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
+    const char *const kv_key = tfm__key_or(k->kv_heads_key, "num_key_value_heads");
+    const tfm__int_key vocabulary = {"vocab_size", &s->vocabulary, TFM__MAX_VOCABULARY};
+    tfm__decoder_size sizes[TFM__DECODER_SIZES];
+    tfm__decoder_sizes(sizes, k, s);
+    tfm_status status = tfm__read_ints(from, &vocabulary, 1);
+    for (size_t i = 0; i < TFM__DECODER_SIZES && status == TFM_OK; i++) {
+        const tfm__int_key keys[] = {{tfm__key_or(sizes[i].own, sizes[i].usual), sizes[i].value, sizes[i].high},
+                                     {sizes[i].usual, sizes[i].value, sizes[i].high}};
+        if (tfm__has_key(sizes[i].own))
+            status = tfm__read_ints(from, keys, 2);
+    }
+    if (status != TFM_OK)
+        return status;
+    if (s->feed_forward == 0)
+        s->feed_forward = 4 * s->width;
+    if (s->kv_heads == 0 || json_is_null(json_object_get(from->config, kv_key)))
+        s->kv_heads = s->heads;
+    status = check_kv_heads(k, s, from);
+    return status == TFM_OK ? read_head_width(s, k, from) : status;
+}
+
+void tfm__decoder_flags(tfm__decoder_flag_list *out, const tfm__decoder_kind *k, tfm__arch *arch) {
+    tfm__stack_arch *s = &arch->decoder;
+    const tfm__bool_key all[TFM__DECODER_FLAGS] = {
+        {"tie_word_embeddings", &arch->tied_output},
+        {k->attention_biases, &out->attention},
+        {k->input_bias_key, &out->inputs},
+        {k->mlp_biases, &s->feed_forward_biases},
+        {k->parallel_key, &s->parallel},
+        {k->head_norms_key, &s->head_norms},
+    };
+    memcpy(out->keys, all, sizeof(all));
+}
+
+static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *k, const tfm__config_files *from) {
     static const char *const others[] = {"use_bidirectional_attention", NULL};
     tfm__stack_arch *s = &arch->decoder;
-    bool attention = kind->biased, inputs = kind->input_biases;
+    tfm__decoder_flag_list f = {.attention = k->biased, .inputs = k->input_biases};
     tfm_status status = tfm__refuse_keys(from, others);
-    if (status == TFM_OK && kind->refused)
-        status = tfm__refuse_keys(from, kind->refused);
-    arch->tied_output = kind->tied;
-    s->feed_forward_biases = kind->biased;
-    s->parallel = kind->parallel;
-    const tfm__bool_key flags[] = {
-        {"tie_word_embeddings", &arch->tied_output},
-        {kind->attention_biases ? kind->attention_biases : "", &attention},
-        {kind->input_bias_key ? kind->input_bias_key : "", &inputs},
-        {kind->mlp_biases ? kind->mlp_biases : "", &s->feed_forward_biases},
-        {kind->parallel_key ? kind->parallel_key : "", &s->parallel},
-        {kind->head_norms_key ? kind->head_norms_key : "", &s->head_norms},
-    };
-    if (status == TFM_OK)
-        status = tfm__read_bools(from, flags, TFM__COUNT(flags));
-    s->input_biases = attention || inputs;
-    s->output_biases = attention;
-    s->own_head_norms = s->head_norms && kind->own_head_norms;
-    s->one_norm = s->parallel && kind->parallel_norm;
+    if (status == TFM_OK && k->refused)
+        status = tfm__refuse_keys(from, k->refused);
+    arch->tied_output = k->tied;
+    s->feed_forward_biases = k->biased || k->mlp_biased;
+    s->parallel = k->parallel;
+    tfm__decoder_flags(&f, k, arch);
+    for (size_t i = 0; i < TFM__DECODER_FLAGS && status == TFM_OK; i++)
+        if (f.keys[i].key)
+            status = tfm__read_bools(from, &f.keys[i], 1);
+    s->input_biases = f.attention || f.inputs;
+    s->output_biases = f.attention;
+    s->own_head_norms = s->head_norms && k->own_head_norms;
+    s->one_norm = s->parallel && k->parallel_norm;
     return status;
 }
 
@@ -65,48 +107,47 @@ static tfm_status read_cap(float *out, const tfm__config_files *from, const char
     return status;
 }
 
-static const char SCORE_CAP[] = "attn_logit_softcapping";
-
-static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *kind, const tfm__config_files *from) {
+static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *k, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
-    const char *const small = kind->epsilon_key ? kind->epsilon_key : "rms_norm_eps";
-    double epsilon = kind->epsilon, scalar = 256;
+    const char *const small = tfm__key_or(k->epsilon_key, "rms_norm_eps"), *const logits = k->logit_scale_key;
+    double epsilon = k->epsilon, scalar = 256, scale = k->logit_scale;
     tfm_status status = tfm__read_number(&epsilon, tfm__network_key(from, small), small, 0, 1);
     s->epsilon = (float)epsilon;
-    if (!kind->around || status != TFM_OK)
+    if (logits && status == TFM_OK) {
+        status = tfm__read_number(&scale, tfm__network_key(from, logits), logits, 1e-6, 1e6);
+        arch->output_scale = scale == 1 ? 0 : (float)scale;
+    }
+    if (!k->around || status != TFM_OK)
         return status;
     static const char key[] = "query_pre_attn_scalar";
     status = tfm__read_number(&scalar, tfm__network_key(from, key), key, 1e-3, 1e9);
     s->score_scale = (float)(1 / sqrt(scalar));
     if (status == TFM_OK)
-        status = read_cap(&s->score_cap, from, SCORE_CAP, kind->score_cap);
+        status = read_cap(&s->score_cap, from, TFM__SCORE_CAP, k->score_cap);
     /* Gemma 3 has the key, and transformers does not look at it. */
-    if (status == TFM_OK && s->score_cap != 0 && kind->score_cap == 0) {
+    if (status == TFM_OK && s->score_cap != 0 && k->score_cap == 0) {
         tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; models of the family %s are run without it, as in transformers",
-                 from->config_path, SCORE_CAP, (double)s->score_cap, kind->type);
+                 from->config_path, TFM__SCORE_CAP, (double)s->score_cap, from->family->name);
         s->score_cap = 0;
     }
-    return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", kind->logit_cap) : status;
+    return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", k->logit_cap) : status;
 }
 
-/* Granite's: each is 1 where it is absent. */
+const char *const tfm__decoder_multipliers[] = {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
+                                                "logits_scaling"};
+
+/* Each is 1 where it is absent. */
 static tfm_status read_multipliers(tfm__arch *arch, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
-    double embedding = 1, score = 1, residual = 1, logits = 1;
-    const struct {
-        const char *key;
-        double *value;
-    } all[] = {{"embedding_multiplier", &embedding},
-               {"attention_multiplier", &score},
-               {"residual_multiplier", &residual},
-               {"logits_scaling", &logits}};
+    double value[TFM__DECODER_MULTIPLIERS] = {1, 1, 1, 1};
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < TFM__COUNT(all) && status == TFM_OK; i++)
-        status = tfm__read_number(all[i].value, tfm__network_key(from, all[i].key), all[i].key, 1e-6, 1e6);
-    s->embedding_scale = (float)embedding;
-    s->score_scale = (float)score;
-    s->residual_scale = residual == 1 ? 0 : (float)residual;
-    arch->output_scale = logits == 1 ? 0 : (float)(1 / logits);
+    for (size_t i = 0; i < TFM__DECODER_MULTIPLIERS && status == TFM_OK; i++)
+        status = tfm__read_number(&value[i], tfm__network_key(from, tfm__decoder_multipliers[i]),
+                                  tfm__decoder_multipliers[i], 1e-6, 1e6);
+    s->embedding_scale = (float)value[0];
+    s->score_scale = (float)value[1];
+    s->residual_scale = value[2] == 1 ? 0 : (float)value[2];
+    arch->output_scale = value[3] == 1 ? 0 : (float)(1 / value[3]);
     return status;
 }
 
@@ -154,9 +195,9 @@ static tfm_status read_layer_types(tfm__stack_arch *s, tfm__found found) {
 }
 
 /* Whether a layer sees a window alone where no list says so. `flagged` is `use_sliding_window`. */
-static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *kind, int layer, int first, int pattern,
+static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *k, int layer, int first, int pattern,
                      bool flagged) {
-    switch (kind->windows) {
+    switch (k->windows) {
     case TFM__WINDOW_EVERYWHERE:
     case TFM__WINDOW_LISTED:
         return s->window > 0;
@@ -171,33 +212,33 @@ static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *kind, in
     }
 }
 
-static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *kind, const tfm__config_files *from) {
+static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const tfm__found listed = tfm__network_key(from, "layer_types");
-    const bool by_flag = kind->windows == TFM__WINDOW_FROM_LAYER || kind->windows == TFM__WINDOW_IF_UNTURNED;
+    const bool by_flag = k->windows == TFM__WINDOW_FROM_LAYER || k->windows == TFM__WINDOW_IF_UNTURNED;
     const bool none = json_is_null(json_object_get(from->config, "sliding_window"));
     bool flagged = false, local = false;
-    int first = 28, pattern = kind->pattern ? kind->pattern : 1;
-    if (kind->windows == TFM__WINDOW_NOWHERE)
+    int first = 28, pattern = k->pattern ? k->pattern : 1;
+    if (k->windows == TFM__WINDOW_NOWHERE)
         return TFM_OK;
-    s->window = none ? 0 : kind->window;
+    s->window = none ? 0 : k->window;
     tfm_status status =
         tfm__read_int(&s->window, tfm__network_key(from, "sliding_window"), "sliding_window", 1, 1 << 30);
     if (by_flag && status == TFM_OK)
         status = tfm__read_bool(&flagged, tfm__network_key(from, "use_sliding_window"), "use_sliding_window");
-    if (kind->windows == TFM__WINDOW_FROM_LAYER && status == TFM_OK)
+    if (k->windows == TFM__WINDOW_FROM_LAYER && status == TFM_OK)
         status = tfm__read_int(&first, tfm__network_key(from, "max_window_layers"), "max_window_layers", 0, 1 << 30);
-    if (kind->local_theta != 0 && status == TFM_OK)
+    if (k->local_theta != 0 && status == TFM_OK)
         status = tfm__read_int(&pattern, tfm__network_key(from, "sliding_window_pattern"), "sliding_window_pattern", 1,
                                1 << 30);
-    if (kind->windows == TFM__WINDOW_FROM_LAYER && !flagged)
+    if (k->windows == TFM__WINDOW_FROM_LAYER && !flagged)
         s->window = 0;
     /* In a model of pictures and text transformers takes the kind by its name, and a Mistral has no list. */
-    const bool named = kind->windows == TFM__WINDOW_EVERYWHERE || (kind->windows == TFM__WINDOW_LISTED && from->outer);
+    const bool named = k->windows == TFM__WINDOW_EVERYWHERE || (k->windows == TFM__WINDOW_LISTED && from->outer);
     if (listed.value && !named)
         status = status == TFM_OK ? read_layer_types(s, listed) : status;
     else
         for (int i = 0; i < s->layers; i++)
-            s->layer[i] |= is_local(s, kind, i, first, pattern, flagged) ? TFM__LOCAL_LAYER : 0;
+            s->layer[i] |= is_local(s, k, i, first, pattern, flagged) ? TFM__LOCAL_LAYER : 0;
     for (int i = 0; i < s->layers; i++)
         local |= s->layer[i] & TFM__LOCAL_LAYER;
     if (status == TFM_OK && local && s->window == 0)
@@ -206,26 +247,33 @@ static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *kind
     return status;
 }
 
-static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *kind, const tfm__config_files *from) {
+static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const int positions = s->max_positions;
-    const bool both = kind->local_theta != 0;
+    const bool both = k->local_theta != 0;
     const tfm__rope whole = {.layers = both ? "full_attention" : NULL,
-                             .theta_key = kind->theta_key ? kind->theta_key : "rope_theta",
-                             .theta = kind->theta,
-                             .part_key = kind->part_key,
-                             .rounded = kind->rounded,
-                             .partial = kind->partial != 0 ? kind->partial : 1,
-                             .whole = kind->partial == 0,
+                             .theta_key = tfm__key_or(k->theta_key, "rope_theta"),
+                             .theta = k->theta,
+                             .part_key = k->part_key,
+                             .size_key = k->rotary_size_key,
+                             .size = k->rotary_size,
+                             .fixed = k->fixed_rotation,
+                             .rounded = k->rounded,
+                             .partial = k->partial != 0 ? k->partial : 1,
+                             .whole = k->partial == 0,
                              .scaled = true,
-                             .long_only = kind->long_only,
-                             .original = kind->original};
+                             .long_only = k->long_only,
+                             .original = k->original};
     const tfm__rope local = {.layers = "sliding_attention",
                              .theta_key = "rope_local_base_freq",
-                             .theta = kind->local_theta,
+                             .theta = k->local_theta,
                              .partial = 1,
                              .whole = true};
+    s->alibi = k->alibi;
+    if (k->alibi)
+        return TFM_OK;
     s->max_positions = 1;
     tfm_status status = tfm__read_rope(&s->rotary, s, positions, from, &whole);
+    s->rotary.interleaved = k->interleaved;
     s->local_rotary = s->rotary;
     if (status == TFM_OK && both) {
         s->local_rotary = (tfm__rotary_arch){0};
@@ -234,163 +282,64 @@ static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *kin
     return status;
 }
 
-tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
-                                    const tfm__config_files *from) {
+static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
+    return (tfm__stack_arch){.layers = k->layers,
+                             .width = k->width,
+                             .heads = k->heads,
+                             .kv_heads = k->kv_heads,
+                             .feed_forward = k->feed_forward,
+                             .activation = k->activation,
+                             .gated = !k->ungated,
+                             .causal = true,
+                             .norm = k->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
+                             .norm_biases = k->layer_norms && !k->no_betas,
+                             .norm_place = k->around       ? TFM_NORM_AROUND
+                                           : k->on_results ? TFM_NORM_RESULT
+                                                           : TFM_NORM_BEFORE,
+                             .gamma_offset = k->gemma ? 1 : 0,
+                             .head_norms = k->head_norms,
+                             .joint_head_norms = k->joint_head_norms,
+                             .embedding_norm = k->embedding_norm,
+                             .final_norm = true,
+                             .vocabulary = k->vocabulary,
+                             .embedding_scale = 1,
+                             .max_positions = k->max_positions};
+}
+
+/* The first models' files say "gelu", and mean what they were trained with; other names of that are what they say. */
+static void correct_gemma(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
+    const char *name = json_string_value(tfm__network_key(from, k->activation_key).value);
+    s->embedding_scale = sqrtf((float)s->width);
+    if (!k->around && name && strcmp(name, "gelu") == 0)
+        s->activation = TFM_GELU_TANH;
+}
+
+tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    const tfm__decoder_kind *k = from->family->decoder_kind;
     tfm__stack_arch *s = &arch->decoder;
-    *s = (tfm__stack_arch){.layers = kind->layers,
-                           .width = kind->width,
-                           .heads = kind->heads,
-                           .kv_heads = kind->kv_heads,
-                           .feed_forward = kind->feed_forward,
-                           .activation = kind->activation,
-                           .gated = !kind->ungated,
-                           .causal = true,
-                           .norm = kind->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
-                           .norm_biases = kind->layer_norms,
-                           .norm_place = kind->around       ? TFM_NORM_AROUND
-                                         : kind->on_results ? TFM_NORM_RESULT
-                                                            : TFM_NORM_BEFORE,
-                           .gamma_offset = kind->gemma ? 1 : 0,
-                           .head_norms = kind->head_norms,
-                           .joint_head_norms = kind->joint_head_norms,
-                           .final_norm = true,
-                           .vocabulary = kind->vocabulary,
-                           .embedding_scale = 1,
-                           .max_positions = kind->max_positions};
-    tfm_status status = read_sizes(s, kind, from);
+    *s = stack_of(k);
+    tfm_status status = read_sizes(s, k, from);
     if (status == TFM_OK)
-        status = tfm__check_sight(from, kind->windows != TFM__WINDOW_NOWHERE, s->max_positions);
+        status = tfm__check_sight(from, k->windows != TFM__WINDOW_NOWHERE, s->max_positions);
     if (status == TFM_OK)
-        status = read_flags(arch, kind, from);
+        status = read_flags(arch, k, from);
     if (status == TFM_OK)
-        status = read_numbers(arch, kind, from);
-    if (status == TFM_OK)
-        status = tfm__read_activation(&s->activation, from, kind->activation_key);
-    if (status == TFM_OK && kind->windows == TFM__WINDOW_IF_UNTURNED)
+        status = read_numbers(arch, k, from);
+    if (status == TFM_OK && k->activation_key)
+        status = tfm__read_activation(&s->activation, from, k->activation_key);
+    if (status == TFM_OK && k->windows == TFM__WINDOW_IF_UNTURNED)
         status = read_unturned(s, from);
     if (status == TFM_OK)
-        status = read_windows(s, kind, from);
+        status = read_windows(s, k, from);
+    if (status == TFM_OK && k->multipliers)
+        status = read_multipliers(arch, from);
+    if (status == TFM_OK && k->read_more)
+        status = k->read_more(arch, from);
     if (status == TFM_OK)
-        status = read_rotation(s, kind, from);
+        status = read_rotation(s, k, from);
     if (status == TFM_OK)
         status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
-    s->embedding_scale = kind->gemma ? sqrtf((float)s->width) : 1;
-    if (status == TFM_OK && kind->multipliers)
-        status = read_multipliers(arch, from);
-    /* The first models' files say "gelu", and mean what they were trained with. */
-    const char *name = kind->gemma ? json_string_value(tfm__network_key(from, kind->activation_key).value) : NULL;
-    if (!kind->around && name && strcmp(name, "gelu") == 0) /* other names of that are what they say */
-        s->activation = TFM_GELU_TANH;
+    if (k->gemma)
+        correct_gemma(s, k, from);
     return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
-}
-
-/* ---- Writing -------------------------------------------------------------------------------------------------- */
-
-static int set(json_t *out, const char *key, json_t *value) {
-    return json_object_set_new(out, key, value);
-}
-
-static json_t *cap_json(float cap) {
-    return cap != 0 ? json_real(tfm__short_number(cap)) : json_null();
-}
-
-/* The words of `layer_types`, or of `no_rope_layers`. */
-static json_t *layers_json(const tfm__stack_arch *s, bool turns) {
-    json_t *list = json_array();
-    for (int i = 0; i < s->layers; i++)
-        json_array_append_new(
-            list, turns ? json_integer(s->layer[i] & TFM__UNTURNED_LAYER ? 0 : 1)
-                        : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
-    return list;
-}
-
-/* Whether some layers see a window and others do not. */
-static bool is_mixed(const tfm__stack_arch *s) {
-    bool mixed = false;
-    for (int i = 1; i < s->layers; i++)
-        mixed |= (s->layer[i] & TFM__LOCAL_LAYER) != (s->layer[0] & TFM__LOCAL_LAYER);
-    return mixed;
-}
-
-static int write_windows(json_t *out, const tfm__decoder_kind *kind, const tfm__stack_arch *s) {
-    int bad = 0;
-    if (kind->windows == TFM__WINDOW_NOWHERE)
-        return 0;
-    bad |= set(out, "sliding_window", s->window ? json_integer(s->window) : json_null());
-    if (kind->windows == TFM__WINDOW_FROM_LAYER || kind->windows == TFM__WINDOW_IF_UNTURNED)
-        bad |= set(out, "use_sliding_window", json_boolean(s->window > 0));
-    if (kind->windows == TFM__WINDOW_LISTED ? is_mixed(s) : kind->windows != TFM__WINDOW_EVERYWHERE)
-        bad |= set(out, "layer_types", layers_json(s, false));
-    if (kind->windows == TFM__WINDOW_IF_UNTURNED)
-        bad |= set(out, "no_rope_layers", layers_json(s, true));
-    return bad;
-}
-
-/* In the spelling that old and new versions read, but where layers turn in two ways, which only the new one says for
- * all scalings. */
-static int write_rotation(json_t *out, const tfm__decoder_kind *kind, const tfm__stack_arch *s) {
-    const tfm__rope_form *form = &s->rotary.form;
-    int bad = set(out, "max_position_embeddings", json_integer(form->positions));
-    if (kind->local_theta != 0)
-        return bad | set(out, "rope_parameters",
-                         json_pack("{s:o, s:o}", "full_attention", tfm__write_rope(&s->rotary), "sliding_attention",
-                                   tfm__write_rope(&s->local_rotary)));
-    bad |= set(out, "rope_theta", json_real(form->theta));
-    if (form->partial != 1)
-        bad |= set(out, "partial_rotary_factor", json_real(form->partial));
-    if (form->type != TFM__ROPE_DEFAULT)
-        bad |= set(out, "rope_scaling", tfm__write_rope(&s->rotary));
-    if (kind->original != 0)
-        bad |= set(out, "original_max_position_embeddings", json_integer(form->original));
-    return bad;
-}
-
-static int write_layout(json_t *out, const tfm__decoder_kind *kind, const tfm__arch *arch) {
-    const tfm__stack_arch *s = &arch->decoder;
-    const bool exact = kind->gemma && !kind->around && s->activation == TFM_GELU; /* "gelu" means the other one */
-    int bad = set(out, kind->activation_key, json_string(exact ? "gelu_python" : tfm__activation_name(s->activation)));
-    if (kind->attention_biases)
-        bad |= set(out, kind->attention_biases, json_boolean(s->output_biases));
-    if (kind->mlp_biases)
-        bad |= set(out, kind->mlp_biases, json_boolean(s->feed_forward_biases));
-    if (!kind->around)
-        return bad;
-    const double scalar = 1 / ((double)s->score_scale * s->score_scale), whole = round(scalar);
-    bad |= set(out, "query_pre_attn_scalar",
-               (float)(1 / sqrt(whole)) == s->score_scale ? json_integer((json_int_t)whole) : json_real(scalar));
-    bad |= set(out, SCORE_CAP, cap_json(s->score_cap));
-    return bad | set(out, "final_logit_softcapping", cap_json(arch->logit_cap));
-}
-
-json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch, const tfm__rules *rules) {
-    const tfm__stack_arch *s = &arch->decoder;
-    char class_name[64];
-    snprintf(class_name, sizeof(class_name), "%s%s", kind->class_name, arch->headless ? "Model" : "ForCausalLM");
-    json_t *out = json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b}", "architectures", class_name,
-                            "model_type", kind->type, "vocab_size", s->vocabulary, "hidden_size", s->width,
-                            "intermediate_size", s->feed_forward, "num_hidden_layers", s->layers, "num_attention_heads",
-                            s->heads, "num_key_value_heads", s->kv_heads, "head_dim", s->head_width, "rms_norm_eps",
-                            tfm__short_number(s->epsilon), "tie_word_embeddings", (int)arch->tied_output);
-    if (out && (write_windows(out, kind, s) | write_rotation(out, kind, s) | write_layout(out, kind, arch) |
-                !tfm__write_prompted_ids(out, rules))) {
-        json_decref(out);
-        out = NULL;
-    }
-    return out;
-}
-
-/* ---- New models ----------------------------------------------------------------------------------------------- */
-
-json_t *tfm__decoder_describe(const tfm__decoder_kind *kind, const tfm_model_shape *s) {
-    json_t *out = json_pack(
-        "{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "model_type", kind->type, kind->activation_key,
-        s->activation ? tfm__activation_name(s->activation) : NULL, "hidden_size", s->width, "intermediate_size",
-        s->feed_forward, "num_hidden_layers", s->decoder_layers, "num_attention_heads", s->heads, "num_key_value_heads",
-        s->kv_heads ? s->kv_heads : s->heads, "head_dim", s->width / s->heads, "max_position_embeddings",
-        s->max_positions, "vocab_size", s->source_vocabulary, "tie_word_embeddings", 1);
-    if (out && !tfm__write_shape_ids(out, s)) {
-        json_decref(out);
-        out = NULL;
-    }
-    return out;
 }

@@ -84,17 +84,13 @@ tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from
 
 /* ---- The table-driven reader ---- */
 
-static const char *key_or(const char *key, const char *usual) {
-    return key ? key : usual;
-}
-
 static tfm_status read_encoder_sizes(tfm__stack_arch *s, const tfm__encoder_kind *k, const tfm__config_files *from) {
     const tfm__size_key sizes[] = {
         {"vocab_size", &s->vocabulary, k->vocabulary, TFM__MAX_VOCABULARY},
-        {key_or(k->width_key, "hidden_size"), &s->width, k->width, TFM__MAX_WIDTH},
-        {key_or(k->layers_key, "num_hidden_layers"), &s->layers, k->layers, TFM__MAX_LAYERS},
-        {key_or(k->heads_key, "num_attention_heads"), &s->heads, k->heads, 1024},
-        {key_or(k->feed_forward_key, "intermediate_size"), &s->feed_forward, k->feed_forward, TFM__MAX_WIDTH},
+        {tfm__key_or(k->width_key, "hidden_size"), &s->width, k->width, TFM__MAX_WIDTH},
+        {tfm__key_or(k->layers_key, "num_hidden_layers"), &s->layers, k->layers, TFM__MAX_LAYERS},
+        {tfm__key_or(k->heads_key, "num_attention_heads"), &s->heads, k->heads, 1024},
+        {tfm__key_or(k->feed_forward_key, "intermediate_size"), &s->feed_forward, k->feed_forward, TFM__MAX_WIDTH},
         {"max_position_embeddings", &s->max_positions, 512, TFM__MAX_WIDTH},
     };
     const tfm__size_key types = {"type_vocab_size", &s->token_types, 2, TFM__MAX_WIDTH};
@@ -112,8 +108,8 @@ static tfm_status read_encoder_sizes(tfm__stack_arch *s, const tfm__encoder_kind
     if (status == TFM_OK && k->common_keys)
         status = tfm__read_ints(from, common, TFM__COUNT(common));
     if (status == TFM_OK)
-        status = tfm__check_heads(from, key_or(k->heads_key, "num_attention_heads"), s->heads,
-                                  key_or(k->width_key, "hidden_size"), s->width);
+        status = tfm__check_heads(from, tfm__key_or(k->heads_key, "num_attention_heads"), s->heads,
+                                  tfm__key_or(k->width_key, "hidden_size"), s->width);
     s->kv_heads = s->heads;
     s->head_width = status == TFM_OK ? s->width / s->heads : 0;
     return status;
@@ -190,7 +186,7 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
     if (status == TFM_OK)
         status = read_narrow(s, k, from);
     if (status == TFM_OK)
-        status = tfm__read_activation(&s->activation, from, key_or(k->activation_key, "hidden_act"));
+        status = tfm__read_activation(&s->activation, from, tfm__key_or(k->activation_key, "hidden_act"));
     if (status == TFM_OK && !k->fixed_epsilon)
         status = tfm__read_epsilon(&s->epsilon, from, "layer_norm_eps");
     return status == TFM_OK ? check_buckets(s, from) : status;

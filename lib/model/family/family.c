@@ -16,7 +16,8 @@ static const tfm__family *const FAMILIES[] = {
     &tfm__family_m2m100,     &tfm__family_t5,      &tfm__family_mt5,        &tfm__family_umt5,
     &tfm__family_gpt_neox,   &tfm__family_phi,     &tfm__family_starcoder2, &tfm__family_stablelm,
     &tfm__family_granite,    &tfm__family_olmo2,   &tfm__family_electra,    &tfm__family_albert,
-    &tfm__family_ministral,
+    &tfm__family_ministral,  &tfm__family_cohere,  &tfm__family_gptj,       &tfm__family_falcon,
+    &tfm__family_bloom,      &tfm__family_mpt,
 };
 
 /* "\"marian\", \"t5\"": what can be run. */

@@ -42,6 +42,7 @@ typedef enum tfm__role {
     TFM__CELL_INPUT, /* in recurrent stacks, in the place of the four before */
     TFM__CELL_FORGET,
     TFM__SELF_NORM,
+    TFM__SELF_NORM_PARALLEL, /* TFM__SELF_NORM where sub-layers in parallel have a norm each, if the name is another */
     TFM__SELF_QUERY_NORM,
     TFM__SELF_KEY_NORM,
     TFM__SELF_NORM_AFTER,
@@ -55,6 +56,7 @@ typedef enum tfm__role {
     TFM__UP_ALONE, /* TFM__UP of layers without a gate, where the family has another name for it then */
     TFM__DOWN,
     TFM__FEED_FORWARD_NORM,
+    TFM__FEED_FORWARD_NORM_PARALLEL, /* the same of TFM__FEED_FORWARD_NORM */
     TFM__FEED_FORWARD_NORM_AFTER,
     TFM__ROLES
 } tfm__role;
@@ -76,6 +78,7 @@ typedef struct tfm__naming {
 
 struct tfm__family;
 struct tfm__encoder_kind;
+struct tfm__decoder_kind;
 
 /* The files that say what a model is. */
 typedef struct tfm__config_files {
@@ -99,18 +102,20 @@ typedef struct tfm__family {
     bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
     int first_layer;     /* the number of the first layer in names */
     bool row_vectors;    /* vectors are stored (1, size) */
-    bool by_head;        /* queries, keys and values are one tensor, in which they lie head by head */
+    bool by_head;        /* queries, keys and values are one tensor: for each KV head its queries, its key, its value */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
-    json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
+    json_t *(*write)(const struct tfm__family *family, const tfm__arch *arch, const tfm__rules *rules);
     /* config.json of a new model of these sizes, for `read`; new, or NULL without memory. NULL: none are made so. */
-    json_t *(*describe)(const tfm_model_shape *shape);
+    json_t *(*describe)(const struct tfm__family *family, const tfm_model_shape *shape);
     /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
     /* What a directory is of whose class ends in "EncoderModel": it has the encoder alone. NULL: this family. */
     const struct tfm__family *alone;
     const struct tfm__encoder_kind
-        *encoder_kind;                    /* what tfm__encoder_read knows of the family; NULL: it has its own `read` */
+        *encoder_kind; /* what tfm__encoder_read knows of the family; NULL: it has its own `read` */
+    const struct tfm__decoder_kind
+        *decoder_kind;                    /* the same for tfm__decoder_read_config and tfm__decoder_write_config */
     const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
     const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
 } tfm__family;
@@ -124,7 +129,8 @@ extern const tfm__family tfm__family_opt;
 extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_ministral, tfm__family_qwen2,
     tfm__family_qwen3, tfm__family_smollm3, tfm__family_phi3;
 extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_starcoder2, tfm__family_stablelm,
-    tfm__family_granite, tfm__family_olmo2;
+    tfm__family_granite, tfm__family_olmo2, tfm__family_cohere;
+extern const tfm__family tfm__family_gptj, tfm__family_falcon, tfm__family_bloom, tfm__family_mpt;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
     tfm__family_modernbert, tfm__family_electra, tfm__family_albert;

@@ -2,9 +2,7 @@
  * 1, and the embedding is multiplied by the root of its width. */
 #include "model/family/decoder.h"
 
-static const tfm__decoder_kind gemma = {.type = "gemma",
-                                        .class_name = "Gemma",
-                                        .width = 3072,
+static const tfm__decoder_kind gemma = {.width = 3072,
                                         .feed_forward = 24576,
                                         .layers = 28,
                                         .heads = 16,
@@ -20,9 +18,7 @@ static const tfm__decoder_kind gemma = {.type = "gemma",
                                         .theta = 10000,
                                         .gemma = true};
 
-static const tfm__decoder_kind gemma2 = {.type = "gemma2",
-                                         .class_name = "Gemma2",
-                                         .width = 2304,
+static const tfm__decoder_kind gemma2 = {.width = 2304,
                                          .feed_forward = 9216,
                                          .layers = 26,
                                          .heads = 8,
@@ -44,9 +40,7 @@ static const tfm__decoder_kind gemma2 = {.type = "gemma2",
                                          .score_cap = 50,
                                          .logit_cap = 30};
 
-static const tfm__decoder_kind gemma3_text = {.type = "gemma3_text",
-                                              .class_name = "Gemma3",
-                                              .width = 2304,
+static const tfm__decoder_kind gemma3_text = {.width = 2304,
                                               .feed_forward = 9216,
                                               .layers = 26,
                                               .heads = 8,
@@ -82,6 +76,6 @@ static const tfm__naming NAMES_AROUND[TFM__ROLES] = {
     [TFM__FEED_FORWARD_NORM_AFTER] = TFM__DECODER_NORM("post_feedforward_layernorm"),
 };
 
-TFM__DECODER_FAMILY(gemma, "Gemma", TABLES, NAMES);
-TFM__DECODER_FAMILY(gemma2, "Gemma2", TABLES, NAMES_AROUND);
-TFM__DECODER_FAMILY(gemma3_text, "Gemma3", TABLES, NAMES_AROUND);
+TFM__DECODER_FAMILY(gemma, "Gemma", gemma, TABLES, NAMES);
+TFM__DECODER_FAMILY(gemma2, "Gemma2", gemma2, TABLES, NAMES_AROUND);
+TFM__DECODER_FAMILY(gemma3_text, "Gemma3", gemma3_text, TABLES, NAMES_AROUND);

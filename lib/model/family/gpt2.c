@@ -76,10 +76,10 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     json_t *out = json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b}", "architectures",
-                            arch->headless ? "GPT2Model" : "GPT2LMHeadModel", "model_type", "gpt2",
+                            arch->headless ? "GPT2Model" : "GPT2LMHeadModel", "model_type", family->name,
                             "activation_function", tfm__activation_name(s->activation), "n_embd", s->width, "n_layer",
                             s->layers, "n_head", s->heads, "n_inner", s->feed_forward, "n_positions", s->max_positions,
                             "vocab_size", s->vocabulary, "layer_norm_epsilon", tfm__short_number(s->epsilon),
@@ -94,11 +94,11 @@ static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
 
 /* ---- New models --------------------------------------------------------------------------------------- */
 
-static json_t *describe(const tfm_model_shape *s) {
-    json_t *out = json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "gpt2", "activation_function",
-                            s->activation ? tfm__activation_name(s->activation) : NULL, "n_embd", s->width, "n_layer",
-                            s->decoder_layers, "n_head", s->heads, "n_inner", s->feed_forward, "n_positions",
-                            s->max_positions, "vocab_size", s->source_vocabulary);
+static json_t *describe(const tfm__family *family, const tfm_model_shape *s) {
+    json_t *out = json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", family->name,
+                            "activation_function", s->activation ? tfm__activation_name(s->activation) : NULL, "n_embd",
+                            s->width, "n_layer", s->decoder_layers, "n_head", s->heads, "n_inner", s->feed_forward,
+                            "n_positions", s->max_positions, "vocab_size", s->source_vocabulary);
     if (out && !tfm__write_shape_ids(out, s)) {
         json_decref(out);
         out = NULL;

@@ -35,8 +35,8 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     return TFM_OK;
 }
 
-static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
-    json_t *out = tfm__seq2seq_write(arch, rules, "m2m_100", "M2M100ForConditionalGeneration");
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+    json_t *out = tfm__seq2seq_write(family, arch, rules);
     if (out && json_object_set_new(out, "pad_token_id", json_integer(arch->encoder.position_offset - 1)) != 0) {
         json_decref(out);
         out = NULL;

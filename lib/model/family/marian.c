@@ -108,9 +108,9 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *e = &arch->encoder;
-    json_t *root = tfm__seq2seq_write(arch, rules, "marian", "MarianMTModel");
+    json_t *root = tfm__seq2seq_write(family, arch, rules);
     json_t *own = json_pack("{s:i, s:b, s:b, s:b, s:b, s:b, s:i}", "decoder_vocab_size", arch->decoder.vocabulary,
                             "static_position_embeddings", (int)(e->positions == TFM__SINUSOIDS), "normalize_before",
                             (int)(e->norm_place == TFM_NORM_BEFORE), "normalize_embedding", (int)e->embedding_norm,
@@ -147,7 +147,7 @@ static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__rul
 const tfm__family tfm__family_marian = {
     .name = "marian",
     .types = (const char *const[]){"marian", NULL},
-    .classes = (const char *const[]){"Marian", NULL},
+    .classes = (const char *const[]){"MarianMTModel", "Marian", NULL},
     .prefixes = tfm__seq2seq_prefixes,
     .read = read,
     .write = write,

@@ -67,12 +67,12 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
 }
 
-static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     const bool before = s->norm_place == TFM_NORM_BEFORE;
     json_t *out = json_pack(
         "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
-        arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", "opt", "activation_function",
+        arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", family->name, "activation_function",
         tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim", tfm__stack_embedded(s),
         "num_hidden_layers", s->layers, "num_attention_heads", s->heads, "ffn_dim", s->feed_forward,
         "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary, "do_layer_norm_before", (int)before,

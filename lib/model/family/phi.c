@@ -3,29 +3,24 @@
  * PhiConfig. */
 #include "model/family/decoder.h"
 
-static const tfm__decoder_kind KIND = {.type = "phi",
-                                       .class_name = "Phi",
-                                       .width = 2048,
-                                       .feed_forward = 8192,
-                                       .layers = 24,
-                                       .heads = 32,
-                                       .max_positions = 2048,
-                                       .vocabulary = 51200,
-                                       .epsilon = 1e-5,
-                                       .epsilon_key = "layer_norm_eps",
-                                       .layer_norms = true,
-                                       .activation_key = "hidden_act",
-                                       .activation = TFM_GELU_TANH,
-                                       .ungated = true,
-                                       .biased = true,
-                                       .head_norms_key = "qk_layernorm",
-                                       .parallel = true,
-                                       .theta = 10000,
-                                       .partial = 0.5};
-
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    return tfm__decoder_read_config(&KIND, arch, rules, from);
-}
+static const tfm__decoder_kind phi = {.width = 2048,
+                                      .feed_forward = 8192,
+                                      .layers = 24,
+                                      .heads = 32,
+                                      .max_positions = 2048,
+                                      .vocabulary = 51200,
+                                      .epsilon = 1e-5,
+                                      .epsilon_key = "layer_norm_eps",
+                                      .layer_norms = true,
+                                      .activation_key = "hidden_act",
+                                      .activation = TFM_GELU_TANH,
+                                      .ungated = true,
+                                      .biased = true,
+                                      .head_norms_key = "qk_layernorm",
+                                      .parallel = true,
+                                      .parallel_norm = true,
+                                      .theta = 10000,
+                                      .partial = 0.5};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
     TFM__DECODER_TABLES,
@@ -43,16 +38,6 @@ static const tfm__naming DECODER[TFM__ROLES] = {
     [TFM__SELF_KEY_NORM] = TFM__DECODER_PAIR("self_attn.k_layernorm"),
     [TFM__UP] = TFM__DECODER_PAIR("mlp.fc1"),
     [TFM__DOWN] = TFM__DECODER_PAIR("mlp.fc2"),
-    [TFM__FEED_FORWARD_NORM] = TFM__DECODER_PAIR("input_layernorm"),
 };
 
-const tfm__family tfm__family_phi = {
-    .name = "phi",
-    .types = (const char *const[]){"phi", NULL},
-    .classes = (const char *const[]){"Phi", NULL},
-    .prefixes = (const char *const[]){"model.", NULL},
-    .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
-    .read = read,
-    .common = COMMON,
-    .decoder = DECODER,
-};
+TFM__DECODER_FAMILY(phi, "Phi", phi, COMMON, DECODER);

@@ -99,6 +99,8 @@ static double attention_factor(const tfm__rope_form *f, double factor) {
 static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope *rope) {
     const json_t *now = tfm__network_key(from, "rope_parameters").value;
     const json_t *before = rope->scaled ? tfm__network_key(from, "rope_scaling").value : NULL;
+    if (rope->fixed)
+        return TFM_OK;
     const bool scaled = before && (!json_is_object(before) || json_object_size(before) > 0);
     if (rope->layers && json_is_object(now))
         now = json_object_get(now, rope->layers);
@@ -164,9 +166,9 @@ static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from,
         const char *key, *beside;
         double *value, fallback, low, high;
     } numbers[] = {
-        {"rope_theta", rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
-        {"partial_rotary_factor", rope->part_key ? rope->part_key : "partial_rotary_factor", &f->partial, rope->partial,
-         0, 1},
+        {"rope_theta", rope->fixed ? NULL : rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
+        {"partial_rotary_factor", rope->fixed ? NULL : tfm__key_or(rope->part_key, "partial_rotary_factor"),
+         &f->partial, rope->partial, 0, 1},
         {"factor", NULL, &f->factor, 0, 1e-3, 1e6},
         {"attention_factor", NULL, &f->attention_factor, 0, 0, 1e6},
         {"beta_fast", NULL, &f->beta_fast, 0, 0, 1e6},
@@ -281,7 +283,11 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->share = (int)(stack->head_width * f->partial);
+    out->share = rope->size_key ? rope->size : (int)(stack->head_width * f->partial);
+    if (rope->size_key)
+        status = tfm__read_int(&out->share, tfm__network_key(from, rope->size_key), rope->size_key, 1, LARGEST);
+    if (status != TFM_OK)
+        return status;
     out->width = out->share + out->share % 2; /* A column without another to turn with takes the next one. */
     if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,

@@ -9,6 +9,9 @@ typedef struct tfm__rope {
     const char *layers;    /* What `rope_parameters` calls them where it has an object for each kind of layer */
     const char *theta_key; /* "rope_theta", or what the family calls it */
     const char *part_key;  /* the same of "partial_rotary_factor"; NULL: that */
+    const char *size_key;  /* says how many columns of a head are rotated, in the place of that factor; NULL: none */
+    int size;              /* its default */
+    bool fixed;            /* there are no keys but that one */
     double theta;          /* the defaults */
     double partial;
     bool rounded;   /* an odd number of columns that turn is rounded up */

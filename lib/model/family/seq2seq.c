@@ -89,14 +89,14 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
 
 /* ---- Writing ---- */
 
-json_t *tfm__seq2seq_write(const tfm__arch *arch, const tfm__rules *rules, const char *model_type, const char *class) {
+json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     return json_pack(
         "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:i, s:i, s:i}", "architectures",
-        class, "model_type", model_type, "activation_function", tfm__activation_name(e->activation), "d_model",
-        e->width, "encoder_layers", e->layers, "decoder_layers", d->layers, "encoder_attention_heads", e->heads,
-        "decoder_attention_heads", d->heads, "encoder_ffn_dim", e->feed_forward, "decoder_ffn_dim", d->feed_forward,
-        "max_position_embeddings", e->max_positions, "vocab_size", e->vocabulary, "scale_embedding",
+        family->classes[0], "model_type", family->name, "activation_function", tfm__activation_name(e->activation),
+        "d_model", e->width, "encoder_layers", e->layers, "decoder_layers", d->layers, "encoder_attention_heads",
+        e->heads, "decoder_attention_heads", d->heads, "encoder_ffn_dim", e->feed_forward, "decoder_ffn_dim",
+        d->feed_forward, "max_position_embeddings", e->max_positions, "vocab_size", e->vocabulary, "scale_embedding",
         (int)(e->embedding_scale != 1), "tie_word_embeddings", (int)arch->tied_output, "is_encoder_decoder", 1,
         "pad_token_id", rules->pad_id, "eos_token_id", rules->eos_id, "decoder_start_token_id", rules->start_id);
 }

@@ -29,8 +29,8 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
  * what differs. */
 tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder);
 
-/* The same keys of config.json, and the ids: new, or NULL without memory. */
-json_t *tfm__seq2seq_write(const tfm__arch *arch, const tfm__rules *rules, const char *model_type, const char *class);
+/* `write` of a family: the same keys of config.json, and the ids. */
+json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules);
 
 /* ---- Names ---- */
 

@@ -3,9 +3,7 @@
  * defaults of absent ones are those of Starcoder2Config and StableLmConfig. */
 #include "model/family/decoder.h"
 
-static const tfm__decoder_kind starcoder2 = {.type = "starcoder2",
-                                             .class_name = "Starcoder2",
-                                             .width = 3072,
+static const tfm__decoder_kind starcoder2 = {.width = 3072,
                                              .feed_forward = 12288,
                                              .layers = 30,
                                              .heads = 24,
@@ -25,9 +23,7 @@ static const tfm__decoder_kind starcoder2 = {.type = "starcoder2",
                                              .windows = TFM__WINDOW_EVERYWHERE,
                                              .theta = 10000};
 
-static const tfm__decoder_kind stablelm = {.type = "stablelm",
-                                           .class_name = "StableLm",
-                                           .width = 2560,
+static const tfm__decoder_kind stablelm = {.width = 2560,
                                            .feed_forward = 6912,
                                            .layers = 32,
                                            .heads = 32,
@@ -47,14 +43,6 @@ static const tfm__decoder_kind stablelm = {.type = "stablelm",
                                            .parallel_norm = true,
                                            .theta = 10000,
                                            .partial = 0.25};
-
-static tfm_status read_starcoder2(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    return tfm__decoder_read_config(&starcoder2, arch, rules, from);
-}
-
-static tfm_status read_stablelm(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    return tfm__decoder_read_config(&stablelm, arch, rules, from);
-}
 
 #define COMMON_NAMES                                                                                                   \
     [TFM__FINAL_NORM] = {"model.norm.weight", "model.norm.bias", false},                                               \
@@ -81,24 +69,5 @@ static const tfm__naming STABLELM[TFM__ROLES] = {
     [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj"),
 };
 
-const tfm__family tfm__family_starcoder2 = {
-    .name = "starcoder2",
-    .types = (const char *const[]){"starcoder2", NULL},
-    .classes = (const char *const[]){"Starcoder2", NULL},
-    .prefixes = (const char *const[]){"model.", NULL},
-    .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
-    .read = read_starcoder2,
-    .common = TABLES,
-    .decoder = STARCODER2,
-};
-
-const tfm__family tfm__family_stablelm = {
-    .name = "stablelm",
-    .types = (const char *const[]){"stablelm", NULL},
-    .classes = (const char *const[]){"StableLm", NULL},
-    .prefixes = (const char *const[]){"model.", NULL},
-    .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
-    .read = read_stablelm,
-    .common = TABLES,
-    .decoder = STABLELM,
-};
+TFM__DECODER_FAMILY(starcoder2, "Starcoder2", starcoder2, TABLES, STARCODER2);
+TFM__DECODER_FAMILY(stablelm, "StableLm", stablelm, TABLES, STABLELM);

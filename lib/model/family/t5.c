@@ -221,7 +221,7 @@ static tfm_status read_umt5_alone(tfm__arch *arch, tfm__rules *rules, const tfm_
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write_as(const tfm__arch *arch, const tfm__rules *rules, const char *model_type, const char *class) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     /* With a gate, "gelu" means the other one. */
     const char *name = !e->gated                        ? tfm__activation_name(e->activation)
@@ -232,25 +232,13 @@ static json_t *write_as(const tfm__arch *arch, const tfm__rules *rules, const ch
     snprintf(proj, sizeof(proj), "%s%s", e->gated ? "gated-" : "", name);
     return json_pack(
         "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b, s:i, s:i, s:i}",
-        "architectures", class, "model_type", model_type, "feed_forward_proj", proj, "d_model", e->width, "d_kv",
-        e->head_width, "d_ff", e->feed_forward, "num_layers", e->layers, "num_decoder_layers", d->layers, "num_heads",
-        e->heads, "relative_attention_num_buckets", e->relative.buckets, "relative_attention_max_distance",
+        "architectures", family->classes[0], "model_type", family->name, "feed_forward_proj", proj, "d_model", e->width,
+        "d_kv", e->head_width, "d_ff", e->feed_forward, "num_layers", e->layers, "num_decoder_layers", d->layers,
+        "num_heads", e->heads, "relative_attention_num_buckets", e->relative.buckets, "relative_attention_max_distance",
         e->relative.most, "vocab_size", e->vocabulary, "layer_norm_epsilon", tfm__short_number(e->epsilon),
         "tie_word_embeddings", (int)(arch->output_scale != 0), "scale_decoder_outputs", (int)(arch->output_scale != 0),
         "is_encoder_decoder", 1, "pad_token_id", rules->pad_id, "eos_token_id", rules->eos_id, "decoder_start_token_id",
         rules->start_id);
-}
-
-static json_t *write_t5(const tfm__arch *arch, const tfm__rules *rules) {
-    return write_as(arch, rules, "t5", "T5ForConditionalGeneration");
-}
-
-static json_t *write_mt5(const tfm__arch *arch, const tfm__rules *rules) {
-    return write_as(arch, rules, "mt5", "MT5ForConditionalGeneration");
-}
-
-static json_t *write_umt5(const tfm__arch *arch, const tfm__rules *rules) {
-    return write_as(arch, rules, "umt5", "UMT5ForConditionalGeneration");
 }
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
@@ -313,7 +301,7 @@ const tfm__family tfm__family_t5 = {
         (const char *const[]){"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model", "T5EncoderModel", NULL},
     .read = read_t5,
     .alone = &t5_alone,
-    .write = write_t5,
+    .write = write,
     .encoder = ENCODER,
     .decoder = DECODER,
     T5_COMMON,
@@ -325,7 +313,7 @@ const tfm__family tfm__family_mt5 = {
     .classes = (const char *const[]){"MT5ForConditionalGeneration", "MT5Model", "MT5EncoderModel", NULL},
     .read = read_mt5,
     .alone = &mt5_alone,
-    .write = write_mt5,
+    .write = write,
     .encoder = ENCODER,
     .decoder = DECODER,
     T5_COMMON,
@@ -337,7 +325,7 @@ const tfm__family tfm__family_umt5 = {
     .classes = (const char *const[]){"UMT5ForConditionalGeneration", "UMT5Model", "UMT5EncoderModel", NULL},
     .read = read_umt5,
     .alone = &umt5_alone,
-    .write = write_umt5,
+    .write = write,
     .encoder = ENCODER_EACH,
     .decoder = DECODER_EACH,
     T5_COMMON,

@@ -23,6 +23,19 @@ static size_t bytes_of(const tfm__entry *entry) {
     return tfm_tensor_count(shape_of(entry)) * tfm_dtype_size(entry->dtype);
 }
 
+/* A run of rows of each part in turn, `groups` times. */
+static void join_groups(tfm_context *ctx, tfm_tensor *out, const tfm_tensor *parts, const tfm__entry *entry) {
+    tfm_tensor by_group[TFM__ENTRY_PARTS] = {{0}}, joined = {0};
+    for (size_t i = 0; i <= entry->more_count; i++) {
+        const int64_t columns = parts[i].rank == 2 ? parts[i].dims[1] : 1;
+        const int64_t dims[] = {entry->groups, parts[i].dims[0] / entry->groups, columns};
+        tfm_tensor_reshape(ctx, &by_group[i], parts[i], 3, dims);
+    }
+    tfm_concat(ctx, &joined, entry->more_count + 1, by_group, 1);
+    const tfm_tensor shape = shape_of(entry);
+    tfm_tensor_reshape(ctx, out, joined, shape.rank, shape.dims);
+}
+
 /* The entry as one tensor, in the scope that is open. */
 static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__entry *entry) {
     const bool turned = entry->turned && entry->x.rank == 2;
@@ -37,7 +50,10 @@ static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__entry
     tfm_tensor joined = parts[0], constant = {0};
     if (entry->more_count > 0) {
         joined = (tfm_tensor){0};
-        tfm_concat(ctx, &joined, entry->more_count + 1, parts, turned ? 1 : 0);
+        if (entry->groups > 1)
+            join_groups(ctx, &joined, parts, entry);
+        else
+            tfm_concat(ctx, &joined, entry->more_count + 1, parts, turned ? 1 : 0);
     }
     if (entry->less == 0) {
         *out = joined;

@@ -17,6 +17,8 @@ typedef struct tfm__entry {
     /* Further tensors of x's dtype and width. They become rows after those of x, or columns if `turned`. */
     tfm_tensor more[TFM__ENTRY_PARTS - 1];
     size_t more_count;
+    int64_t
+        groups; /* Above 1: x and those are cut into so many equal runs of rows, and of each in turn a run is stored. */
 } tfm__entry;
 
 /* The data begins at a multiple of TFM__DATA_LINE, and first come tensors of multiples of TFM__DATA_UNIT bytes, so that
