@@ -8,7 +8,7 @@
 
 #include "cli.h"
 
-/* ---- Asked for (cmd_bench.c) ---- */
+/* ---- Options (cmd_bench.c), and what benches share (bench_setup.c) ---- */
 
 typedef struct bench_options {
     const char *device;

@@ -49,6 +49,12 @@ static int check_list(const cli_syntax *syntax, const char *option, const char *
     return CLI_GO;
 }
 
+static int check_lists(const cli_syntax *syntax, const bench_options *o) {
+    const char *all = o->variants && strcmp(o->variants, BENCH_ALL) == 0 ? BENCH_ALL : NULL;
+    const int code = check_list(syntax, "variant", o->variants, tfm_variant_name, all);
+    return code == CLI_GO ? check_list(syntax, "provider", o->providers, tfm_gemm_provider, "openblas") : code;
+}
+
 /* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just
  * used the others, and leave them there for longer than a turn: a rate was then that of one core. PoCL counts cores
  * from the first, whatever the process may use: where that is not all of them, as after taskset, its threads are only
@@ -63,6 +69,17 @@ static void keep_to_cores(void) {
     snprintf(number, sizeof(number), "%d", cores);
     setenv("POCL_MAX_PTHREAD_COUNT", number, 0);
     setenv("POCL_CPU_MAX_CU_COUNT", number, 0); /* its name from PoCL 4 on */
+}
+
+/* Runs the bench that the first operand names, with the others. */
+static int run(const cli_syntax *syntax, const bench_options *o, const own_option *own, size_t own_count, int count,
+               char **operands) {
+    for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
+        if (strcmp(operands[0], BENCHES[i].name) == 0) {
+            const int code = check_own(syntax, operands[0], own, own_count);
+            return code == CLI_GO ? BENCHES[i].run(syntax, o, count - 1, operands + 1) : code;
+        }
+    return cli_misuse(syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", operands[0]);
 }
 
 int cmd_bench(int argc, char **argv) {
@@ -117,24 +134,15 @@ int cmd_bench(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
-    code = check_list(&syntax, "variant", o.variants, tfm_variant_name,
-                      o.variants && strcmp(o.variants, BENCH_ALL) == 0 ? BENCH_ALL : NULL);
-    if (code == CLI_GO)
-        code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
+    code = check_lists(&syntax, &o);
     if (code != CLI_GO)
         return code;
     o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
     keep_to_cores();
-    const char *name = argv[optind];
     const own_option own[] = {
         {"provider", "gemm", o.providers}, {"precision", "gemm", precision_given}, {"accumulate", "gemm", o.accumulate},
         {"causal", "attention", o.causal}, {"backward", "attention", o.backward},  {"model", "translate", o.model},
         {"input", "translate", o.input},
     };
-    for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
-        if (strcmp(name, BENCHES[i].name) == 0) {
-            code = check_own(&syntax, name, own, CLI_COUNT(own));
-            return code == CLI_GO ? BENCHES[i].run(&syntax, &o, argc - optind - 1, argv + optind + 1) : code;
-        }
-    return cli_misuse(&syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", name);
+    return run(&syntax, &o, own, CLI_COUNT(own), argc - optind, argv + optind);
 }

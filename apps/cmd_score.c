@@ -129,6 +129,24 @@ static int run(job *j) {
     return code == CLI_OK && j->bad_count > 0 ? CLI_FAILED : code;
 }
 
+/* Options that do not go together. */
+static int check(const job *j, const cli_syntax *syntax) {
+    if (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file)))
+        return cli_misuse(syntax, "-m, --src and --tgt are needed, or -m and --text");
+    const int code = cli_check_workers(syntax, j->workers);
+    if (code != CLI_GO)
+        return code;
+    if (j->text_file && (j->source_file || j->target_file))
+        return cli_misuse(syntax, "give --src and --tgt, or --text, not both");
+    if (j->text.add_bos && !j->text_file)
+        return cli_misuse(syntax, "--add-bos is for --text: a translation begins as its model says");
+    if (j->text.ends && !j->text_file)
+        return cli_misuse(syntax, "--end is for --text: the end of a translation always counts");
+    if (!j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
+        return cli_misuse(syntax, "only one of the files can be standard input");
+    return CLI_GO;
+}
+
 int cmd_score(int argc, char **argv) {
     job *j = calloc(1, sizeof(*j));
     if (!j)
@@ -173,19 +191,8 @@ int cmd_score(int argc, char **argv) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    const bool pairs = j->source_file || j->target_file;
-    if (code == CLI_GO && (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file))))
-        code = cli_misuse(&syntax, "-m, --src and --tgt are needed, or -m and --text");
     if (code == CLI_GO)
-        code = cli_check_workers(&syntax, j->workers);
-    if (code == CLI_GO && j->text_file && pairs)
-        code = cli_misuse(&syntax, "give --src and --tgt, or --text, not both");
-    if (code == CLI_GO && j->text.add_bos && !j->text_file)
-        code = cli_misuse(&syntax, "--add-bos is for --text: a translation begins as its model says");
-    if (code == CLI_GO && j->text.ends && !j->text_file)
-        code = cli_misuse(&syntax, "--end is for --text: the end of a translation always counts");
-    if (code == CLI_GO && !j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
-        code = cli_misuse(&syntax, "only one of the files can be standard input");
+        code = check(j, &syntax);
     j->how.precision = cli_precision(j->precision);
     if (code == CLI_GO)
         code = run(j);

@@ -34,9 +34,5 @@ void serve_log_request(const serve_request *r) {
                              r->code, "lines", (json_int_t)r->lines, "bytes", (json_int_t)r->sent, "wait",
                              job && job->arrived > 0 ? began - job->arrived : 0.0, "work", job ? end - began : 0.0,
                              "seconds", cli_seconds() - r->start);
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text)
-        fprintf(stderr, "%s\n", text);
-    free(text);
-    json_decref(line);
+    cli_put_json(&(cli_output){.file = stderr}, line, 6);
 }
