@@ -81,10 +81,6 @@ if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
             wait $! 2>/dev/null
             code=$?
         }
-        if ! brief; then
-            cut_short TERM
-            check "who interrupts a trial leaves no mark" [ "$code" = 143 -a -z "$(verdicts)" ]
-        fi
         cut_short KILL
         check "a program that is no more does" [ "$code" = 137 -a "$(verdicts | tr -d ' ')" = 4 ]
         TFM_CACHE_DIR=$here/fresh run tune --reset

@@ -7,6 +7,7 @@
 #include "model/generate/recorded.h"
 #include "model_shapes.h"
 #include "ops/tune.h"
+#include "ops/kernel_validation.h"
 #include "scratch.h"
 #include "tfm/selftest.h"
 
@@ -113,12 +114,12 @@ static void test_cut(void **state) {
         tfm_selftest_state came = TFM_SELFTEST_FAIL;
         int kept = 0;
         if (tfm_tune_steps_possible(ctx)) {
-            tfm__proven_set(ctx, verdict, "steps", what);
+            tfm__verdict_store(ctx, verdict, "steps", what);
             harness_ok(tfm_selftest_steps(ctx, note, &came));
             assert_int_equal(came, verdict == CUT_ONCE ? TFM_SELFTEST_PASS : TFM_SELFTEST_UNAVAILABLE);
-            assert_true(tfm__proven_get(ctx, &kept, "steps", what));
+            assert_true(tfm__verdict_load(ctx, &kept, "steps", what));
             assert_int_equal(kept, verdict == CUT_ONCE ? GOOD : CUT_AGAIN);
-            tfm__proven_set(ctx, 0, "steps", what);
+            tfm__verdict_store(ctx, 0, "steps", what);
         }
         scratch_close(&ctx);
     }
@@ -128,7 +129,7 @@ static int kept_of(tfm_context *ctx) {
     char what[64];
     int verdict = 0;
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
-    return tfm__proven_get(ctx, &verdict, "steps", what) ? verdict : 0;
+    return tfm__verdict_load(ctx, &verdict, "steps", what) ? verdict : 0;
 }
 
 /* tfm tune --reset is the way back from there. */
@@ -144,13 +145,13 @@ static void test_forgotten(void **state) {
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
     harness_ok(tfm__tuned_set(ctx, "steps 5 1", "recorded"));
     harness_ok(tfm_tune_save(ctx));
-    tfm__proven_set(ctx, CUT_AGAIN, "steps", what);
-    tfm__proven_set(ctx, GOOD, "gemm_engine", "a tile"); /* which has a text of its own */
+    tfm__verdict_store(ctx, CUT_AGAIN, "steps", what);
+    tfm__verdict_store(ctx, GOOD, "gemm_engine", "a tile"); /* which has a text of its own */
     harness_ok(tfm_tune_forget(ctx));
     assert_int_equal(tfm_tune_hash(ctx), 0);
     assert_int_equal(kept_of(ctx), 0);
     int verdict = 0;
-    assert_false(tfm__proven_get(ctx, &verdict, "gemm_engine", "a tile"));
+    assert_false(tfm__verdict_load(ctx, &verdict, "gemm_engine", "a tile"));
     scratch_close(&ctx);
     ctx = opened();
     assert_int_equal(tfm_tune_hash(ctx), 0);
@@ -173,7 +174,7 @@ static void *end_it(void *user) {
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     o->seen = kept_of(o->ctx);
-    tfm__proven_set(o->ctx, GOOD, "steps", what);
+    tfm__verdict_store(o->ctx, GOOD, "steps", what);
     tfm__cache_unlock(o->lock);
     return NULL;
 }
@@ -189,7 +190,7 @@ static void test_beside(void **state) {
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
     if (tfm_tune_steps_possible(ctx)) {
         assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
-        tfm__proven_set(ctx, CUT_ONCE, "steps", what);
+        tfm__verdict_store(ctx, CUT_ONCE, "steps", what);
         assert_int_equal(pthread_create(&thread, NULL, end_it, &o), 0);
         harness_ok(tfm_selftest_steps(ctx, note, &came));
         pthread_join(thread, NULL);
@@ -199,7 +200,7 @@ static void test_beside(void **state) {
         if (!harness_brief()) { /* one that does not end is left alone, and is waited for once only */
             tfm_context *third = opened();
             assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
-            tfm__proven_set(ctx, CUT_ONCE, "steps", what);
+            tfm__verdict_store(ctx, CUT_ONCE, "steps", what);
             const double begun = tfm__seconds();
             for (int i = 0; i < 3; i++) {
                 harness_ok(tfm_selftest_steps(third, note, &came));
@@ -216,45 +217,6 @@ static void test_beside(void **state) {
     }
     scratch_close(&o.ctx);
     scratch_close(&ctx);
-}
-
-/* A signal in mid-trial: what is kept before and after its handler. */
-typedef struct interrupted {
-    tfm_context *ctx, *eyes;
-    int before, after;
-} interrupted;
-
-static void interrupt(void *user, int count, double seconds) {
-    interrupted *i = user;
-    (void)count, (void)seconds;
-    if (!i->ctx || i->before)
-        return;
-    i->before = kept_of(i->eyes);
-    tfm_tune_interrupted();
-    i->after = kept_of(i->eyes);
-}
-
-static void test_interrupted(void **state) {
-    (void)state;
-    interrupted i = {.eyes = opened()};
-    tfm_selftest_state came = TFM_SELFTEST_FAIL;
-    tfm_tune_interrupted(); /* between trials it does nothing */
-    harness_ok(tfm_tune_forget(i.eyes));
-    harness_ok(tfm_context_open(
-        &i.ctx,
-        &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT"), .on_build = interrupt, .on_build_user = &i}));
-    if (tfm_tune_steps_possible(i.ctx)) {
-        i.ctx->tuning.chunk *= 2; /* so that kernels are built */
-        harness_ok(tfm_selftest_steps(i.ctx, note, &came));
-        assert_int_equal(i.before, CUT_ONCE);
-        assert_int_equal(i.after, 0);
-        assert_int_equal(came, TFM_SELFTEST_PASS);
-        tfm_tune_interrupted();
-        assert_int_equal(kept_of(i.eyes), GOOD);
-    }
-    scratch_close(&i.ctx);
-    harness_ok(tfm_tune_forget(i.eyes));
-    scratch_close(&i.eyes);
 }
 
 static void test_tunes(void **state) {
@@ -626,12 +588,12 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_and_proof), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_tunes),         cmocka_unit_test(test_forgotten),
-        cmocka_unit_test(test_beside),        cmocka_unit_test(test_interrupted),
-        cmocka_unit_test(test_judge),         cmocka_unit_test(test_failing_turn),
-        cmocka_unit_test(test_entering),      cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_several),       cmocka_unit_test(test_refused_groups),
+        cmocka_unit_test(test_row_and_proof),  cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_tunes),          cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_beside),         cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_failing_turn),   cmocka_unit_test(test_entering),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_several),
+        cmocka_unit_test(test_refused_groups),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -84,12 +84,6 @@ TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
  * are open keep what they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
 TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
 
-/* For a handler of a signal that ends the program, such as SIGINT. Recorded steps (tfm_tune_steps, tfm_selftest_steps),
- * and each kernel for matrix engines at its first use, are tried before they are used. What has ended the program in
- * two trials is not tried any more; after this call the trials that are under way do not count. May be called from any
- * thread and at any time. */
-TFM_API void tfm_tune_interrupted(void);
-
 /* A hash of this context's table: 0 if it has none. Checkpoints of training record that of the rows that are not about
  * steps of decoding, since other ones may change the last bits of sums. 0 for NULL. */
 TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/random.h"
 #include "ops/gemm.h"
+#include "ops/kernel_validation.h"
 #include "ops/tune.h"
 
 /* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
@@ -362,11 +363,7 @@ tfm_status tfm_tune_forget(tfm_context *ctx) {
         return TFM_ERROR_ARGUMENT;
     tfm_tune_clear(ctx);
     const tfm_status status = tfm__tuned_save(ctx);
-    return status == TFM_OK ? tfm__proven_forget(ctx) : status;
-}
-
-void tfm_tune_interrupted(void) {
-    tfm__trial_interrupted();
+    return status == TFM_OK ? tfm__validation_forget(ctx) : status;
 }
 
 uint64_t tfm_tune_hash(const tfm_context *ctx) {

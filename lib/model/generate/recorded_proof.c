@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "model/generate/recorded.h"
+#include "ops/kernel_validation.h"
 #include "ops/tape.h"
 #include "tfm/selftest.h"
 
@@ -58,20 +59,14 @@ static const char *what_of(char what[64]) {
 static verdict kept(tfm_context *ctx) {
     char what[64];
     int stored = UNKNOWN;
-    return tfm__proven_get(ctx, &stored, "steps", what_of(what)) && stored > UNKNOWN && stored < VERDICTS
+    return tfm__verdict_load(ctx, &stored, "steps", what_of(what)) && stored > UNKNOWN && stored < VERDICTS
                ? (verdict)stored
                : UNKNOWN;
 }
 
 static void keep(tfm_context *ctx, verdict v) {
     char what[64];
-    tfm__proven_set(ctx, v, "steps", what_of(what));
-}
-
-/* What stands where the program ends in a trial. */
-static void mark(tfm_context *ctx, tfm__trial *trial, verdict v) {
-    char what[64];
-    tfm__trial_mark(ctx, trial, v, "steps", what_of(what));
+    tfm__verdict_store(ctx, v, "steps", what_of(what));
 }
 
 /* A want of memory is one of this moment, and not kept. */
@@ -296,9 +291,8 @@ static tfm_status try_in_same_groups(tfm_context *ctx, verdict *v, bool *lasting
 }
 
 /* A driver may end the program, and is then tried once more only: the first time it may have been somebody who gave up
- * waiting, by a signal that no handler has heard of. `trial` is NULL where the verdict is good already, and no mark is
- * left then. */
-static tfm_status prove_alone(tfm_context *ctx, state *s, tfm__trial *trial, const char **why) {
+ * waiting, by a signal that no handler has heard of. Not `marked` where the verdict is good already. */
+static tfm_status prove_alone(tfm_context *ctx, state *s, bool marked, const char **why) {
     const verdict last = kept(ctx);
     verdict v = UNKNOWN;
     bool lasting = true;
@@ -307,8 +301,8 @@ static tfm_status prove_alone(tfm_context *ctx, state *s, tfm__trial *trial, con
         *why = trouble(last);
         return TFM_OK;
     }
-    if (last != GOOD && trial)
-        mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
+    if (last != GOOD && marked)
+        keep(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
     const bool taped = tfm__tape_pause(ctx);
     const tfm_status status = try_in_same_groups(ctx, &v, &lasting);
     tfm__tape_resume(ctx, taped);
@@ -323,7 +317,7 @@ static tfm_status prove_alone(tfm_context *ctx, state *s, tfm__trial *trial, con
 
 tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
     state *s = state_of(ctx);
-    tfm__trial trial;
+    int lock;
     *why = NULL;
     if (busy)
         *busy = false;
@@ -334,8 +328,8 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
         return TFM_OK;
     }
     if (kept(ctx) == GOOD)
-        return prove_alone(ctx, s, NULL, why);
-    if (!tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
+        return prove_alone(ctx, s, false, why);
+    if (!tfm__validation_lock(&lock, s->waited ? 0 : PATIENCE)) {
         if (busy)
             *busy = true;
         *why = "another program is still trying recorded steps of decoding, so they are launched: try again after it";
@@ -343,8 +337,8 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
         s->waited = true;
         return TFM_OK;
     }
-    const tfm_status status = prove_alone(ctx, s, &trial, why);
-    tfm__trial_end(&trial);
+    const tfm_status status = prove_alone(ctx, s, true, why);
+    tfm__validation_unlock(lock);
     return status;
 }
 
