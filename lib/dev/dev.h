@@ -184,6 +184,8 @@ const char *tfm__tuned_find(const tfm_context *ctx, const char *name);
 /* Writes a row in this context, or takes it out if the setting is NULL. The caller's failure, not the context's. */
 tfm_status tfm__tuned_set(tfm_context *ctx, const char *name, const char *setting);
 void tfm__tuned_clear(tfm_context *ctx);
+/* Whether it was cleared since the last tfm__tuned_save. */
+bool tfm__tuned_is_cleared(const tfm_context *ctx);
 /* Puts the rows that dev itself knows into the tuning. */
 void tfm__tuned_apply(tfm_context *ctx);
 /* A hash of all rows, or of those that do not begin with `but` if it is not NULL; 0 where there are none, and for a
