@@ -33,8 +33,8 @@ typedef struct shapes {
 
 typedef struct tally {
     int tried, faster, wrong;
-    double gain;     /* sum of the logarithms of before / after */
-    uint64_t stored; /* the hash of the table as it is stored */
+    double gain;  /* sum of the logarithms of before / after */
+    bool nothing; /* the kernels of this device are not tuned */
 } tally;
 
 /* ---- What a model multiplies ---- */
@@ -166,14 +166,9 @@ static void count_in(tally *t, const tfm_tune_record *r) {
         t->gain += log(r->before_seconds / r->after_seconds);
 }
 
-/* Stores what has changed, so that whoever ends the program keeps what was found. */
-static int keep(tfm_context *ctx, tally *t) {
-    if (tfm_tune_hash(ctx) == t->stored)
-        return CLI_OK;
-    if (tfm_tune_save(ctx) != TFM_OK)
-        return cli_fail_library();
-    t->stored = tfm_tune_hash(ctx);
-    return CLI_OK;
+static void print_header(const tune_options *o) {
+    if (!o->json)
+        printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", way_width(o), "after", "", "gain");
 }
 
 /* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
@@ -191,10 +186,13 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const model_sizes
                                            : "bf16");
     /* No rows of an encoder are as long as logits. */
     const tfm_status status =
-        !s ? tfm_tune_groups(ctx, &record, model->width, model->writes ? model->vocabulary : model->width)
-        : s->precision == TFM_F32 ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
-                                  : tfm_tune_product_in(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b,
-                                                        s->precision, s->stored);
+        !s ? tfm_tune_workgroups(ctx, &record, model->width, model->writes ? model->vocabulary : model->width)
+        : s->precision == TFM_F32 ? tfm_tune_gemm(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
+                                  : tfm_tune_gemm_half(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b,
+                                                       s->precision, s->stored);
+    t->nothing = status == TFM_ERROR_UNSUPPORTED;
+    if (t->nothing)
+        return CLI_OK;
     if (status == TFM_ERROR_MEMORY) {
         cli_progress(NULL);
         fprintf(stderr, "%s is left out: %s\n", name, tfm_error_message());
@@ -203,9 +201,11 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const model_sizes
     }
     if (status != TFM_OK)
         return cli_fail_library();
+    if (t->tried == 0)
+        print_header(o);
     count_in(t, &record);
-    const int code = keep(ctx, t);
-    return code == CLI_OK ? print_row(name, &record, o) : code;
+    /* Stored at once, so that whoever ends the program keeps what was found. */
+    return tfm_tune_save(ctx) == TFM_OK ? print_row(name, &record, o) : cli_fail_library();
 }
 
 static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const tune_options *o, double end) {
@@ -216,6 +216,8 @@ static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const t
     for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
         cli_progress("tune: product %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
         code = try_one(ctx, t, &s.list[i], model, o);
+        if (t->nothing)
+            return code;
     }
     if (code == CLI_OK && i < s.count)
         fprintf(stderr, "the time was up after %d of %d products: --seconds %d gives it more\n", i, s.count,
@@ -226,22 +228,25 @@ static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const t
 
 static int tune(tfm_context *ctx, const tune_options *o) {
     model_sizes model;
-    tally t = {.stored = tfm_tune_hash(ctx)};
+    tally t = {0};
     const double end = cli_seconds() + o->seconds;
     int code = read_model(&model, o);
     if (code != CLI_OK)
         return code;
-    if (tfm_tune_storable(ctx) != TFM_OK) /* before what takes its time */
+    if (tfm_tune_save(ctx) != TFM_OK) /* whether there is a place for it, before what takes its time */
         return cli_fail_library();
-    if (!o->json)
-        printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", way_width(o), "after", "", "gain");
     code = try_all(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
+    if (t.tried == 0 && t.nothing) {
+        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
+              stderr);
+        return CLI_OK;
+    }
     fflush(stdout); /* the table comes first, wherever the two go */
     fprintf(stderr, "%d of %d are faster by the table, all of them by %.2f on average; %s for this device and driver\n",
             t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)),
-            tfm_tune_hash(ctx) ? "it is stored" : "none is stored");
+            t.faster ? "it is stored" : "nothing new is stored");
     if (t.wrong > 0)
         fprintf(stderr, "%d way%s wrong or failed on this device, and %s not used: TFM_LOG=info names %s\n", t.wrong,
                 t.wrong == 1 ? " was" : "s were", t.wrong == 1 ? "is" : "are", t.wrong == 1 ? "it" : "them");
@@ -249,7 +254,8 @@ static int tune(tfm_context *ctx, const tune_options *o) {
 }
 
 static int reset(tfm_context *ctx) {
-    if (tfm_tune_forget(ctx) != TFM_OK)
+    tfm_tune_clear(ctx);
+    if (tfm_tune_save(ctx) != TFM_OK)
         return cli_fail_library();
     fprintf(stderr, "there is no table for %s any more, and what was tried on it is forgotten\n",
             tfm_context_device(ctx)->name);
@@ -300,15 +306,7 @@ int cmd_tune(int argc, char **argv) {
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     cli_put_device(ctx, tfm_context_variant(ctx));
-    if (o.reset) {
-        code = reset(ctx);
-    } else if (tfm_tune_possible(ctx)) {
-        code = tune(ctx, &o);
-    } else {
-        code = CLI_OK;
-        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
-              stderr);
-    }
+    code = o.reset ? reset(ctx) : tune(ctx, &o);
     tfm_context_free(&ctx);
     return code;
 }

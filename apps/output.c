@@ -42,7 +42,6 @@ static void clean_up(int signal_number) {
         unlink(unfinished);
     if (unfinished && kept == (kept_lines > 0) && write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
         goodbye[0] = 0;
-    tfm_tune_interrupted(); /* a trial was not ended by the driver */
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }

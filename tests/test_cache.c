@@ -464,34 +464,6 @@ static void test_lock(void **state) {
     assert_true(tfm__cache_lock(&lock, 0) && lock >= 0);
     tfm__cache_unlock(lock);
     close(ready[0]);
-    for (int i = 0; i < 2; i++) {
-        tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
-        const int watch = tfm__cache_watch(KEY);
-        if (i == 0)
-            tfm__cache_unwatch(watch);
-        tfm__cache_drop_watched();
-        tfm__cache_drop_watched();
-        if (i == 1)
-            tfm__cache_unwatch(watch);
-        assert_int_equal(stored(KEY), i == 0);
-    }
-    /* Several: each is let go by itself, and there are places for so many. */
-    const char *const keys[] = {KEY, "another", "a third", "a fourth", "one too many"};
-    int watch[TFM__COUNT(keys)];
-    for (size_t i = 0; i < TFM__COUNT(keys); i++) {
-        tfm__cache_put(keys[i], PAYLOAD, sizeof(PAYLOAD));
-        watch[i] = tfm__cache_watch(keys[i]);
-        assert_int_equal(watch[i] < 0, i == 4);
-    }
-    tfm__cache_unwatch(watch[1]);
-    tfm__cache_unwatch(watch[4]);
-    tfm__cache_drop_watched();
-    for (size_t i = 0; i < TFM__COUNT(keys); i++) {
-        assert_int_equal(stored(keys[i]), i == 1 || i == 4);
-        tfm__cache_drop(keys[i]);
-        if (i != 1)
-            tfm__cache_unwatch(watch[i]);
-    }
     setenv("TFM_CACHE_DIR", "off", 1); /* everybody gets what nobody shares */
     assert_true(tfm__cache_lock(&lock, 0) && lock == -1 && tfm__cache_lock(&second, 0) && second == -1);
     tfm__cache_unlock(lock);

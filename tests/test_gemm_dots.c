@@ -204,7 +204,7 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user;
-    warnings += level == TFM_LOG_WARNING && strstr(line, "products of bf16") != NULL;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "bf16 GEMM") != NULL;
 }
 
 /* Instructions that add something else: the first product finds out about each, then another provider computes it, and

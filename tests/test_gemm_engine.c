@@ -385,15 +385,9 @@ static void test_not_built(void **state) {
     scratch_teardown(state);
 }
 
-/* What the cache is like while the kernel is tried, which is what a program leaves that ends there; nobody else tries
- * meanwhile. */
-typedef struct seen {
-    char folder[4200];
-    bool interrupted; /* it is ended by a signal */
-} seen;
-
+/* What the cache is like while the kernel is validated, which is what a program leaves that ends there; nobody else
+ * validates meanwhile. */
 static void keep_cache(void *user, tfm_log_level level, const char *line) {
-    const seen *to = user;
     char command[8300];
     int lock;
     if (level <= TFM_LOG_WARNING)
@@ -401,47 +395,35 @@ static void keep_cache(void *user, tfm_log_level level, const char *line) {
     if (!strstr(line, "gemm_engine.cl"))
         return;
     assert_false(tfm__cache_lock(&lock, 0));
-    if (to->interrupted)
-        tfm_tune_interrupted();
-    snprintf(command, sizeof(command), "cp -r '%s' '%s'", getenv("TFM_CACHE_DIR"), to->folder);
+    snprintf(command, sizeof(command), "cp -r '%s' '%s'", getenv("TFM_CACHE_DIR"), (const char *)user);
     assert_int_equal(system(command), 0);
 }
 
 /* A program that ends while it tries, by the user or by the driver: the next one tries again, and the one after that no
- * more, but where a handler has told that it was the user. */
-static void cut_short(void **state, bool interrupted) {
+ * more. */
+static void test_crash_twice_disables_kernel(void **state) {
     need_simt();
     assert_int_equal(scratch_setup(state), 0);
-    seen folders[4];
-    for (int run = 0; run < 4; run++) {
-        folders[run].interrupted = interrupted;
-        snprintf(folders[run].folder, sizeof(folders[run].folder), "%s/%d", scratch_root, run);
-    }
+    char folders[4][4200];
+    for (int run = 0; run < 4; run++)
+        snprintf(folders[run], sizeof(folders[run]), "%s/%d", scratch_root, run);
     for (int run = 0; run < 3; run++) {
-        again_in(state, folders[run].folder);
+        again_in(state, folders[run]);
         if (!pose(absent(), TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
             break;
         tuning()->engine_emulated = false;
         warnings = 0;
-        tfm_log_set(keep_cache, &folders[run + 1], TFM_LOG_INFO);
+        tfm_log_set(keep_cache, folders[run + 1], TFM_LOG_INFO);
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
         tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
         const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
-        const bool tried = run < 2 || interrupted;
+        const bool tried = run < 2;
         assert_int_equal(warnings, tried);
         assert_non_null(
             strstr(tfm__gemm_engine.declines(harness_context(), &task), tried ? "does not build" : "ended each time"));
     }
     again(state);
     scratch_teardown(state);
-}
-
-static void test_cut_short(void **state) {
-    cut_short(state, false);
-}
-
-static void test_interrupted(void **state) {
-    cut_short(state, true);
 }
 
 /* A product by the instruction in a cache folder of its own; false on a device that is not tuned as a GPU. */
@@ -511,34 +493,6 @@ static void test_beside(void **state) {
     scratch_teardown(state);
 }
 
-/* A trial within another does not wait for it, and an interruption takes both marks back. */
-static void test_within(void **state) {
-    need_simt();
-    seen copy = {.interrupted = true};
-    char folder[4200];
-    tfm__trial outer;
-    int verdict = 0;
-    assert_int_equal(scratch_setup(state), 0);
-    snprintf(folder, sizeof(folder), "%s/0", scratch_root);
-    snprintf(copy.folder, sizeof(copy.folder), "%s/1", scratch_root);
-    again_in(state, folder);
-    if (pose(absent(), TFM_BF16, 4) && strcmp(tuning()->name, "gpu") == 0) {
-        tuning()->engine_emulated = false;
-        assert_true(tfm__trial_begin(&outer, 0));
-        tfm__trial_mark(harness_context(), &outer, 1, "steps", "a test");
-        assert_true(tfm__proven_get(harness_context(), &verdict, "steps", "a test") && verdict == 1);
-        tfm_log_set(keep_cache, &copy, TFM_LOG_INFO);
-        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
-        tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
-        assert_false(tfm__proven_get(harness_context(), &verdict, "steps", "a test"));
-        tfm__trial_end(&outer);
-        assert_true(multiply_in(state, copy.folder, "does not build"));
-        assert_int_equal(warnings, 1); /* neither mark was in the copy */
-    }
-    again(state);
-    scratch_teardown(state);
-}
-
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
 static void test_not_with_an_activation(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
@@ -583,10 +537,8 @@ int main(void) {
         cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_own),
         cmocka_unit_test(test_not_built),
-        cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_crash_twice_disables_kernel),
         cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_within),
         cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -8,7 +8,7 @@
 #include "dev/cl.h"
 #include "ops/gemm.h"
 #include "scratch.h"
-#include "tfm/tune.h"
+#include "ops/tune.h"
 
 static int warnings;
 static char last_warning[1024];
@@ -59,42 +59,44 @@ static tfm_context *opened(void) {
 /* The hash of the table that a context reads which opens now. */
 static uint64_t stored_hash(void) {
     tfm_context *ctx = opened();
-    const uint64_t hash = tfm_tune_hash(ctx);
+    const uint64_t hash = tfm__tuned_hash(ctx, NULL);
     tfm_context_free(&ctx);
     return hash;
 }
 
+/* The rows of the table, as tfm_context_facts shows them. */
 static bool join(void *user, const char *name, const char *setting) {
     char *all = user;
-    snprintf(all + strlen(all), 256 - strlen(all), "%s=%s;", name, setting);
-    return strncmp(name, "stop", 4) != 0;
+    if (strncmp(name, "tuned: ", 7) == 0)
+        snprintf(all + strlen(all), 256 - strlen(all), "%s=%s;", name + 7, setting);
+    return strcmp(name, "tuned: stop here") != 0;
 }
 
 static void test_round_trip(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
     char all[256] = "";
-    assert_int_equal(tfm_tune_hash(ctx), 0);
+    assert_int_equal(tfm__tuned_hash(ctx, NULL), 0);
     assert_int_equal(stored_hash(), 0);
     harness_ok(tfm__tuned_set(ctx, "m", "2"));
-    const uint64_t one = tfm_tune_hash(ctx);
+    const uint64_t one = tfm__tuned_hash(ctx, NULL);
     harness_ok(tfm__tuned_set(ctx, "z", "3"));
     harness_ok(tfm__tuned_set(ctx, "a", "1"));
-    const uint64_t three = tfm_tune_hash(ctx);
+    const uint64_t three = tfm__tuned_hash(ctx, NULL);
     assert_true(one != 0 && three != 0 && one != three);
     assert_int_equal(stored_hash(), 0);
     harness_ok(tfm_tune_save(ctx));
     other = opened();
-    assert_int_equal(tfm_tune_hash(other), three);
-    harness_ok(tfm_tune_rows(other, join, all));
+    assert_int_equal(tfm__tuned_hash(other, NULL), three);
+    harness_ok(tfm_context_facts(other, join, all));
     assert_string_equal(all, "a=1;m=2;z=3;");
     assert_null(tfm__tuned_find(other, "b"));
     harness_ok(tfm__tuned_set(other, "a", NULL));
     harness_ok(tfm__tuned_set(other, "z", NULL));
     harness_ok(tfm__tuned_set(other, "never", NULL));
-    assert_int_equal(tfm_tune_hash(other), one);
+    assert_int_equal(tfm__tuned_hash(other, NULL), one);
     harness_ok(tfm__tuned_set(other, "stop here", "1"));
-    scratch_refused(tfm_tune_rows(other, join, all), TFM_ERROR_CANCELLED, "row 2 of 2");
+    scratch_refused(tfm_context_facts(other, join, all), TFM_ERROR_CANCELLED, "stopped");
     tfm_context_free(&other);
     tfm_tune_clear(ctx);
     harness_ok(tfm_tune_save(ctx));
@@ -111,7 +113,7 @@ static void test_refused_rows(void **state) {
         scratch_refused(tfm__tuned_set(ctx, BAD[i], "1"), TFM_ERROR_FORMAT, "a row of a tuning table");
         scratch_refused(tfm__tuned_set(ctx, "group", BAD[i]), TFM_ERROR_FORMAT, "a row of a tuning table");
     }
-    assert_int_equal(tfm_tune_hash(ctx), 0);
+    assert_int_equal(tfm__tuned_hash(ctx, NULL), 0);
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
 }
 
@@ -269,22 +271,16 @@ static void test_groups_obey(void **state) {
     }
 }
 
-static bool never(void *user, const char *name, const char *setting) {
-    (void)user, (void)name, (void)setting;
-    return true;
-}
-
 static void test_wide_has_nothing(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm_tune_record record;
-    if (tfm_tune_possible(harness_context()))
+    if (tfm__tune_possible(harness_context()))
         skip();
     harness_ok(tfm_context_open(&ctx, NULL));
-    scratch_refused(tfm_tune_product(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to try");
-    scratch_refused(tfm_tune_groups(ctx, &record, 4, 4), TFM_ERROR_UNSUPPORTED, "nothing to try");
+    scratch_refused(tfm_tune_gemm(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to try");
+    scratch_refused(tfm_tune_workgroups(ctx, &record, 4, 4), TFM_ERROR_UNSUPPORTED, "nothing to try");
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
-    harness_ok(tfm_tune_rows(ctx, never, NULL));
     tfm_context_free(&ctx);
 }
 
@@ -299,12 +295,12 @@ static void test_tries(void **state) {
     (void)state;
     tfm_context *ctx = small_device();
     tfm_tune_record r;
-    if (!tfm_tune_possible(ctx))
+    if (!tfm__tune_possible(ctx))
         skip();
-    scratch_refused(tfm_tune_product(ctx, &r, 0, 4, 4, false, true), TFM_ERROR_ARGUMENT, "1 or more");
-    scratch_refused(tfm_tune_groups(ctx, &r, 4, 0), TFM_ERROR_ARGUMENT, "1 or more");
+    scratch_refused(tfm_tune_gemm(ctx, &r, 0, 4, 4, false, true), TFM_ERROR_ARGUMENT, "1 or more");
+    scratch_refused(tfm_tune_workgroups(ctx, &r, 4, 0), TFM_ERROR_ARGUMENT, "1 or more");
     for (int i = 0; i < 2; i++) {
-        harness_ok(tfm_tune_product(ctx, &r, 33, 40, 130, i == 1, i != 1));
+        harness_ok(tfm_tune_gemm(ctx, &r, 33, 40, 130, i == 1, i != 1));
         assert_true(r.tried >= 2);
         assert_int_equal(r.wrong, 0);
         assert_true(r.before_seconds > 0 && r.after_seconds > 0 && r.after_seconds <= r.before_seconds);
@@ -313,7 +309,7 @@ static void test_tries(void **state) {
         const char *setting = tfm__tuned_find(ctx, row);
         assert_string_equal(setting ? setting : r.before, r.after);
     }
-    harness_ok(tfm_tune_groups(ctx, &r, 64, 300));
+    harness_ok(tfm_tune_workgroups(ctx, &r, 64, 300));
     assert_true(r.tried >= 2);
     assert_int_equal(r.wrong, 0);
     assert_int_equal(tfm__scope_depth(ctx), 0);
@@ -322,7 +318,7 @@ static void test_tries(void **state) {
 /* All tiles say wrong numbers: they are not chosen, whatever their speed. */
 static void test_wrong_kernels(void **state) {
     tfm_tune_record r;
-    if (!tfm_tune_possible(harness_context()))
+    if (!tfm__tune_possible(harness_context()))
         skip();
     size_t size;
     int changed = 0;
@@ -337,7 +333,7 @@ static void test_wrong_kernels(void **state) {
     free(text);
     assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
     again(state);
-    harness_ok(tfm_tune_product(small_device(), &r, 33, 40, 130, false, true));
+    harness_ok(tfm_tune_gemm(small_device(), &r, 33, 40, 130, false, true));
     assert_true(r.wrong >= 1);
     assert_true(r.tried >= 1);
     assert_null(strstr(r.after, "tiled"));
@@ -354,7 +350,8 @@ static bool until_named(void *user, const char *name, const char *text) {
 
 static void test_facts_and_peak(void **state) {
     (void)state;
-    static const char *const NAMES[] = {"platform", "device", "driver", "extensions", "largest work-group", "tuning"};
+    static const char *const NAMES[] = {
+        "platform", "device", "driver", "extensions", "largest work-group", "tuning", "hash of the tuning table"};
     double flops = -1;
     char none[] = "none";
     for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {

@@ -7,7 +7,7 @@
 #include "harness.h"
 #include "ops/gemm.h"
 #include "scratch.h"
-#include "tfm/tune.h"
+#include "ops/tune.h"
 
 static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
@@ -152,9 +152,9 @@ static void test_tries(void **state) {
     need_simt();
     tfm_context *ctx = harness_context();
     tfm_tune_record r;
-    scratch_refused(tfm_tune_product_in(ctx, &r, 33, 40, 130, false, true, TFM_F32, true), TFM_ERROR_ARGUMENT,
+    scratch_refused(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, TFM_F32, true), TFM_ERROR_ARGUMENT,
                     "neither F16 nor BF16");
-    scratch_refused(tfm_tune_product_in(ctx, &r, 33, 0, 130, false, true, TFM_F16, true), TFM_ERROR_ARGUMENT,
+    scratch_refused(tfm_tune_gemm_half(ctx, &r, 33, 0, 130, false, true, TFM_F16, true), TFM_ERROR_ARGUMENT,
                     "1 or more");
     for (int i = 0; i < (harness_brief() ? 2 : 4); i++) {
         const bool stored = i % 2 == 0;
@@ -167,7 +167,7 @@ static void test_tries(void **state) {
         tfm__context_set_inputs(ctx, stored ? TFM_F32 : dtype);
         const bool by_rule = tfm__gemm_choose(ctx, &task) == &tfm__gemm_engine;
         tfm__context_set_inputs(ctx, TFM_F32);
-        harness_ok(tfm_tune_product_in(ctx, &r, 33, 40, 130, false, true, dtype, stored));
+        harness_ok(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, dtype, stored));
         assert_int_equal(r.wrong, 0);
         assert_true(r.tried >= 3);
         assert_int_equal(strncmp(r.before, "engine", 6) == 0, by_rule);
@@ -213,7 +213,7 @@ static void test_wrong(void **state) {
      */
     for (int64_t m = 33; m > 0 && pose(TFM__ENGINE_MMA, 64); m -= 25) {
         const int64_t few = 9; /* from which on the rule takes it */
-        harness_ok(tfm_tune_product_in(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
+        harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
         assert_true(r.tried >= 2);
         /* In parts it is the same kernel, which declines by then. */
         assert_int_equal(r.wrong, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);

@@ -11,7 +11,7 @@
 #include "dev/cache.h"
 #include "dev/cl.h"
 #include "scratch.h"
-#include "tfm/tune.h"
+#include "ops/tune.h"
 
 static int warnings;
 
@@ -48,7 +48,8 @@ static tfm_context *opened(void) {
 
 static bool join(void *user, const char *name, const char *setting) {
     char *all = user;
-    snprintf(all + strlen(all), 1024 - strlen(all), "%s=%s;", name, setting);
+    if (strncmp(name, "tuned: ", 7) == 0)
+        snprintf(all + strlen(all), 1024 - strlen(all), "%s=%s;", name + 7, setting);
     return true;
 }
 
@@ -57,7 +58,7 @@ static const char *stored(void) {
     static char all[1024];
     tfm_context *ctx = opened();
     all[0] = 0;
-    harness_ok(tfm_tune_rows(ctx, join, all));
+    harness_ok(tfm_context_facts(ctx, join, all));
     tfm_context_free(&ctx);
     return all;
 }
@@ -183,7 +184,7 @@ static const char *table_path(void) {
 static void test_a_folder_there(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    harness_ok(tfm_tune_storable(ctx));
+    harness_ok(tfm_tune_save(ctx));
     harness_ok(tfm__tuned_set(ctx, "a", "1"));
     harness_ok(tfm_tune_save(ctx));
     char *path = strdup(table_path());
@@ -191,12 +192,12 @@ static void test_a_folder_there(void **state) {
     assert_int_equal(mkdir(path, 0700), 0);
     assert_string_equal(stored(), "");
     assert_int_equal(warnings, 0);
-    scratch_refused(tfm_tune_storable(ctx), TFM_ERROR_IO, "a folder is in its place");
+    scratch_refused(tfm_tune_save(ctx), TFM_ERROR_IO, "a folder is in its place");
     scratch_refused(tfm_tune_save(ctx), TFM_ERROR_IO, strrchr(path, '/') + 1);
-    scratch_refused(tfm_tune_forget(ctx), TFM_ERROR_IO, "a folder is in its place");
+    tfm_tune_clear(ctx);
+    scratch_refused(tfm_tune_save(ctx), TFM_ERROR_IO, "a folder is in its place");
     assert_int_equal(remove(path), 0);
-    harness_ok(tfm_tune_storable(ctx));
-    harness_ok(tfm_tune_forget(ctx));
+    harness_ok(tfm_tune_save(ctx));
     free(path);
 }
 
@@ -204,22 +205,22 @@ static void test_no_folder(void **state) {
     (void)state;
     char path[4200];
     setenv("TFM_CACHE_DIR", "off", 1);
-    scratch_refused(tfm_tune_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+    scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     snprintf(path, sizeof(path), "%s/read-only", scratch_root);
     assert_int_equal(mkdir(path, 0500), 0);
     setenv("TFM_CACHE_DIR", path, 1);
     if (access(path, W_OK) != 0) /* root may write anywhere */
-        scratch_refused(tfm_tune_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+        scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     assert_int_equal(chmod(path, 0777), 0);
-    scratch_refused(tfm_tune_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+    scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     assert_int_equal(chmod(path, 0700), 0);
-    harness_ok(tfm_tune_storable(harness_context()));
+    harness_ok(tfm__tuned_storable(harness_context()));
     /* No file may have a byte, as on a disk that is full. */
     struct rlimit own;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &own), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_max = own.rlim_max}), 0);
-    const tfm_status full = tfm_tune_storable(harness_context());
+    const tfm_status full = tfm__tuned_storable(harness_context());
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &own), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(full, TFM_ERROR_IO);

@@ -164,8 +164,9 @@ TFM_API uint64_t tfm_context_memory(const tfm_context *ctx);
  * stop. */
 typedef bool (*tfm_fact_fn)(void *user, const char *name, const char *text);
 
-/* Shows what the platform and the device say of themselves, versions, limits and extensions, and at the end the numbers
- * that the library goes by, on the calling thread. What the driver does not answer is left out. TFM_ERROR_CANCELLED if
+/* Shows what the platform and the device say of themselves, versions, limits and extensions, the numbers that the
+ * library goes by, and the context's tuning table: "tuned: gemm nt 6 9 9" and its setting for each row, and a hash of
+ * all, 0 without a table; on the calling thread. What the driver does not answer is left out. TFM_ERROR_CANCELLED if
  * `show` stopped it. */
 TFM_API tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user);
 

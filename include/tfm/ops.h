@@ -85,8 +85,8 @@ TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
  *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
-/* The name of a provider, counted from 0: "small", "dots", "thirds", "packed", "rows", "tiled", "plain", "engine" or
- * "clblast". The order says nothing of their speed. The result is NULL after the last. The strings are static. */
+/* The name of a provider, counted from 0: "small", "dots", "thirds", "packed", "rows", "tiled", "plain", "engine",
+ * "clblast" or "int8". The order says nothing of their speed. NULL after the last. The strings are static. */
 TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
@@ -545,6 +545,10 @@ typedef struct tfm_adam_options {
  * step. The caller adds 1 to the version of each tfm_param whose value lies in x. `options` may not be NULL. */
 TFM_API tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
                             const tfm_adam_options *options);
+
+/* Measures how many fp32 operations in a second the device does at most, in multiply-adds that never leave its
+ * registers: the peak that a GEMM is compared with. Takes about a second. */
+TFM_API tfm_status tfm_measure_peak(tfm_context *ctx, double *flops);
 
 #ifdef __cplusplus
 }

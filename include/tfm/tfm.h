@@ -32,7 +32,7 @@
  *     tfm_dtype_name, tfm_dtype_size,         |
  *     tfm_tensor_count, tfm_gemm_provider,    |
  *     tfm_trainer_rate, tfm_trainer_paper,    |
- *     tfm_pairs_deal, tfm_tune_interrupted,   |
+ *     tfm_pairs_deal,                         |
  *     tfm_model_read_info, tfm_text_check,    |
  *     tfm_text_sentences, tfm_tokenizer_train |
  *     (also _pairs, _texts),                  |

@@ -4,7 +4,7 @@
  * tries what else could run on this device, and keeps a table of what was faster:
  *
  *     tfm_tune_record record;
- *     if (tfm_tune_possible(ctx) && tfm_tune_product(ctx, &record, 64, 512, 512, false, true) == TFM_OK)
+ *     if (tfm_tune_gemm(ctx, &record, 64, 512, 512, false, true) == TFM_OK)
  *         printf("%s: %g s, %s: %g s\n", record.before, record.before_seconds, record.after, record.after_seconds);
  *     tfm_tune_save(ctx);
  *
@@ -33,72 +33,41 @@ typedef struct tfm_tune_record {
     int wrong;             /* How many gave wrong results, or failed on this device; they are not used. */
 } tfm_tune_record;
 
-/* Whether there are products and work-groups to try: true on devices that run work-items side by side. On CPUs that
- * vectorise what one work-item says, all follows from the width of their vectors, and accelerators run the same
- * kernels. False for NULL. */
-TFM_API bool tfm_tune_possible(const tfm_context *ctx);
+/* Times every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
+ * result agrees with the reference kernel's. The fastest, if it is then faster than the device's own heuristic by more
+ * than the timings scatter when the two take turns once more, is used in this context from then on, for all GEMMs whose
+ * m, n and k lie between the same powers of two. Takes seconds, most of them for building kernels.
+ *
+ * TFM_ERROR_UNSUPPORTED where there is nothing to tune: on CPUs, whose kernels follow from the width of their vectors,
+ * and on accelerators that run the same kernels. TFM_ERROR_ARGUMENT for sizes below 1 or from 2^31 on. */
+TFM_API tfm_status tfm_tune_gemm(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
+                                 bool transpose_a, bool transpose_b);
 
-/* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
- * result is right, by comparison with the plain kernel. What is fastest of all, and then faster than the device's own
- * rule by more than the timings scatter when the two take turns once more, is used in this context from then on, for
- * all products whose m, n and k lie between the same powers of two. Takes seconds, most of them for building kernels.
- * TFM_ERROR_UNSUPPORTED if there is nothing to try (tfm_tune_possible), TFM_ERROR_ARGUMENT for sizes below 1 or from
- * 2^31 on. */
-TFM_API tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
-                                    bool transpose_a, bool transpose_b);
+/* The same in half precision, `precision` being TFM_F16 or TFM_BF16: of a b that is `stored` so, as weights of a model
+ * opened with this precision are, or else of floats that the GEMM may round to it, as mixed-precision training does.
+ * Matrix cores are among the ways where the device has some; each kernel is validated as at its first use. Such GEMMs
+ * have rows of their own, "gemm bf16 nt 6 9 9" and "gemm as bf16 nt 6 9 9"; without one the device's heuristic counts,
+ * or where that has no matrix cores, the row of floats. */
+TFM_API tfm_status tfm_tune_gemm_half(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
+                                      bool transpose_a, bool transpose_b, tfm_dtype precision, bool stored);
 
-/* The same of a product in 16 bits, `precision` being TFM_F16 or TFM_BF16: of a b that is `stored` so, as weights of a
- * model are that is opened with this precision, or else of floats that the product may round to it, as in training with
- * it. Matrix engines are among the ways, with their tiles, rings of tiles and parts, where the device has some; each is
- * proven as at its first use. Such products have rows of their own, "gemm bf16 nt 6 9 9" and "gemm as bf16 nt 6 9 9",
- * and those without one go by the device's rule, or where that has no engine, by the row of floats. */
-TFM_API tfm_status tfm_tune_product_in(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
-                                       bool transpose_a, bool transpose_b, tfm_dtype precision, bool stored);
-
-/* Tries sizes of the work-groups that share a row of norms, softmax and attention, on rows of `width` and of
- * `vocabulary` numbers. Call it after the products are tried: a driver that refuses a large group makes this context's
- * smaller. Otherwise as tfm_tune_product. */
-TFM_API tfm_status tfm_tune_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary);
-
-/* Forgets the table in this context, so that the device's own rules hold. What is stored stays until tfm_tune_save.
- * Does nothing for NULL. */
-TFM_API void tfm_tune_clear(tfm_context *ctx);
-
-/* Whether a table can be stored at all, to be asked before what takes its time: TFM_ERROR_IO with the sentence that
- * tfm_tune_save would give where the cache folder is none of the user's, is full, or can only be read. */
-TFM_API tfm_status tfm_tune_storable(tfm_context *ctx);
+/* Times sizes of the work-groups that share a row in norms, softmax and attention, on rows of `width` and of
+ * `vocabulary` numbers. Call it after the GEMMs: a driver that refuses a large group makes this context's smaller.
+ * Errors as of tfm_tune_gemm. */
+TFM_API tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary);
 
 /* Stores in the cache folder (TFM_CACHE_DIR) what this context has changed of its table since it opened or called this
- * last. The rows that another context has stored meanwhile, in this process or another, stay; where both have changed
- * the same row, the last one counts. Where there is no table by then, since another context has forgotten it, all rows
- * of this one are stored. After tfm_tune_clear nothing stays that was stored before. TFM_ERROR_IO if the table
- * cannot be kept there. */
+ * last. Rows that another context has stored meanwhile, in this process or another, stay; where both have changed the
+ * same row, the last one counts. Where there is no table by then, since another context has removed it, all rows of
+ * this one are stored. After tfm_tune_clear nothing stays that was stored before. TFM_ERROR_IO if the table cannot be
+ * kept there, also where nothing has changed: ask before you tune. */
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
-/* Forgets the table, as tfm_tune_clear and tfm_tune_save do, and what trials on this device have come to: whether
- * kernels for matrix engines are right under this driver, or have ended the program. Contexts that are open keep what
- * they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
-TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
-
-/* For a handler of a signal that ends the program, such as SIGINT. Each kernel for matrix engines is tried at its first
- * use. What has ended the program in two trials is not tried any more; after this call the trials that are under way do
- * not count. May be called from any thread and at any time. */
-TFM_API void tfm_tune_interrupted(void);
-
-/* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since rows may change the last
- * bits of sums. 0 for NULL. */
-TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);
-
-/* Receives one row of the table: what it is for, such as "gemm nt 6 9 9", and what is used there. The strings are valid
- * only during the call. Return false to stop. */
-typedef bool (*tfm_tune_fn)(void *user, const char *name, const char *setting);
-
-/* Shows all rows of this context's table, on the calling thread. TFM_ERROR_CANCELLED if `show` stopped it. */
-TFM_API tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user);
-
-/* Measures how many fp32 operations in a second the device does at most, in products and sums that never leave its
- * registers: what a matrix product is to be compared with. Takes about a second. */
-TFM_API tfm_status tfm_measure_peak(tfm_context *ctx, double *flops);
+/* Forgets the table in this context, so that the device's own heuristics hold. What is stored stays until the next
+ * tfm_tune_save, which then also removes the stored verdicts of kernel validation on this device (whether kernels for
+ * matrix cores and the like are right under this driver, or have ended the program); contexts that open later validate
+ * again. Does nothing for NULL. */
+TFM_API void tfm_tune_clear(tfm_context *ctx);
 
 #ifdef __cplusplus
 }

@@ -53,11 +53,4 @@ bool tfm__cache_lock(int *lock, double seconds);
 bool tfm__cache_lock_table(int *lock, double seconds);
 void tfm__cache_unlock(int lock);
 
-/* From here on until tfm__cache_unwatch the entry of the key is among what tfm__cache_drop_watched forgets. That one
- * may be called by a handler of signals, at any time. Returns what tfm__cache_unwatch takes: -1, which it ignores,
- * where there is no folder, or where the process watches as many entries as it can. */
-int tfm__cache_watch(const char *key);
-void tfm__cache_unwatch(int watch);
-void tfm__cache_drop_watched(void);
-
 #endif

@@ -183,6 +183,8 @@ const char *tfm__tuned_find(const tfm_context *ctx, const char *name);
 /* Writes a row in this context, or takes it out if the setting is NULL. The caller's failure, not the context's. */
 tfm_status tfm__tuned_set(tfm_context *ctx, const char *name, const char *setting);
 void tfm__tuned_clear(tfm_context *ctx);
+/* Whether it was cleared since the last tfm__tuned_save. */
+bool tfm__tuned_is_cleared(const tfm_context *ctx);
 /* Puts the rows that dev itself knows into the tuning. */
 void tfm__tuned_apply(tfm_context *ctx);
 /* A hash of all rows; 0 where there are none, and for a context that is NULL. */
@@ -193,33 +195,6 @@ uint64_t tfm__tuned_hash(const tfm_context *ctx);
 tfm_status tfm__tuned_save(tfm_context *ctx);
 /* Whether that would work: TFM_ERROR_IO with the sentence that it would give. */
 tfm_status tfm__tuned_storable(tfm_context *ctx);
-
-/* ---- What was proven on this device (proven.c) ------------------------------------------------------------------- */
-
-/* What was found once of a kernel on this device, by this version of its text and under this driver: kept in the disk
- * cache, so that the next context need not try it again. `what` names the kernel, its sizes and what was tried. False
- * where nothing is known. */
-bool tfm__proven_get(tfm_context *ctx, int *verdict, const char *file, const char *what);
-void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char *what);
-/* Forgets all that is kept of this device, for contexts that ask from then on. The caller's failure. */
-tfm_status tfm__proven_forget(tfm_context *ctx);
-
-/* A trial that may end the program, as a driver may at what few have tried: one thread at a time makes one, of all
- * programs that share the cache folder, and what it leaves behind where it ends is a mark. So a mark that is there once
- * a trial has begun is that of a program that is no more, wherever the folder has locks. A trial may be part of another
- * of its thread; what ends the program in the inner one is held against both. */
-typedef struct tfm__trial {
-    int lock, watch;
-} tfm__trial;
-
-/* Waits at most so many seconds for the end of another's. False where that goes on; then there is nothing to end. */
-bool tfm__trial_begin(tfm__trial *trial, double seconds);
-/* The mark is a verdict, which stands until tfm__proven_set has another, or the program is interrupted. */
-void tfm__trial_mark(tfm_context *ctx, tfm__trial *trial, int verdict, const char *file, const char *what);
-void tfm__trial_end(tfm__trial *trial);
-/* For a handler of signals that end the program: who did is the user, so the marks go, and with them what was known
- * before the trials. */
-void tfm__trial_interrupted(void);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 

@@ -130,7 +130,15 @@ static bool show_all(const tfm_context *ctx, char *text, tfm_fact_fn show, void 
                                    tuning->width, tuning->group, tuning->chunk, tuning->fma ? "fma" : "no fma");
     for (size_t i = 0; i < TFM__PREFERENCES && tuning->gemm_order[i].provider; i++)
         used += (size_t)snprintf(text + used, LONGEST - used, "%s %s", i ? "," : "", tuning->gemm_order[i].provider);
-    return show(user, "tuning", text);
+    if (!show(user, "tuning", text))
+        return false;
+    for (size_t i = 0; i < ctx->tuned.count; i++) {
+        snprintf(text, LONGEST, "tuned: %s", ctx->tuned.rows[i].name);
+        if (!show(user, text, ctx->tuned.rows[i].setting))
+            return false;
+    }
+    snprintf(text, LONGEST, "%" PRIx64, tfm__tuned_hash(ctx));
+    return show(user, "hash of the tuning table", text);
 }
 
 tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user) {

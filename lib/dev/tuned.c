@@ -156,6 +156,10 @@ uint64_t tfm__tuned_hash(const tfm_context *ctx) {
 
 /* ---- Stored ---- */
 
+bool tfm__tuned_is_cleared(const tfm_context *ctx) {
+    return ctx->tuned_cleared;
+}
+
 /* The work-group that rows share is read by kernels of all layers, so it is set here. */
 void tfm__tuned_apply(tfm_context *ctx) {
     const tfm__limits *limits = &ctx->limits;

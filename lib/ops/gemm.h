@@ -1,8 +1,8 @@
 /* GEMM inside the library: one task, several providers that may take it.
  *
  * A provider says why it declines, so that the next one is asked and a test or a person can be told. The choice is a
- * pure function of the device's tuning, the task, TFM_GEMM as it was at the context's first GEMM, and what the proof of
- * a provider has shown: never of a time measured in the run, so that results repeat. */
+ * pure function of the device's tuning, the task, TFM_GEMM as it was at the context's first GEMM, and the validation of
+ * kernels: never of a time measured in the run, so that results repeat. */
 #ifndef TFM_LIB_GEMM_H
 #define TFM_LIB_GEMM_H
 
@@ -28,7 +28,6 @@ typedef struct tfm__gemm_task {
     float alpha;
     tfm_activation activation;
     tfm_param *weight;    /* whose value b is; keeps its packed copy. NULL: b lives for this call */
-    uint64_t scratch;     /* what memory() of a provider that must be proven says, asked once before multiply() */
     tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; for providers with sums_columns */
     tfm__gemm_setting setting; /* of the tuning row in force, filled in by gemm_dispatch.c for the provider it is of */
 } tfm__gemm_task;
@@ -41,8 +40,8 @@ typedef struct tfm__gemm_provider {
     /* NULL if it takes the task on this device, else why not: half a sentence, static. */
     const char *(*declines)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Computes c. TFM__GEMM_DECLINED, with the context as it was and c untouched: validation has failed, declines()
-     * says why from now on, and the dispatcher asks the next provider. One that must be proven may return any other
-     * failure with the context as it was and the sentence as the thread's. */
+     * says why from now on, and the dispatcher asks the next provider. An external one may return any other failure
+     * with the context as it was and the sentence as the thread's. */
     tfm_status (*multiply)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Grouped GEMM: `count` linear layers of one input, TFM__GEMM_JOINED at most, in one launch: their m, k, a,
      * activation and dtypes are the same, and each b is the whole of its weight. NULL: it has no such kernel. */
@@ -65,9 +64,8 @@ typedef struct tfm__gemm_provider {
     bool sums_columns;
     /* It multiplies by int8 weights, and by no others. */
     bool int8;
-    /* It is not ours, and known to be silently wrong on some devices: its first result of each class of tasks in a
-     * context is compared with `plain`'s. */
-    bool must_prove;
+    /* It is a library that is not ours: TFM_GEMM=builtin leaves it out. */
+    bool external;
 } tfm__gemm_provider;
 
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
@@ -138,15 +136,13 @@ static inline tfm_dtype tfm__gemm_inputs(const tfm_context *ctx, const tfm__gemm
 tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
 /* The provider that the tuning or TFM_GEMM takes here. NULL after a failure. */
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
-/* Why the provider does not take the task, or is not trusted in this context any more; NULL if it does. */
+/* Why the provider does not take the task, its validation in this context included; NULL if it does. */
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
-/* The second half of that: NULL too where the provider needs no proof, or has not run yet. */
-const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider);
 /* NULL where large fp32 GEMMs use matrix cores, or a processor's bf16 instructions, once tfm__context_set_inputs allows
  * them to round to `inputs`; else why they do not: half a sentence. After a failure it is the context's. */
 const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs);
-/* Bytes that the task takes from the pool, by the provider that is chosen for it, besides operands and c: its own, and
- * those of its proof. 0 after a failure. */
+/* Bytes that the task takes from the pool, by the provider that is chosen for it, besides operands and c. 0 after a
+ * failure. */
 uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task);
 
 /* The provider of that name, or NULL. */
@@ -161,28 +157,6 @@ void tfm__gemm_tuned_again(tfm_context *ctx);
 /* The name of the row that the task falls under; `inputs`, as tfm__gemm_inputs has them, or F32 for the row of tasks
  * that round nothing. False where there is none for its like. */
 bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs);
-
-/* ---- gemm_proof.c ---- */
-
-enum { TFM__PROOF_CLASSES = 1 << 5 };
-
-/* What a context has seen of a provider that must be proven. */
-typedef struct tfm__gemm_proof {
-    /* For each class of tasks that may run with other kernels: a bit for each size whose result was compared. */
-    uint64_t proven[TFM__PROOF_CLASSES];
-    const char *trouble; /* why it is not used in this context any more, or NULL */
-} tfm__gemm_proof;
-
-/* Runs the task by the provider, and by `plain` beside it where its class of tasks has not been compared yet. Where the
- * provider fails or differs, proof->trouble is set and another one may begin anew: c is what it was before, if the task
- * adds to it. The context fails instead where c is added to in part, or `asked`, and the provider has failed. */
-tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider, tfm__gemm_proof *proof,
-                            const tfm__gemm_task *task, bool asked);
-/* Whether `compare` finds an instruction of the processor right, in a scope of its own that no tape records; not where
- * the compiler does not know the instruction. Gives the context's status. */
-tfm_status tfm__gemm_try(tfm_context *ctx, bool (*compare)(tfm_context *ctx), bool *right);
-/* Bytes that a comparison takes from the pool. */
-uint64_t tfm__gemm_proof_memory(const tfm__gemm_task *task);
 
 /* ---- gemm_panels.c, for the providers that work on panels ---- */
 

@@ -39,7 +39,6 @@ typedef struct state {
     size_t order_count;
     tuned_row *rows; /* [row_count] */
     size_t row_count;
-    tfm__gemm_proof proof; /* of the one provider that needs one */
 } state;
 
 /* Its address is the key under which a context keeps the state. */
@@ -232,7 +231,7 @@ static const tfm__gemm_task *with_setting(tfm__gemm_task *own, tfm_context *ctx,
 
 /* ---- The choice ---- */
 
-/* Why the provider does not take the task by itself, or NULL. */
+/* Why the provider does not take the task, or NULL. */
 static const char *refusal(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider,
                            const tfm__gemm_task *task) {
     tfm__gemm_task own;
@@ -241,22 +240,8 @@ static const char *refusal(tfm_context *ctx, const state *s, const tfm__gemm_pro
     return provider->declines(ctx, with_setting(&own, ctx, s, provider, task));
 }
 
-static const char *trouble(const state *s, const tfm__gemm_provider *provider) {
-    return s && provider->must_prove ? s->proof.trouble : NULL;
-}
-
-const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider) {
-    return trouble(state_of(ctx), provider);
-}
-
-static bool takes(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
-    return !refusal(ctx, s, provider, task) && !trouble(s, provider);
-}
-
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
-    const state *s = state_of(ctx);
-    const char *why = refusal(ctx, s, provider, task);
-    return why ? why : trouble(s, provider);
+    return refusal(ctx, state_of(ctx), provider, task);
 }
 
 /* The first of the tuning's order that takes the task, or NULL. */
@@ -265,7 +250,7 @@ static const tfm__gemm_provider *in_order(tfm_context *ctx, const state *s, cons
     for (size_t i = 0; i < s->order_count; i++) {
         const tfm__gemm_provider *provider = s->order[i].provider;
         if (task->m >= s->order[i].least_rows && pairs >= (double)s->order[i].least_pairs &&
-            (s->mode != BUILTIN || !provider->must_prove) && takes(ctx, s, provider, task))
+            (s->mode != BUILTIN || !provider->external) && !refusal(ctx, s, provider, task))
             return provider;
     }
     return NULL;
@@ -276,7 +261,7 @@ static bool rounds(const tfm__gemm_provider *provider) {
 }
 
 static bool obeyed(tfm_context *ctx, const state *s, const tuned_row *row, const tfm__gemm_task *task) {
-    return row && (s->mode != BUILTIN || !row->provider->must_prove) && takes(ctx, s, row->provider, task);
+    return row && (s->mode != BUILTIN || !row->provider->external) && !refusal(ctx, s, row->provider, task);
 }
 
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -285,7 +270,7 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return NULL;
     if (task->b.dtype == TFM_I8)
         return &tfm__gemm_int8;
-    if (s->mode == CLBLAST && takes(ctx, s, &tfm__gemm_clblast, task))
+    if (s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
     const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
     const tuned_row *row = find_row(s, task, inputs);
@@ -308,7 +293,7 @@ const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
     const tfm_dtype before = tfm__context_set_inputs(ctx, inputs);
     const char *why = NULL;
     /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
-    const bool asked = s && s->mode == CLBLAST && takes(ctx, s, &tfm__gemm_clblast, &task);
+    const bool asked = s && s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, &task);
     if (s && (asked || !rounds(in_order(ctx, s, &task)))) {
         const tfm__gemm_provider *own =
             tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
@@ -321,18 +306,30 @@ const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
 
 /* ---- The call ---- */
 
-static tfm_status call(tfm_context *ctx, state *s, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
-    tfm__gemm_task own;
-    return provider->must_prove ? tfm__gemm_proven(ctx, provider, &s->proof, task, s->mode == CLBLAST)
-                                : provider->multiply(ctx, with_setting(&own, ctx, s, provider, task));
+/* A failure that is not the context's is CLBlast's: who has asked for it by TFM_GEMM is told. */
+static void fail_asked(tfm_context *ctx, const state *s, tfm_status status) {
+    if (s->mode == CLBLAST && status != TFM__GEMM_DECLINED)
+        tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
+                          status == TFM_ERROR_MEMORY ? " or use a smaller batch" : "");
 }
 
 tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
     state *s = tfm_context_status(ctx) == TFM_OK ? state_of(ctx) : NULL; /* after a failure a may be empty */
+    tfm__gemm_task own;
     if (s && !provider)
         provider = tfm__gemm_choose(ctx, task);
-    while (s && provider && call(ctx, s, provider, task) != TFM_OK && tfm_context_status(ctx) == TFM_OK)
+    while (s && provider) {
+        char kept[TFM__MESSAGE];
+        if (provider->external)
+            tfm__error_keep(kept);
+        const tfm_status status = provider->multiply(ctx, with_setting(&own, ctx, s, provider, task));
+        if (status == TFM_OK || tfm_context_status(ctx) != TFM_OK)
+            return status;
+        fail_asked(ctx, s, status);
+        if (provider->external && tfm_context_status(ctx) == TFM_OK)
+            tfm__error_restore(kept);           /* the failure is dealt with */
         provider = tfm__gemm_choose(ctx, task); /* the one that was called declines by now */
+    }
     return tfm_context_status(ctx);
 }
 
@@ -346,6 +343,5 @@ uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm__gemm_task own;
     if (!provider)
         return 0;
-    return (provider->memory ? provider->memory(ctx, with_setting(&own, ctx, state_of(ctx), provider, task)) : 0) +
-           (provider->must_prove ? tfm__gemm_proof_memory(task) : 0);
+    return provider->memory ? provider->memory(ctx, with_setting(&own, ctx, state_of(ctx), provider, task)) : 0;
 }

@@ -4,6 +4,7 @@
  * (gemm_engine.c), so few rows, which are bound by reading the weight, stay with `small`, which rounds nothing. */
 #include <math.h>
 #include "ops/gemm.h"
+#include "ops/kernel_validation.h"
 
 /* Rows of a block of cl/gemm_amx.cl, and of an item there: as many as make reading a panel little, and few enough to
  * stay in the second cache beside the panels. */
@@ -12,11 +13,8 @@ enum { BLOCK = 32, LEAST_ROWS = 64, MOST_ROWS = 256 };
 /* By which instruction: for vectors or for tiles. */
 typedef enum form { DOTS, TILES, FORMS } form;
 
-/* What is known of an instruction on this device. */
-typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
-
 typedef struct state {
-    verdict verdicts[FORMS];
+    unsigned char verdicts[FORMS]; /* of the instructions on this device */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
     tfm__kernel *round, *products[FORMS][TFM_ACTIVATIONS], *turned[TFM_ACTIVATIONS];
 } state;
@@ -33,10 +31,18 @@ static form form_of(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     const bool fits = tuning->width == 16 && tuning->gemm_vectors == 2;
-    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] != WRONG &&
+    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] <= TFM__VALID &&
                    (tuning->engine_emulated || tfm__tiles_allowed())
                ? TILES
                : DOTS;
+}
+
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "bf16 GEMM by the processor's own instructions gave wrong results",
+        [TFM__NOT_BUILT] = "the compiler does not build bf16 GEMM for the processor's own instructions",
+    };
+    return WHY[v];
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -52,8 +58,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (task->m <= tuning->gemm_part_rows || task->batch > 1)
         return "it is for one matrix of more than 8 rows, or 4 where the device has fewer registers";
     const state *s = state_of(ctx);
-    return s && s->verdicts[which] == WRONG ? "the result of the processor's instruction was wrong when it was tried"
-                                            : NULL;
+    return s ? trouble((tfm__verdict)s->verdicts[which]) : NULL;
 }
 
 /* `known`, once it is. None and ReLU share a program. `rounded_a`: tiles find a rounded. */
@@ -127,7 +132,8 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* ---- Whether the instruction does what it says ------------------------------------------------------------------- */
+/* ---- Validation of the instruction
+ * ----------------------------------------------------------------------------------- */
 
 enum { TRIAL_M = 21, TRIAL_N = 45, TRIAL_K = 37 };
 
@@ -144,7 +150,8 @@ static void fill_trial(float *a, uint16_t *b) {
     }
 }
 
-static bool compare(tfm_context *ctx) {
+static tfm__verdict compare(tfm_context *ctx, const void *none) {
+    (void)none;
     float a[TRIAL_M * TRIAL_K], got[TRIAL_M * TRIAL_N], want[TRIAL_M * TRIAL_N];
     uint16_t b[TRIAL_N * TRIAL_K];
     tfm_param weight = {0};
@@ -167,40 +174,38 @@ static bool compare(tfm_context *ctx) {
     for (int i = 0; right && i < TRIAL_M * TRIAL_N; i++)
         right = got[i] == want[i];
     tfm_tensor_free(ctx, &weight.packed);
-    return right;
+    return right ? TFM__VALID : TFM__WRONG;
 }
 
-/* Tries the form once in a context. An emulation, which only tests run, is no instruction. */
-static verdict prove(tfm_context *ctx, form which) {
-    state *s = state_of(ctx);
-    bool right = false;
-    if (!s || s->verdicts[which] != UNKNOWN)
-        return s ? s->verdicts[which] : UNKNOWN;
-    if (tfm__gemm_try(ctx, compare, &right) != TFM_OK)
-        return UNKNOWN;
-    s->verdicts[which] = right ? GOOD : WRONG;
-    if (!right)
-        tfm__log(TFM_LOG_WARNING,
-                 "products of bf16 by this processor's own instruction%s are wrong on %s: going on without it, which "
-                 "takes longer",
-                 which == TILES ? " for tiles" : "", tfm_context_device(ctx)->name);
-    return s->verdicts[which];
+/* An emulation, which only tests run, is no instruction. */
+static tfm__verdict validate(tfm_context *ctx, state *s, form which) {
+    const bool emulated = tfm__context_tuning(ctx)->engine_emulated;
+    return tfm__validate(ctx, &s->verdicts[which],
+                         &(tfm__validation){.program = emulated         ? NULL
+                                                       : which == TILES ? "gemm_amx"
+                                                                        : "gemm_dots",
+                                            .what = which == TILES ? "AMX tiles" : "vectors",
+                                            .without = "them, which takes longer",
+                                            .trouble = trouble,
+                                            .compare = compare});
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
-    const verdict v = prove(ctx, form_of(ctx));
+    state *s = state_of(ctx);
+    const tfm__verdict v = s ? validate(ctx, s, form_of(ctx)) : TFM__UNTESTED;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    return v == GOOD ? launch(ctx, task) : TFM__GEMM_DECLINED;
+    return v == TFM__VALID ? launch(ctx, task) : TFM__GEMM_DECLINED;
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
-    const uint64_t trial = s && s->verdicts[form_of(ctx)] == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
+    const uint64_t trial =
+        s && s->verdicts[form_of(ctx)] == TFM__UNTESTED ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
     /* Tiles that turn out to be wrong leave it to dots, which take memory for what they round. */
-    const bool tiles = form_of(ctx) == TILES && s && s->verdicts[TILES] == GOOD;
+    const bool tiles = form_of(ctx) == TILES && s && s->verdicts[TILES] == TFM__VALID;
     const uint64_t own = tiles && !task->transpose_a ? 0 : tfm__gemm_pairs_memory(task);
     return own + tfm__gemm_panels_memory(ctx, task, TFM_BF16) + trial;
 }

@@ -41,7 +41,7 @@ static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tf
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
-    tfm__kernel *kernel = tfm__engine_prove(ctx, task, &p) == TFM__GOOD ? built(ctx, task, &p) : NULL;
+    tfm__kernel *kernel = tfm__engine_validate(ctx, task, &p) == TFM__VALID ? built(ctx, task, &p) : NULL;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     return kernel ? tfm__engine_launch(ctx, task, &p, kernel) : TFM__GEMM_DECLINED;
@@ -51,7 +51,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
     const unsigned char *known = tfm__engine_verdict_on(ctx, task, &p);
-    const uint64_t trial = known && *known == TFM__UNTRIED ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
+    const uint64_t trial = known && *known == TFM__UNTESTED ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
     const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
     return own > trial ? own : trial;
 }

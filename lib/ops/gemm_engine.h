@@ -5,7 +5,7 @@
 #define TFM_LIB_GEMM_ENGINE_H
 
 #include "ops/gemm_ring.h"
-#include "ops/prove.h"
+#include "ops/kernel_validation.h"
 #include "ops/selftest.h"
 
 enum { TILE_K = TFM__RING_K, TILES = 4, RINGS = 3, LEAST_STAGES = 2, MOST_STAGES = 4 };
@@ -78,7 +78,7 @@ const char *tfm__engine_trouble(tfm__verdict v);
 /* ---- gemm_engine_trial.c ---- */
 
 /* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
-tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
 
 /* ---- gemm_engine_selftest.c ---- */
 

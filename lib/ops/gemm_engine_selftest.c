@@ -40,9 +40,9 @@ static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, 
     if (!tfm__check_ready(c))
         return;
     const tfm__engine_plan p = tfm__engine_plan_with(c->ctx, &task, tile, stages, 1 + number % 2);
-    const tfm__verdict verdict = tfm__engine_prove(c->ctx, &task, &p);
+    const tfm__verdict verdict = tfm__engine_validate(c->ctx, &task, &p);
     c->why = tfm__engine_trouble(verdict);
-    if (verdict != TFM__GOOD)
+    if (verdict != TFM__VALID)
         return;
     tfm__engine_launch(c->ctx, &task, &p, tfm__engine_kernel(c->ctx, &task, &p));
     const double *x = lines_of(c, a, m, k, !task.transpose_a), *y = lines_of(c, b, n, k, task.transpose_b);

@@ -86,15 +86,15 @@ static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     tfm__kernel *kernel = tfm__engine_kernel(ctx, f->task, f->plan);
     if (kernel && tfm__kernel_most(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
         return TFM__NOT_BUILT;
-    return compare(ctx, f->task, f->plan) ? TFM__GOOD : TFM__WRONG;
+    return compare(ctx, f->task, f->plan) ? TFM__VALID : TFM__WRONG;
 }
 
-tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
     char what[160];
-    if (!known || *known != TFM__UNTRIED)
-        return known ? (tfm__verdict)*known : TFM__UNTRIED;
+    if (!known || *known != TFM__UNTESTED)
+        return known ? (tfm__verdict)*known : TFM__UNTESTED;
     snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->engine,
              tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
              p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
@@ -103,13 +103,14 @@ tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, con
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
     tfm__engine_state *s = tfm__engine_state_of(ctx);
     const form f = {task, p};
-    return tfm__prove(ctx, known,
-                      &(tfm__proof){.program = p->tile->pace.narrows ? "gemm_ring" : "gemm_engine",
-                                    .what = what,
-                                    .without = "it",
-                                    .trouble = tfm__engine_trouble,
-                                    .compare = compare_form,
-                                    .form = &f,
-                                    .kept = !tuning->engine_emulated,
-                                    .waited = &s->waited});
+    return tfm__validate(ctx, known,
+                         &(tfm__validation){.program = tuning->engine_emulated ? NULL
+                                                       : p->tile->pace.narrows ? "gemm_ring"
+                                                                               : "gemm_engine",
+                                            .what = what,
+                                            .without = "it",
+                                            .trouble = tfm__engine_trouble,
+                                            .compare = compare_form,
+                                            .form = &f,
+                                            .waited = &s->waited});
 }

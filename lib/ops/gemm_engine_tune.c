@@ -67,7 +67,7 @@ bool tfm__engine_obeys(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__gemm_setting s = task->setting;
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
     const unsigned char *known = p.tile ? tfm__engine_verdict_on(ctx, task, &p) : NULL;
-    return known && *known == TFM__GOOD &&
+    return known && *known == TFM__VALID &&
            (s.tile == 0 ||
             (p.tile == &tfm__engine_kind_of(ctx)->tiles[s.tile - 1] && (s.stages == 0 || p.stages == s.stages) &&
              p.cut.parts == tfm__gemm_cut_of(ctx, task, p.tile->pace, s.parts).parts));

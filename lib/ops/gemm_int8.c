@@ -1,7 +1,9 @@
 /* The provider of int8 weights: kernels of CPU-style devices here, cl/gemm_int8.cl; of GPU-style ones in
  * gemm_int8_groups.c. */
 #include <math.h>
+#include <stdio.h>
 #include "ops/gemm_int8.h"
+#include "ops/kernel_validation.h"
 
 /* As in the kernels: the most rows, and the longest, that an item makes whole numbers for itself. */
 enum { MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
@@ -9,12 +11,11 @@ enum { MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
 /* Rows from which on it pays to widen weights for them. */
 enum { LEAST_FOR_STRIPS = 12 };
 
-/* Its address is the key under which a context keeps what the kernels of wide devices were found to be. */
+/* Its address is the key under which a context keeps the verdicts about the kernels of CPU-style devices: by vectors,
+ * and by tiles. */
 static char SLOT;
-typedef enum trust { UNKNOWN, TRUSTED, WRONG } trust;
 typedef struct state {
-    trust wide;
-    bool no_tiles; /* they were tried and are wrong */
+    unsigned char verdicts[2];
 } state;
 
 typedef tfm__gemm_task task;
@@ -31,7 +32,7 @@ static state *state_of(tfm_context *ctx) {
 static bool has_tiles(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
-    return tuning->int8_tiles && tuning->width == 16 && s && !s->no_tiles && tfm__tiles_allowed();
+    return tuning->int8_tiles && tuning->width == 16 && s && s->verdicts[1] <= TFM__VALID && tfm__tiles_allowed();
 }
 
 /* Of so many rows as whole numbers, which wide devices may keep in 16 bits, and of which tiles read blocks. */
@@ -181,9 +182,9 @@ static tfm_status launch_wide(tfm_context *ctx, const task *t) {
     return t->m <= MOST_ROWS && t->k <= MOST_DEPTH ? launch_few(ctx, t) : launch_many(ctx, t);
 }
 
-/* ---- Whether they are right here ---- */
+/* ---- Validation ---- */
 
-/* Of the proof: rows for each kernel, and sizes that fill no vector. */
+/* Of the validation: rows for each kernel, and sizes that fill no vector. */
 enum { PROOF_FEW = 4, PROOF_SOME = 10, PROOF_MANY = 27, PROOF_N = 51, PROOF_K = 613 };
 
 /* Numbers up to the ends of what bytes hold, whose products would saturate 16 bits. */
@@ -215,14 +216,13 @@ static bool agree(tfm_context *ctx, task *t) {
     return true;
 }
 
-static bool prove(tfm_context *ctx) {
+static tfm__verdict compare(tfm_context *ctx, const void *none) {
+    (void)none;
     float x[PROOF_MANY * PROOF_K], scales[PROOF_N];
     int8_t q[PROOF_N * PROOF_K];
     tfm_param weight = {0};
     task t = {.m = PROOF_FEW, .n = PROOF_N, .k = PROOF_K, .weight = &weight};
-    const int depth = tfm__scope_depth(ctx);
     fill_proof(x, q, scales);
-    tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){PROOF_MANY, PROOF_K});
     tfm__tensor_new_lasting(ctx, &weight.value, TFM_I8, 2, (int64_t[]){PROOF_N, PROOF_K});
     tfm__tensor_new_lasting(ctx, &weight.scales, TFM_F32, 1, (int64_t[]){PROOF_N});
@@ -236,36 +236,36 @@ static bool prove(tfm_context *ctx) {
     right = right && agree(ctx, &t);
     t.m = PROOF_MANY;
     right = right && agree(ctx, &t);
-    /* A compiler that does not know the instruction has failed the context, which can go on with the plain kernels. */
-    if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
-        tfm__context_recover(ctx, depth);
-    else
-        tfm_scope_close(ctx, 0, NULL);
     tfm_param_free(ctx, &weight);
-    return right;
+    return right ? TFM__VALID : TFM__WRONG;
 }
 
-/* Whether the kernels of wide devices are to be used; asked of the device once. */
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "int8 GEMM by the processor's own instructions gave wrong results",
+        [TFM__NOT_BUILT] = "the compiler does not build int8 GEMM for the processor's own instructions",
+    };
+    return WHY[v];
+}
+
+static tfm__verdict validate(tfm_context *ctx, state *s, bool tiles) {
+    char what[64];
+    snprintf(what, sizeof(what), "%s of %d numbers", tiles ? "AMX tiles, vectors" : "vectors",
+             tfm__context_tuning(ctx)->width);
+    return tfm__validate(ctx, &s->verdicts[tiles],
+                         &(tfm__validation){.program = "gemm_int8",
+                                            .what = what,
+                                            .without = "them, which takes longer where a model's weights are int8",
+                                            .trouble = trouble,
+                                            .compare = compare});
+}
+
+/* Whether the kernels of CPU-style devices are valid here: by tiles, or else by vectors. */
 static bool trusts_wide(tfm_context *ctx) {
     state *s = state_of(ctx);
-    if (!s)
-        return false;
-    if (s->wide == UNKNOWN) {
-        bool right = prove(ctx);
-        if (!right && tfm_context_status(ctx) == TFM_OK && has_tiles(ctx)) {
-            s->no_tiles = true;
-            right = prove(ctx);
-        }
-        if (tfm_context_status(ctx) != TFM_OK)
-            return false;
-        s->wide = right ? TRUSTED : WRONG;
-        if (!right)
-            tfm__log(TFM_LOG_WARNING,
-                     "products of bytes by this CPU's own instructions are wrong on %s: going on without these, "
-                     "which takes longer where a model's weights are bytes",
-                     tfm_context_device(ctx)->name);
-    }
-    return s->wide == TRUSTED;
+    if (s && has_tiles(ctx) && validate(ctx, s, true) == TFM__VALID)
+        return true;
+    return s && tfm_context_status(ctx) == TFM_OK && validate(ctx, s, false) == TFM__VALID;
 }
 
 bool tfm__int8_is_fast(tfm_context *ctx) {

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm_int8.h"
-#include "ops/prove.h"
+#include "ops/kernel_validation.h"
 
 /* As in the kernels. */
 enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MOST_PARTS = 4, MOST_ROWS = 8, STEP = 32 };
@@ -211,8 +211,8 @@ static const char *trouble(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
         [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
-        [TFM__CUT_AGAIN] = "the program ended each time that the device's dot products of bytes were tried: "
-                           "`tfm tune --reset` forgets that",
+        [TFM__CRASHED] = "the program ended each time that the device's dot products of bytes were tried: "
+                         "`tfm tune --reset` forgets that",
         [TFM__BUSY] =
             "another program was still trying what it tries once on this device, so the device's dot products of "
             "bytes were not tried",
@@ -293,15 +293,15 @@ typedef struct dotted {
 
 static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     const dotted *d = of;
-    return compare(ctx, d->form, d->dot) ? TFM__GOOD : TFM__WRONG;
+    return compare(ctx, d->form, d->dot) ? TFM__VALID : TFM__WRONG;
 }
 
 /* What is known of the form, by now. */
-static tfm__verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
+static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dot dot) {
     unsigned char *known = verdict_of(ctx, f, dot);
     char what[96];
-    if (!known || *known != TFM__UNTRIED)
-        return known ? (tfm__verdict)*known : TFM__UNTRIED;
+    if (!known || *known != TFM__UNTESTED)
+        return known ? (tfm__verdict)*known : TFM__UNTESTED;
     if (f->tile)
         snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
                  f->quads ? ", in quads" : "");
@@ -311,16 +311,15 @@ static tfm__verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
                  : f->parts == 2 ? ", in 2 parts"
                                  : ", in 4 parts");
     const dotted d = {f, dot};
-    return tfm__prove(ctx, known,
-                      &(tfm__proof){.program = program_of(f),
-                                    .what = what,
-                                    .without = "them",
-                                    .trouble = trouble,
-                                    .compare = compare_form,
-                                    .form = &d,
-                                    .kept = true,
-                                    .may_lack = true, /* as AMD's devices of some sets do */
-                                    .waited = &state_of(ctx)->waited});
+    return tfm__validate(ctx, known,
+                         &(tfm__validation){.program = program_of(f),
+                                            .what = what,
+                                            .without = "them",
+                                            .trouble = trouble,
+                                            .compare = compare_form,
+                                            .form = &d,
+                                            .may_lack = true, /* as AMD's devices of some sets do */
+                                            .waited = &state_of(ctx)->waited});
 }
 
 /* ---- The product ------------------------------------------------------------------------------------------------- */
@@ -339,7 +338,7 @@ static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__gemm_tas
             tfm__context_recover(ctx, depth);
         if (kernel && f->tile && tfm__kernel_most(ctx, kernel) < items_of(f))
             s->refused |= 1U << (f->tile - TILE);
-        else if (*dot == TFM__NO_DOT || (prove(ctx, f, *dot) == TFM__GOOD && kernel))
+        else if (*dot == TFM__NO_DOT || (validate(ctx, f, *dot) == TFM__VALID && kernel))
             return tfm_context_status(ctx) == TFM_OK;
         else if (tfm_context_status(ctx) != TFM_OK)
             return false;

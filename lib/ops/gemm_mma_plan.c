@@ -109,7 +109,7 @@ bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm_
         return false;
     const unsigned char *known =
         tile->pace.narrows ? tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, stages)) : NULL;
-    return !known || *known <= TFM__GOOD;
+    return !known || *known <= TFM__VALID;
 }
 
 bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s) {
@@ -120,7 +120,7 @@ bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm
         (s->stages > 0 && tfm__engine_stages(ctx, tile, s->stages) != s->stages))
         return false;
     const unsigned char *known = tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, s->stages));
-    return !known || *known <= TFM__GOOD;
+    return !known || *known <= TFM__VALID;
 }
 
 /* What tests ask for; else what the tuning row has. */
@@ -168,8 +168,8 @@ const char *tfm__engine_trouble(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "the result of the device's matrix engine was wrong when it was tried",
         [TFM__NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
-        [TFM__CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
-                           "forgets that",
+        [TFM__CRASHED] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
+                         "forgets that",
         [TFM__BUSY] =
             "another program was still trying what it tries once on this device, so the device's matrix engine was "
             "not tried",

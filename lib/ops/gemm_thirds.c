@@ -3,16 +3,14 @@
  * rounded but sums, as with instructions for floats. */
 #include <math.h>
 #include "ops/gemm.h"
+#include "ops/kernel_validation.h"
 
 /* Of the kernel: the shares of a float, rows of a block, panels that an item goes over together, steps of 32 along K of
  * a piece of them, and the words of all of that. */
 enum { SHARES = 3, BLOCK = 32, PANELS = 8, STEPS = 16, SCRATCH = PANELS * SHARES * STEPS * 16 * 32 };
 
-/* What is known of the instruction on this device. */
-typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
-
 typedef struct state {
-    verdict verdict;
+    unsigned char verdict; /* of the instruction on this device */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
     tfm__kernel *products[2][TFM_ACTIVATIONS]; /* of a as it is, and of one that is transposed */
 } state;
@@ -22,6 +20,14 @@ static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
     return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "bf16x3 GEMM by the processor's AMX tiles gave wrong results",
+        [TFM__NOT_BUILT] = "the compiler does not build bf16x3 GEMM for the processor's AMX tiles",
+    };
+    return WHY[v];
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -37,7 +43,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (task->batch > 1)
         return "it is for one matrix";
     const state *s = state_of(ctx);
-    return s && s->verdict == WRONG ? "the result of the processor's instruction was wrong when it was tried" : NULL;
+    return s ? trouble((tfm__verdict)s->verdict) : NULL;
 }
 
 /* None and ReLU share a program. */
@@ -109,7 +115,8 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* ---- Whether the instruction does what it says ------------------------------------------------------------------- */
+/* ---- Validation of the instruction
+ * ----------------------------------------------------------------------------------- */
 
 /* Whole blocks and parts of them, two pieces of K, and a bias. */
 static const tfm__gemm_task TRIAL = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
@@ -123,7 +130,8 @@ static void fill_trial(float *x, int count, uint32_t seed) {
     }
 }
 
-static bool compare(tfm_context *ctx) {
+static tfm__verdict compare(tfm_context *ctx, const void *none) {
+    (void)none;
     tfm__gemm_task t = TRIAL;
     const int m = (int)t.m, n = (int)t.n, k = (int)t.k;
     float *a = tfm__alloc((size_t)(m * k), sizeof(*a)), *b = tfm__alloc((size_t)(k * n), sizeof(*b));
@@ -154,33 +162,27 @@ static bool compare(tfm_context *ctx) {
     free(b);
     free(bias);
     free(got);
-    return right;
+    return right ? TFM__VALID : TFM__WRONG;
 }
 
-/* Tries it once in a context. An emulation, which only tests run, is no instruction. */
-static verdict prove(tfm_context *ctx) {
-    state *s = state_of(ctx);
-    bool right = false;
-    if (!s || s->verdict != UNKNOWN)
-        return s ? s->verdict : UNKNOWN;
-    if (tfm__gemm_try(ctx, compare, &right) != TFM_OK)
-        return UNKNOWN;
-    s->verdict = right ? GOOD : WRONG;
-    if (!right)
-        tfm__log(TFM_LOG_WARNING,
-                 "products of floats by this processor's tiles of bf16 are wrong on %s: going on without them, which "
-                 "takes longer",
-                 tfm_context_device(ctx)->name);
-    return s->verdict;
+/* An emulation, which only tests run, is no instruction. */
+static tfm__verdict validate(tfm_context *ctx, state *s) {
+    return tfm__validate(ctx, &s->verdict,
+                         &(tfm__validation){.program = tfm__context_tuning(ctx)->engine_emulated ? NULL : "gemm_thirds",
+                                            .what = "AMX tiles",
+                                            .without = "them, which takes longer",
+                                            .trouble = trouble,
+                                            .compare = compare});
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
-    const verdict v = prove(ctx);
+    state *s = state_of(ctx);
+    const tfm__verdict v = s ? validate(ctx, s) : TFM__UNTESTED;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    return v == GOOD ? launch(ctx, task) : TFM__GEMM_DECLINED;
+    return v == TFM__VALID ? launch(ctx, task) : TFM__GEMM_DECLINED;
 }
 
 static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
@@ -191,9 +193,9 @@ static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *tas
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
     const uint64_t own = scratch_memory(ctx, task);
-    if (!s || s->verdict != UNKNOWN)
+    if (!s || s->verdict != TFM__UNTESTED)
         return own;
-    /* Before it is known whether tiles are right: the trial, and then perhaps what `packed` takes. */
+    /* Before validation: what that takes, and then perhaps what `packed` does. */
     const uint64_t packed = tfm__gemm_packed.memory(ctx, task);
     const uint64_t trial = tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
                            tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +

@@ -62,7 +62,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
     tfm__tensor_fill(p->ctx, task->c, &poison);
     multiply(p);
     times_column(p->ctx, &p->y, task->c, p->x, false);
-    bool same = tfm_tensor_read(p->ctx, got, p->y) == TFM_OK && !tfm__gemm_trouble(p->ctx, p->provider) &&
+    bool same = tfm_tensor_read(p->ctx, got, p->y) == TFM_OK && !tfm__gemm_declines(p->ctx, p->provider, task) &&
                 names(candidate, p->provider) && tfm__gemm_obeys(p->ctx, p->provider, task);
     for (int64_t i = 0; i < task->m && same; i++)
         same = fabs((double)got[i] - (double)p->want[i]) <= scale;
@@ -203,17 +203,17 @@ static tfm_status tune(tfm_context *ctx, const char *call, tfm_tune_record *out,
     return status;
 }
 
-tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k, bool transpose_a,
-                            bool transpose_b) {
-    return tune(ctx, "tune_product", out, (int64_t[]){m, n, k}, transpose_a, transpose_b, TFM_F32, TFM_F32);
+tfm_status tfm_tune_gemm(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                         bool transpose_b) {
+    return tune(ctx, "tune_gemm", out, (int64_t[]){m, n, k}, transpose_a, transpose_b, TFM_F32, TFM_F32);
 }
 
-tfm_status tfm_tune_product_in(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
-                               bool transpose_a, bool transpose_b, tfm_dtype precision, bool stored) {
+tfm_status tfm_tune_gemm_half(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                              bool transpose_b, tfm_dtype precision, bool stored) {
     if (precision != TFM_F16 && precision != TFM_BF16)
-        return TFM__NEEDS("tune_product_in", ctx, out) != TFM_OK
+        return TFM__NEEDS("tune_gemm_half", ctx, out) != TFM_OK
                    ? TFM_ERROR_ARGUMENT
-                   : tfm__fail(TFM_ERROR_ARGUMENT, "tune_product_in: the precision is neither F16 nor BF16");
-    return tune(ctx, "tune_product_in", out, (int64_t[]){m, n, k}, transpose_a, transpose_b,
+                   : tfm__fail(TFM_ERROR_ARGUMENT, "tune_gemm_half: the precision is neither F16 nor BF16");
+    return tune(ctx, "tune_gemm_half", out, (int64_t[]){m, n, k}, transpose_a, transpose_b,
                 stored ? precision : TFM_F32, stored ? TFM_F32 : precision);
 }

@@ -1,6 +1,5 @@
 /* What a device multiplies and adds at most: cl/peak.cl. */
 #include "ops/ops.h"
-#include "tfm/tune.h"
 
 enum { CHAINS = 12, GROUPS = 64 }; /* groups a compute unit: enough to hide all latencies, and to end together */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/random.h"
 #include "ops/gemm.h"
+#include "ops/kernel_validation.h"
 #include "ops/tune.h"
 
 /* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
@@ -299,8 +300,8 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
 
 /* ---- The public calls ---- */
 
-bool tfm_tune_possible(const tfm_context *ctx) {
-    return ctx && tfm__context_tuning(ctx)->class == TFM__SIMT;
+bool tfm__tune_possible(const tfm_context *ctx) {
+    return tfm__context_tuning(ctx)->class == TFM__SIMT;
 }
 
 tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out) {
@@ -309,20 +310,20 @@ tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *
     *out = (tfm_tune_record){0};
     if (tfm__context_ready(ctx, call) != TFM_OK)
         return tfm_context_status(ctx);
-    return tfm_tune_possible(ctx)
+    return tfm__tune_possible(ctx)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "%s: there is nothing to try on %s: its kernels follow from the width of its vectors", call,
                            tfm_context_device(ctx)->name);
 }
 
-tfm_status tfm_tune_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
-    tfm_status status = tfm__tune_begin(ctx, "tune_groups", out);
+tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
+    tfm_status status = tfm__tune_begin(ctx, "tune_workgroups", out);
     if (status != TFM_OK)
         return status;
     if (width < 1 || vocabulary < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "tune_groups: the width is %lld and the vocabulary %lld: both must be 1 or more",
+                         "tune_workgroups: the width is %lld and the vocabulary %lld: both must be 1 or more",
                          (long long)width, (long long)vocabulary);
     const int depth = tfm__scope_depth(ctx);
     const bool recorded = tfm__tape_pause(ctx);
@@ -345,37 +346,12 @@ void tfm_tune_clear(tfm_context *ctx) {
     tfm__gemm_tuned_again(ctx);
 }
 
-tfm_status tfm_tune_storable(tfm_context *ctx) {
-    return TFM__NEEDS("tune_storable", ctx) == TFM_OK ? tfm__tuned_storable(ctx) : TFM_ERROR_ARGUMENT;
-}
-
 tfm_status tfm_tune_save(tfm_context *ctx) {
-    return TFM__NEEDS("tune_save", ctx) == TFM_OK ? tfm__tuned_save(ctx) : TFM_ERROR_ARGUMENT;
-}
-
-tfm_status tfm_tune_forget(tfm_context *ctx) {
-    if (TFM__NEEDS("tune_forget", ctx) != TFM_OK)
+    if (TFM__NEEDS("tune_save", ctx) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_tune_clear(ctx);
-    const tfm_status status = tfm__tuned_save(ctx);
-    return status == TFM_OK ? tfm__proven_forget(ctx) : status;
-}
-
-void tfm_tune_interrupted(void) {
-    tfm__trial_interrupted();
-}
-
-uint64_t tfm_tune_hash(const tfm_context *ctx) {
-    return tfm__tuned_hash(ctx);
-}
-
-tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user) {
-    if (TFM__NEEDS("tune_rows", ctx, show ? "" : NULL) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    size_t count;
-    const tfm__tuned_row *all = tfm__tuned_rows(ctx, &count);
-    for (size_t i = 0; i < count; i++)
-        if (!show(user, all[i].name, all[i].setting))
-            return tfm__fail(TFM_ERROR_CANCELLED, "tune_rows: stopped at row %zu of %zu", i + 1, count);
-    return TFM_OK;
+    const bool cleared = tfm__tuned_is_cleared(ctx);
+    tfm_status status = cleared ? TFM_OK : tfm__tuned_storable(ctx);
+    if (status == TFM_OK)
+        status = tfm__tuned_save(ctx);
+    return status == TFM_OK && cleared ? tfm__validation_forget(ctx) : status;
 }

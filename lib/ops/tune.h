@@ -54,6 +54,8 @@ float *tfm__tune_numbers(size_t count, uint64_t seed);
 /* A tensor of them, empty after a failure, which is the context's. */
 tfm_tensor tfm__tune_tensor(tfm_context *ctx, int rank, const int64_t *dims, uint64_t seed);
 
+/* Whether there is anything to tune: on GPU-style devices. */
+bool tfm__tune_possible(const tfm_context *ctx);
 /* At the door: TFM_ERROR_UNSUPPORTED with a sentence where there is nothing to try. */
 tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out);
 
