@@ -10,8 +10,7 @@
  * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
  * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-#define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+#define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
 #define EACH_REST(i) for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP)
 
 #ifndef CAPPED
