@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench.h"
+#include <tfm/ops.h>
 
 const bench_model bench_models[BENCH_MODELS] = {
     {"tiny", 128, 4, 256, 8000},

@@ -7,6 +7,7 @@
 #include "train/ranks.h"
 #include "train/team.h"
 #include "train/wire.h"
+#include "ops/tape.h"
 
 /* ---- An update ---- */
 

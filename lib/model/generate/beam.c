@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/generate/beam.h"
+#include "ops/ops.h"
 
 tfm__grid tfm__beam_items(const tfm_context *ctx, int64_t count) {
     size_t group = (size_t)tfm__context_tuning(ctx)->group;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "model/generate/continue.h"
 #include "model/generate/recorded.h"
+#include "ops/ops.h"
 
 /* What the host knows of texts that somebody watches. */
 typedef struct watched {

@@ -15,6 +15,7 @@
 #include "model/generate/recorded.h"
 #include "model/places.h"
 #include "ops/attention.h"
+#include "ops/ops.h"
 
 /* Steps with the same rows before the form is entered, and those that must be left for it. */
 enum { ALIKE = 2, LEAST = 8, LOGS = 16 };
