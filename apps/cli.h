@@ -14,7 +14,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <tfm/tfm.h>
+#include <tfm/data.h>
+#include <tfm/fleet.h>
+#include <tfm/kernels.h>
+#include <tfm/metrics.h>
+#include <tfm/selftest.h>
 
 enum { CLI_GO = -1, CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench.h"
+#include <tfm/ops.h>
 
 static const struct {
     const char *name;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include "bench.h"
 #include "tfm/tape.h"
+#include <tfm/ops.h>
+#include <tfm/tape.h>
 
 typedef struct shape {
     int64_t batch, heads, targets, sources, width; /* B, H, T, S, D */

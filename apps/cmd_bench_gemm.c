@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench.h"
+#include <tfm/ops.h>
 
 typedef struct shape {
     int64_t m, n, k;

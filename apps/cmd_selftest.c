@@ -1,4 +1,5 @@
 /* tfm selftest: is every op right on this device? */
+#include <getopt.h>
 #include "cli.h"
 
 typedef struct tally {
@@ -48,18 +49,22 @@ int cmd_selftest(int argc, char **argv) {
     const cli_option options[] = {CLI_DEVICE(&device)};
     const cli_syntax syntax = {
         .name = "selftest",
-        .usage = "selftest [--device DEVICE]",
-        .about = "Runs every op, and each provider of matrix multiplication, on small odd\n"
-                 "shapes, and compares the results with double precision on the host. Each\n"
+        .usage = "selftest [--device DEVICE] [OP]",
+        .about = "Runs every op, or OP alone, and each provider of matrix multiplication, on small\n"
+                 "odd shapes, and compares the results with double precision on the host. Each\n"
                  "line says pass, fail, or not available with the reason, and the last one is the\n"
                  "verdict. The exit code is 1 if a check fails.\n",
-        .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
+        .examples = "  tfm selftest\n  tfm selftest softmax\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
+        .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
+    const char *op = optind < argc ? argv[optind] : NULL;
+    if (argc - optind > 1)
+        return cli_misuse(&syntax, "unexpected argument '%s'", argv[optind + 1]);
     tally t = {0};
     cli_output_open(&t.out, NULL);
     tfm_context *ctx = NULL;
@@ -67,7 +72,7 @@ int cmd_selftest(int argc, char **argv) {
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     cli_put_device(ctx, NULL);
-    tfm_status status = tfm_selftest(ctx, on_record, &t);
+    tfm_status status = tfm_selftest(ctx, op, on_record, &t);
     if (status == TFM_OK)
         print_verdict(&t);
     if (t.writing != CLI_OK)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "embed.h"
+#include <tfm/ops.h>
 
 /* Scores that are made at a time. */
 enum { MOST_SCORES = 1 << 24 };

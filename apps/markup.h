@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <tfm/tfm.h>
+#include <tfm/text.h>
 
 /* A document, cut into runs of text that are translated each: what a paragraph, a cell or a heading has. Phrasing
  * content such as <b> does not end a run; block content does. Text without any letter is no run and stays. */

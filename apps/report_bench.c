@@ -4,6 +4,8 @@
 #include <string.h>
 #include "report.h"
 #include "tfm/tape.h"
+#include <tfm/ops.h>
+#include <tfm/tape.h>
 
 typedef struct task {
     tfm_context *ctx;

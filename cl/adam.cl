@@ -21,8 +21,6 @@
         STORE(second, vp + i);                                                                                         \
         STORE(value - decay * value - step * first / tfm_fma(sqrt(second), (T)(root), (T)(epsilon)), xp + i);          \
     }
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(value, p) (*(p) = (value))
 
 TFM_KERNEL void adam(TFM_TENSOR(float, x), TFM_TENSOR(float, gradient), TFM_TENSOR(float, m), TFM_TENSOR(float, v),
                      TFM_INPUT(float, norm), const long n, const float step, const float root, const float decay,
@@ -41,7 +39,7 @@ TFM_KERNEL void adam(TFM_TENSOR(float, x), TFM_TENSOR(float, gradient), TFM_TENS
     }
     for (; i < end; i++) {
         if (good)
-            STEP_BODY(float, LOAD_ONE, STORE_ONE, i)
+            STEP_BODY(float, TFM_LOAD_ONE, TFM_STORE_ONE, i)
         gp[i] = 0.0f;
     }
 }

@@ -11,7 +11,6 @@
 #ifndef LOCAL
 #define LOCAL 2
 #endif
-#define STEP (TFM_GROUP * TFM_WIDTH)
 
 /* What a weight is multiplied by. */
 static inline float nearness(const long s, const float center, const float reach) {
@@ -50,7 +49,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
         if (i < from || i >= from + run)
             out[i - from] = 0.0f;
     tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = lane * TFM_WIDTH; i < whole; i += STEP)
+    for (long i = lane * TFM_WIDTH; i < whole; i += TFM_STEP)
         best = fmax(best, tfm_load(in + i));
     float lane_best = tfm_vec_max(best);
     for (long i = whole + lane; i < run; i += TFM_GROUP)
@@ -58,7 +57,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     const float maximum = tfm_group_max(lane_best);
     const float shift = maximum == -INFINITY ? 0.0f : maximum; /* a row of -inf alone gives zeros */
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = lane * TFM_WIDTH; i < whole; i += STEP) {
+    for (long i = lane * TFM_WIDTH; i < whole; i += TFM_STEP) {
         const tfm_vec e = exp(tfm_load(in + i) - shift);
         tfm_store(e, out + i);
         sums += e;
@@ -67,7 +66,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     for (long i = whole + lane; i < run; i += TFM_GROUP)
         lane_sum += out[i] = exp(in[i] - shift);
     const float sum = tfm_group_sum(lane_sum), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (long i = lane * TFM_WIDTH; i < whole; i += STEP)
+    for (long i = lane * TFM_WIDTH; i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)
             out[j] *= factor * nearness(from + j, center, reach);
     for (long i = whole + lane; i < run; i += TFM_GROUP)
@@ -107,7 +106,7 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     moved = tfm_group_sum(moved);
     /* In this form: a plain loop over i < n goes wrong after the barrier on PoCL 3.1, as above. */
     const long whole = n - n % TFM_WIDTH;
-    for (long i = TFM_LANE() * TFM_WIDTH; has_dx && i < whole; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; has_dx && i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)
             SPREAD(j)
     for (long i = whole + TFM_LANE(); has_dx && i < n; i += TFM_GROUP)

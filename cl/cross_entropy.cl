@@ -10,7 +10,6 @@
  * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
  * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
 
 #ifndef CAPPED
 #define CAPPED 0
@@ -37,7 +36,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
 
     /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec v = SEEN(tfm_load(in + i));
         best = v > best ? v : best;
     }
@@ -55,7 +54,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
     const int waits = CAPPED ? 0 : has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_down_vec(d);
         exps += e;
         plain += d;
@@ -83,7 +82,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
         return;
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec z_i = SEEN(tfm_load(in + i)), e = waits ? tfm_load(out + i) : tfm_exp_down_vec(z_i - maximum);
         const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) SLOPE(z_i) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);

@@ -10,7 +10,7 @@ TFM_KERNEL void cumsum_columns(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), cons
     const long item = TFM_ROW();
     if (item >= items)
         return;
-    const long first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH, o = item / blocks;
+    const long first = TFM_COLUMN(item % blocks), o = item / blocks;
     const long begin = (o * rows + (reverse ? rows - 1 : 0)) * inner, step = reverse ? -inner : inner;
     long column = first;
     if (first + TFM_WIDTH <= inner) {

@@ -32,8 +32,6 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
             STORE(add_gate ? LOAD(to_gate + i) + t : t, to_gate + i);                                                  \
         }                                                                                                              \
     }
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(v, p) (*(p) = (v))
 
 TFM_KERNEL void glu_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dgate), TFM_INPUT(float, dy), TFM_INPUT(float, x),
                              TFM_INPUT(float, gate), const long n, const long width, const long pitch, const long add_x,
@@ -49,6 +47,6 @@ TFM_KERNEL void glu_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dgate), TF
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH)
             BACK(tfm_vec, tfm_load, tfm_store, tfm_slope_vec, tfm_activate_vec)
         for (; i < stop; i++)
-            BACK(float, LOAD_ONE, STORE_ONE, tfm_slope, tfm_activate)
+            BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, tfm_slope, tfm_activate)
     }
 }

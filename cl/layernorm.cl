@@ -171,8 +171,6 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
         if (has_dbeta)                                                                                                 \
             STORE(first ? d : LOAD(dbp + i) + d, dbp + i);                                                             \
     }
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(v, p) (*(p) = (v))
 
 TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresidual), TFM_TENSOR(float, dgamma),
                                    TFM_TENSOR(float, dbeta), TFM_INPUT(float, dy), TFM_INPUT(float, dsum),
@@ -219,12 +217,12 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
             }
         }
         for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
-            SPREAD(float, LOAD_ONE, STORE_ONE, i, tfm_drop_factor(drops, row, i))
+            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, tfm_drop_factor(drops, row, i))
 #else
         EACH_VECTOR (i, n)
             SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
         for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
-            SPREAD(float, LOAD_ONE, STORE_ONE, i, 1.0f)
+            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, 1.0f)
 #endif
     }
 }

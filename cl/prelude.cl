@@ -399,6 +399,16 @@ static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const l
 /* The row of a kernel launched on tfm__row_grid, and this item's place in it. */
 #define TFM_ROW() ((long)get_group_id(0) + (long)get_group_id(1) * (long)get_num_groups(0))
 #define TFM_LANE() ((long)get_local_id(0))
+/* The items of a row step through its n elements together, and then through what is left of a vector:
+ *     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) ... tfm_load(x + i)
+ *     for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) ... x[i]
+ * Bodies that are macros get tfm_load and tfm_store for vectors, and these for single elements. */
+#define TFM_STEP (TFM_GROUP * TFM_WIDTH)
+#define TFM_TAIL(n) ((n) - (n) % TFM_WIDTH)
+#define TFM_LOAD_ONE(p) (*(p))
+#define TFM_STORE_ONE(v, p) (*(p) = (v))
+/* The first of an item's TFM_WIDTH columns, in work-group `block` of tfm__column_blocks. */
+#define TFM_COLUMN(block) (((block)*TFM_GROUP + TFM_LANE()) * TFM_WIDTH)
 /* The first element of a kernel launched on tfm__element_grid; it handles TFM_CHUNK of them, a multiple of TFM_WIDTH:
  *     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, n);
  *     for (i = first; i + TFM_WIDTH <= end; i += TFM_WIDTH) ... vectors

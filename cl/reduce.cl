@@ -106,7 +106,7 @@ TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_IN
     const long item = TFM_ROW();
     if (item >= items)
         return;
-    const long first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH, c = item / blocks % chunks;
+    const long first = TFM_COLUMN(item % blocks), c = item / blocks % chunks;
     const long o = item / blocks / chunks, begin = c * chunk, end = min(begin + chunk, rows);
     __global const float *in = TFM_AT(x) + o * rows * inner, *top = TFM_AT(peak) + o * inner;
     __global float *out = TFM_AT(y) + (o * chunks + c) * inner;

@@ -9,9 +9,6 @@
  * what does not fill a vector is done by scalars. An item touches the same elements in both passes, so any of
  * the outputs may be any of the inputs. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-#define TAIL(n) ((n) - (n) % TFM_WIDTH)
-
 TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(float, x), TFM_INPUT(float, residual),
                         TFM_INPUT(float, gamma), const long rows, const long n, const float epsilon) {
     TFM_SCRATCH
@@ -26,7 +23,7 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
     __global float *out = TFM_AT(y) + row * n;
 
     tfm_vec squares = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         tfm_vec v = tfm_load(in + i);
         if (has_residual)
             v += tfm_load(more + i);
@@ -34,18 +31,18 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
         squares = tfm_fma(v, v, squares);
     }
     float square = tfm_vec_sum(squares);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         s[i] = v;
         square = tfm_fma(v, v, square);
     }
     const float factor = 1.0f / sqrt(tfm_group_sum(square) / (float)n + epsilon);
 
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec v = tfm_load(s + i) * factor;
         tfm_store(has_gamma ? v * tfm_load(scale + i) : v, out + i);
     }
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         out[i] = s[i] * factor * (has_gamma ? scale[i] : 1.0f);
 }
 
@@ -59,8 +56,6 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  * of the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
  *
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(v, p) (*(p) = (v))
 #define SPREAD(T, LOAD, STORE, i)                                                                                      \
     {                                                                                                                  \
         const T d = LOAD(dyp + i), h = LOAD(sp + i) * r;                                                               \
@@ -92,21 +87,21 @@ TFM_KERNEL void rmsnorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresid
         __global const float *dyp = TFM_AT(dy) + row * n, *sp = TFM_AT(s) + row * n, *dsp = TFM_AT(dsum) + row * n;
         __global float *dxp = TFM_AT(dx) + row * n, *drp = TFM_AT(dresidual) + row * n;
         tfm_vec squares = (tfm_vec)(0.0f), products = (tfm_vec)(0.0f);
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
             const tfm_vec v = tfm_load(sp + i), d = tfm_load(dyp + i);
             squares = tfm_fma(v, v, squares);
             products = tfm_fma(has_gamma ? d * tfm_load(TFM_AT(gamma) + i) : d, v, products);
         }
         float square = tfm_vec_sum(squares), product = tfm_vec_sum(products);
-        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
             square = tfm_fma(sp[i], sp[i], square);
             product = tfm_fma(has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i], sp[i], product);
         }
         const float r = 1.0f / sqrt(tfm_group_sum(square) / (float)n + epsilon);
         const float mean_gh = tfm_group_sum(product) / (float)n * r;
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
             SPREAD(tfm_vec, tfm_load, tfm_store, i)
-        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
-            SPREAD(float, LOAD_ONE, STORE_ONE, i)
+        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i)
     }
 }

@@ -12,8 +12,6 @@
 
 #include "narrow.cl"
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-
 /* Where a head is written: one of them is null. */
 #if NARROW == 0
 typedef __global float *place;
@@ -71,7 +69,7 @@ static inline void turn_head(const place out, __global const float *in, __global
     long done = 0;
 #if TFM_WIDTH > 1
     done = half_width - half_width % TFM_WIDTH;
-    for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += TFM_STEP) {
         const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
         if (interleaved) {
             turn_vectors(out, in, 2 * i, c, s);

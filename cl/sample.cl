@@ -12,9 +12,6 @@
  * Layout: TFM_GROUP work-items share a row (one on wide devices). Sums step over it together, a vector each; for the
  * draw, which goes by index, each item has one contiguous share. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-#define TAIL(n) ((n) - (n) % TFM_WIDTH)
-
 /* Functions that take the scratch must become part of the kernel: called, PoCL 3.1 gives them one scratch for all
  * work-groups, which run at the same time. */
 #define INLINE static inline __attribute__((always_inline))
@@ -56,12 +53,12 @@ static inline float float_of(const uint key) {
 INLINE float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
     const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
     tfm_vec sums = none;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += TFM_STEP) {
         const tfm_vec v = tfm_load(r->x + i), term = weighted ? WEIGHT(tfm_vec, v) : one;
         sums += equal_too ? select(none, term, v >= limit) : select(none, term, v > limit);
     }
     float sum = tfm_vec_sum(sums);
-    for (long i = TAIL(r->n) + TFM_LANE(); i < r->n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(r->n) + TFM_LANE(); i < r->n; i += TFM_GROUP)
         if (r->x[i] > t || (equal_too && r->x[i] == t))
             sum += weighted ? WEIGHT(float, r->x[i]) : 1.0f;
     return tfm_group_sum(sum);
@@ -196,10 +193,10 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         return;
     row_type full = {TFM_AT(logits) + row * n, n, -INFINITY, sharpness};
     tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         best = fmax(best, tfm_load(full.x + i));
     float maximum = tfm_vec_max(best);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         maximum = fmax(maximum, full.x[i]);
     full.maximum = tfm_group_max(maximum);
     const row_type *r = &full;
@@ -243,7 +240,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     }
 
     /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
-    const long share = (n + STEP - 1) / STEP * TFM_WIDTH, begin = min(TFM_LANE() * share, n);
+    const long share = (n + TFM_STEP - 1) / TFM_STEP * TFM_WIDTH, begin = min(TFM_LANE() * share, n);
     const long end = min(begin + share, n);
     float own = 0.0f, total;
     for (long i = begin; i < end; i++)

@@ -4,8 +4,6 @@
  * vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum,
  * sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-#define TAIL(n) ((n) - (n) % TFM_WIDTH)
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
@@ -17,14 +15,14 @@ static inline float lane_max(__global const float *x, const long n) {
     for (int u = 0; u < 4; u++)
         best[u] = (tfm_vec)(-INFINITY);
     long i = TFM_LANE() * TFM_WIDTH;
-    for (; i + 3 * STEP + TFM_WIDTH <= n; i += 4 * STEP)
+    for (; i + 3 * TFM_STEP + TFM_WIDTH <= n; i += 4 * TFM_STEP)
 #pragma unroll
         for (int u = 0; u < 4; u++)
-            best[u] = larger(best[u], tfm_load(x + i + u * STEP));
-    for (; i + TFM_WIDTH <= n; i += STEP)
+            best[u] = larger(best[u], tfm_load(x + i + u * TFM_STEP));
+    for (; i + TFM_WIDTH <= n; i += TFM_STEP)
         best[0] = larger(best[0], tfm_load(x + i));
     float result = tfm_vec_max(larger(larger(best[0], best[1]), larger(best[2], best[3])));
-    for (long e = TAIL(n) + TFM_LANE(); e < n; e += TFM_GROUP)
+    for (long e = TFM_TAIL(n) + TFM_LANE(); e < n; e += TFM_GROUP)
         result = fmax(result, x[e]);
     return result;
 }
@@ -44,22 +42,22 @@ TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long ro
     __global float *out = TFM_AT(y) + row * n;
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec e = tfm_exp_down_vec(tfm_load(in + i) - shift);
         tfm_store(e, out + i);
         sums += e;
     }
     float lane_sum = tfm_vec_sum(sums);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float e = tfm_exp_down(in[i] - shift);
         out[i] = e;
         lane_sum += e;
     }
     const float sum = tfm_group_sum(lane_sum);
     const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         tfm_store(tfm_load(out + i) * factor, out + i);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         out[i] *= factor;
 }
 
@@ -73,16 +71,16 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
     __global float *out = TFM_AT(y) + row * n;
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         sums += tfm_exp_down_vec(tfm_load(in + i) - shift);
     float lane_sum = tfm_vec_sum(sums);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         lane_sum += tfm_exp_down(in[i] - shift);
     const float sum = tfm_group_sum(lane_sum);
     const float log_sum = sum == 0.0f ? 0.0f : log(sum);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         tfm_store((tfm_load(in + i) - shift) - log_sum, out + i);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         out[i] = (in[i] - shift) - log_sum;
 }
 
@@ -117,8 +115,6 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
             else                                                                                                       \
                 STORE(LOAD(out + i * inner) * last, out + i * inner);                                                  \
     }
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(v, p) (*(p) = (v))
 
 static inline void columns(__global float *y, __global const float *x, const long n, const long inner, const long left,
                            const int logarithm) {
@@ -126,14 +122,14 @@ static inline void columns(__global float *y, __global const float *x, const lon
         COLUMNS(tfm_vec, tfm_load, tfm_store, x, y)
     else
         for (long c = 0; c < left; c++)
-            COLUMNS(float, LOAD_ONE, STORE_ONE, (x + c), (y + c))
+            COLUMNS(float, TFM_LOAD_ONE, TFM_STORE_ONE, (x + c), (y + c))
 }
 
 #define COLUMN_KERNEL(name, logarithm)                                                                                 \
     TFM_KERNEL void name(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n, const long inner,   \
                          const long blocks) {                                                                          \
         const long block = TFM_ROW(), row = block / blocks;                                                            \
-        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                              \
+        const long first = TFM_COLUMN(block - row * blocks);                                                           \
         const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                                \
         columns(TFM_AT(y) + at, TFM_AT(x) + at, n, inner, left, logarithm);                                            \
     }
@@ -150,10 +146,10 @@ COLUMN_KERNEL(log_softmax_columns, 1)
 static inline __attribute__((always_inline)) float row_total(__global const float *dy, __global const float *y,
                                                              const long n, const int logarithm) {
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         sums += WEIGHED(logarithm, tfm_load(dy + i), tfm_load(y + i));
     float sum = tfm_vec_sum(sums);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         sum += WEIGHED(logarithm, dy[i], y[i]);
     return sum;
 }
@@ -168,11 +164,11 @@ static inline __attribute__((always_inline)) float row_total(__global const floa
         __global const float *d = TFM_AT(dy) + row * n, *v = TFM_AT(y) + row * n;                                      \
         __global float *out = TFM_AT(dx) + row * n;                                                                    \
         const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                                   \
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {                                         \
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {                                     \
             const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);                        \
             tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                                       \
         }                                                                                                              \
-        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                                   \
+        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                               \
             const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                                  \
             out[i] = add ? out[i] + g : g;                                                                             \
         }                                                                                                              \
@@ -197,14 +193,14 @@ static inline void columns_back(__global float *out, __global const float *d, __
         COLUMNS_BACK(tfm_vec, tfm_load, tfm_store, 0)
     else
         for (long c = 0; c < left; c++)
-            COLUMNS_BACK(float, LOAD_ONE, STORE_ONE, c)
+            COLUMNS_BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, c)
 }
 
 #define COLUMN_BACKWARD(name, logarithm)                                                                               \
     TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,             \
                          const long rows, const long n, const long inner, const long blocks) {                         \
         const long block = TFM_ROW(), row = block / blocks;                                                            \
-        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                              \
+        const long first = TFM_COLUMN(block - row * blocks);                                                           \
         const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                                \
         columns_back(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);                \
     }

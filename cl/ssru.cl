@@ -15,9 +15,6 @@ static inline long before_row(__global const int *rows, const long sequence, con
     return row < 0 || row >= kept ? OUTSIDE : row;
 }
 
-#define LOAD_ONE(p) (*(p))
-#define STORE_ONE(v, p) (*(p) = (v))
-
 #define FORWARD(T, V, LOAD, STORE, column)                                                                             \
     {                                                                                                                  \
         T c = (T)(start == NOTHING ? 0.0f : NAN);                                                                      \
@@ -38,13 +35,13 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
     const long item = TFM_ROW();
     if (item >= items)
         return;
-    const long sequence = item / blocks, first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
+    const long sequence = item / blocks, first = TFM_COLUMN(item % blocks);
     const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
     if (first + TFM_WIDTH <= width)
         FORWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
     else
         for (long column = first; column < width; column++)
-            FORWARD(float, , LOAD_ONE, STORE_ONE, column)
+            FORWARD(float, , TFM_LOAD_ONE, TFM_STORE_ONE, column)
 }
 
 /* Its backward pass, from the last step to the first: with d the gradient of c[t], which has parts from y[t], from
@@ -90,11 +87,11 @@ TFM_KERNEL void ssru_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dforget),
     const long item = TFM_ROW();
     if (item >= items)
         return;
-    const long sequence = item / blocks, first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
+    const long sequence = item / blocks, first = TFM_COLUMN(item % blocks);
     const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
     if (first + TFM_WIDTH <= width)
         BACKWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
     else
         for (long column = first; column < width; column++)
-            BACKWARD(float, , LOAD_ONE, STORE_ONE, column)
+            BACKWARD(float, , TFM_LOAD_ONE, TFM_STORE_ONE, column)
 }

@@ -2,7 +2,6 @@
  *
  * Long sums are made in two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then
  * over the chunks. Where `add` is not 0, the sum is added to what y holds. */
-#define SPAN (TFM_GROUP * TFM_WIDTH) /* columns of a work-group */
 
 /* What is summed: y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
 typedef struct column_sums {
@@ -14,9 +13,9 @@ typedef struct column_sums {
 
 /* Where fewer columns are left than fill a vector, the item takes them one by one. */
 static void sum_item(const column_sums sums, const long item, const long rows, const long chunk, const long chunks) {
-    const long inner = sums.inner, blocks = (inner + SPAN - 1) / SPAN;
+    const long inner = sums.inner, blocks = (inner + TFM_STEP - 1) / TFM_STEP;
     const long block = item % blocks, c = item / blocks % chunks, o = item / (blocks * chunks);
-    const long first = block * SPAN + TFM_LANE() * TFM_WIDTH;
+    const long first = TFM_COLUMN(block);
     if (first >= inner)
         return;
     const long begin = c * chunk, end = min(begin + chunk, rows);
@@ -63,7 +62,7 @@ TFM_KERNEL void sum_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long o
     __global const float *in = TFM_AT(x) + o * rows;
     __global float *out = TFM_AT(y) + o;
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= rows; i += TFM_GROUP * TFM_WIDTH)
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= rows; i += TFM_STEP)
         sums += tfm_load(in + i);
     float lane = tfm_vec_sum(sums);
     for (long i = rows - rows % TFM_WIDTH + TFM_LANE(); i < rows; i += TFM_GROUP)

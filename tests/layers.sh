@@ -103,6 +103,14 @@ nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib c
     grep -v '^tests/layers\.sh:')"
 nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
     grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
+# Those left out have no input with a gradient (adam, onehot, sinusoid), call ops that record (score_general), or are
+# called by a search alone (screen).
+nothing "every op records on the tape or declares that it has no backward pass" "$(
+    sed -n "/^ops = \[/,/^\]/s/^  '\(.*\)',\$/\1/p" meson.build |
+        grep -vxE 'adam|onehot|sinusoid|score_general|screen' | while read -r op; do
+        find lib/ops \( -name "$op.c" -o -name "${op}_backward.c" \) -exec \
+            grep -lE 'tfm__tape_(add|write)|TFM__TAPE_(NONE|WANTS)' {} + | grep -q . || echo "$op"
+    done)"
 version=$(sed -n "s/^project(.* version: '\([^']*\)'.*/\1/p" meson.build)
 nothing "the version is the same in all places" "$(
     while read -r file line; do

@@ -20,7 +20,7 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'log_sum', 'nll', 'mask', 'probabilities',
             'tfm_linear_by provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_data_open_pairs targets',
             'tfm_tokenizer_train target', 'tfm_tokenizer_train_pairs targets',
             'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_ranks ranks', 'tfm_trainer_set_shares shares',
-            'tfm_text_sentences language', 'tfm_embedder_prompt name',
+            'tfm_text_sentences language', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')
 # Tensors of other dims and dtypes than most calls take, so that it is the NULL that is refused and nothing else.
 BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 'tfm_gemm_by b': 'turned',

@@ -7,6 +7,7 @@
 #include "demo.h"
 #include "harness.h"
 #include "model/model.h"
+#include "tfm/ops.h"
 
 enum { B = 3, S = 7, T = 5 };
 static const int32_t LENGTHS[B] = {7, 3, 1};

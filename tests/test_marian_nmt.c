@@ -4,6 +4,7 @@
 #include "marian_files.h"
 #include "model/file/weights.h"
 #include "tfm/model.h"
+#include "tfm/ops.h"
 
 #define FOLDER "tests/golden/marian-nmt/"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "harness.h"
 #include "tfm/nn.h"
+#include "tfm/ops.h"
 
 enum { B = 3, T = 5, S = 7, N = 2, E = 30, HEADS = 5, F = 17, LAYERS = 2 };
 static const double TOLERANCE = 2e-5;

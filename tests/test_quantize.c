@@ -14,6 +14,7 @@
 #include "scratch.h"
 #include "tfm/embed.h"
 #include "tfm/train.h"
+#include "tfm/ops.h"
 
 static const char *const FOLDERS[] = {
     "families/bart-untied-f32",      "families/gpt2-base-masks-f16",    "families/phi3-partial-f16",

@@ -15,7 +15,8 @@
 #ifndef TFM_NN_H
 #define TFM_NN_H
 
-#include "ops.h"
+#include "tensor.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
  *     static bool report(void *user, const tfm_selftest_record *record) {
  *         return printf("%s %s: %s\n", record->op, record->form, record->message) > 0;
  *     }
- *     tfm_selftest(ctx, report, NULL);
+ *     tfm_selftest(ctx, NULL, report, NULL);
  *
  * Each op runs on small odd shapes, and its results are compared with double precision on the host. Matrix
  * multiplication is checked with each of its providers, but for "dots": where a device takes that for weights of BF16,
@@ -33,10 +33,11 @@ typedef struct tfm_selftest_record {
 /* Receives the outcome of one check, on the thread that called tfm_selftest. Return false to stop. */
 typedef bool (*tfm_selftest_fn)(void *user, const tfm_selftest_record *record);
 
-/* Runs all checks and reports each as it ends. The context stays usable after a check that fails. Returns TFM_OK when
+/* Runs the checks of one op, such as "softmax", or of all ops if `op` is NULL, and reports each as it ends. An op that
+ * has no checks is TFM_ERROR_ARGUMENT. The context stays usable after a check that fails. Returns TFM_OK when
  * all checks ran, whatever they found; TFM_ERROR_CANCELLED if `report` stopped them; the context's error if it had
  * failed before. */
-TFM_API tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user);
+TFM_API tfm_status tfm_selftest(tfm_context *ctx, const char *op, tfm_selftest_fn report, void *user);
 
 #ifdef __cplusplus
 }

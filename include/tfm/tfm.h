@@ -56,6 +56,7 @@
 #include "base.h"
 #include "device.h"
 #include "tensor.h"
+#include "types.h"
 #include "ops.h"
 #include "tape.h"
 #include "nn.h"

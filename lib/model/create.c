@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "model/family/config_keys.h"
 #include "model/model.h"
+#include "ops/ops.h"
 
 /* As many as a directory may say, or what is saved could not be opened. */
 enum { MOST_HEADS = 1024 };

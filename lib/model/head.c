@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "model/model.h"
 #include "tfm/embed.h"
+#include "ops/ops.h"
 
 void tfm__head_new(tfm__head *head, const tfm__arch *arch) {
     head->norm = (tfm_norm){.epsilon = arch->encoder.epsilon, .kind = arch->encoder.norm};

@@ -4,6 +4,7 @@
 #include "model/byte_weights.h"
 #include "model/family/wrapper.h"
 #include "model/load.h"
+#include "ops/ops.h"
 
 /* ---- One tensor ---- */
 

@@ -3,8 +3,8 @@
 #define TFM_LIB_MODEL_H
 
 #include <stdatomic.h>
+#include "dev/dev.h"
 #include "model/roles.h"
-#include "ops/ops.h"
 #include "ops/screen.h"
 #include "tfm/model.h"
 

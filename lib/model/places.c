@@ -1,4 +1,5 @@
 #include "model/places.h"
+#include "ops/ops.h"
 #include <math.h>
 
 /* ---- Rotation ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/byte_weights.h"
 #include "model/load.h"
+#include "ops/ops.h"
 
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
  * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, 2 for their scales, 3 for F16 and

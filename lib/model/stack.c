@@ -4,6 +4,7 @@
 #include "nn/stream.h"
 #include "ops/quantize.h"
 #include "ops/tape.h"
+#include "ops/ops.h"
 
 void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes) {
     model->training = training;

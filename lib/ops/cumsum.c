@@ -4,10 +4,8 @@
 #include "ops/tape.h"
 
 static tfm_status launch(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int axis, bool exclusive, bool reverse) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t outer = tfm__dims_before(x, axis), inner = tfm__dims_from(x, axis + 1), rows = x.dims[axis];
-    const int64_t span = (int64_t)tuning->width * tuning->group, blocks = tfm__divide_up(inner, span);
-    const int64_t items = inner == 1 ? outer : outer * blocks;
+    const int64_t blocks = tfm__column_blocks(ctx, inner), items = inner == 1 ? outer : outer * blocks;
     /* Sums of integers wrap, as those without a sign do. */
     const char *type = x.dtype == TFM_F32 ? "float -DVECTOR=tfm_vec" : "uint -DVECTOR=tfm_uvec";
     tfm__kernel *kernel =

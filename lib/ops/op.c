@@ -136,6 +136,11 @@ tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows) {
     return folded(rows, tfm__context_tuning(ctx)->group);
 }
 
+int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tfm__divide_up(columns, (int64_t)tuning->width * tuning->group);
+}
+
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     int64_t per_group = (int64_t)tuning->chunk * tuning->group;

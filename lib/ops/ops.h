@@ -61,6 +61,9 @@ int64_t tfm__dims_from(tfm_tensor x, int axis);
  * axis, rows beyond 32768 on y: some drivers compile a kernel a second time for wide grids. The kernel takes its row
  * from TFM_ROW() and returns when it is >= rows. */
 tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
+/* Work-groups that share `columns` columns, TFM_WIDTH of them an item, on a row grid: a kernel's item `block` begins at
+ * column TFM_COLUMN(block). */
+int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns);
 /* A grid of one work-item per `chunk` elements of the device's row, work-groups of `group`: for elementwise kernels
  * that start at TFM_ELEMENT(). */
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);

@@ -16,10 +16,8 @@ typedef struct shape {
 
 static tfm_status launch(tfm_context *ctx, int function, tfm_tensor y, tfm_tensor x, tfm_tensor peak, shape s,
                          int64_t chunk, float divisor) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t chunks = s.rows > chunk ? tfm__divide_up(s.rows, chunk) : 1, rows = s.rows, inner = s.inner;
-    const int64_t span = (int64_t)tuning->width * tuning->group;
-    const int64_t blocks = inner == 1 ? 1 : tfm__divide_up(inner, span), items = s.outer * chunks * blocks;
+    const int64_t blocks = inner == 1 ? 1 : tfm__column_blocks(ctx, inner), items = s.outer * chunks * blocks;
     if (inner == 1)
         return tfm__launch(ctx, tfm__kernel_get(ctx, "reduce", "reduce_rows", ""), tfm__row_grid(ctx, items),
                            TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T(peak), TFM__I(function), TFM__I(rows), TFM__I(chunk),

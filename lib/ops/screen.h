@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_SCREEN_H
 #define TFM_LIB_SCREEN_H
 
-#include "ops/ops.h"
+#include "dev/dev.h"
 
 /* A weight w (V, K) F32 as bytes, and how far they are from it: V K bytes and 16 V besides. All zeros is none. */
 typedef struct tfm__screen {

@@ -1,5 +1,6 @@
 /* tfm_selftest: the checks of every op, run one after the other. */
 #include <stdio.h>
+#include <string.h>
 #include "op_list.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
@@ -48,16 +49,30 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
 #define DECLARE(op) extern const tfm__check_entry tfm__selftest_##op[];
 #define NAME(op) tfm__selftest_##op,
 TFM__OPS(DECLARE)
+#define TEXT(op) #op,
 static const tfm__check_entry *const OPS[] = {TFM__OPS(NAME)};
+static const char *const FILES[] = {TFM__OPS(TEXT)};
 
-tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user) {
+/* Whether a check belongs to an op, which is named by its file or, where a file has several, by the function. */
+static bool belongs(const char *op, size_t file, const tfm__check_entry *entry) {
+    return !op || strcmp(op, FILES[file]) == 0 || strcmp(op, entry->op) == 0;
+}
+
+tfm_status tfm_selftest(tfm_context *ctx, const char *op, tfm_selftest_fn report, void *user) {
     if (TFM__NEEDS("selftest", ctx, report ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(ctx, "selftest") != TFM_OK)
         return tfm_context_status(ctx);
+    bool any = false;
     for (size_t i = 0; i < TFM__COUNT(OPS); i++)
-        for (const tfm__check_entry *entry = OPS[i]; entry->op; entry++)
+        for (const tfm__check_entry *entry = OPS[i]; entry->op; entry++) {
+            if (!belongs(op, i, entry))
+                continue;
+            any = true;
             if (!run_check(ctx, entry, report, user))
                 return tfm__fail(TFM_ERROR_CANCELLED, "selftest: stopped after %s %s", entry->op, entry->form);
-    return TFM_OK;
+        }
+    return any ? TFM_OK
+               : tfm__fail(TFM_ERROR_ARGUMENT,
+                           "selftest: there is no op \"%.40s\": give the name of a function of ops.h without tfm_", op);
 }

@@ -10,8 +10,7 @@
 static tfm_status launch(tfm_context *ctx, bool logarithm, bool back, size_t count, const tfm__arg *tensors,
                          tfm_tensor like, int axis) {
     const int64_t n = like.dims[axis], rows = tfm__dims_before(like, axis), inner = tfm__dims_from(like, axis + 1);
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t block = (int64_t)tuning->width * tuning->group, blocks = tfm__divide_up(inner, block);
+    const int64_t blocks = tfm__column_blocks(ctx, inner);
     char name[64];
     snprintf(name, sizeof(name), "%ssoftmax%s%s", logarithm ? "log_" : "", inner == 1 ? "" : "_columns",
              back ? "_backward" : "");

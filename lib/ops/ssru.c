@@ -6,12 +6,6 @@
 
 #define OP "ssru"
 
-/* How columns are spread over work-groups: `blocks` of them a sequence. */
-static int64_t blocks_of(tfm_context *ctx, int64_t width) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tfm__divide_up(width, (int64_t)tuning->width * tuning->group);
-}
-
 static int64_t places_of(tfm_tensor rows) {
     return rows.buffer ? rows.dims[1] : 0;
 }
@@ -23,7 +17,8 @@ static int64_t kept_of(tfm_tensor before) {
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor x = record->keep[0], forget = record->keep[1], cells = record->keep[2], before = record->keep[3],
                      rows = record->keep[4];
-    const int64_t steps = x.dims[1], width = x.dims[2], blocks = blocks_of(ctx, width), items = x.dims[0] * blocks;
+    const int64_t steps = x.dims[1], width = x.dims[2], blocks = tfm__column_blocks(ctx, width),
+                  items = x.dims[0] * blocks;
     const tfm_tensor dy = tfm__tape_out(ctx, record, 0), dcells = tfm__tape_out(ctx, record, 1);
     const tfm__gradient dx = tfm__tape_in(ctx, record, 0), dforget = tfm__tape_in(ctx, record, 1);
     return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "ssru_backward", ""), tfm__row_grid(ctx, items),
@@ -61,7 +56,8 @@ tfm_status tfm_ssru(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_tens
         TFM__OP_APART(ctx, OP, *y, *cells, before, rows) != TFM_OK ||
         TFM__OP_IN_PLACE(ctx, OP, *y, x, forget) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t steps = x.dims[1], width = x.dims[2], blocks = blocks_of(ctx, width), items = x.dims[0] * blocks;
+    const int64_t steps = x.dims[1], width = x.dims[2], blocks = tfm__column_blocks(ctx, width),
+                  items = x.dims[0] * blocks;
     tfm__launch(ctx, tfm__kernel_get(ctx, OP, "ssru", ""), tfm__row_grid(ctx, items),
                 TFM__ARGS(TFM__T_AS("y", *y), TFM__T_AS("cells", *cells), TFM__T(x), TFM__T(forget), TFM__T(before),
                           TFM__T(rows), TFM__I(items), TFM__I(steps), TFM__I(width), TFM__I(blocks),

@@ -18,12 +18,11 @@ tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
 /* Two sums over the same rows, of which the second may be none. */
 static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, const tfm__column_sum *two,
                                  int64_t outer, int64_t rows, int64_t chunk) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm__column_sum none = {.inner = 1}, *more = two ? two : &none;
     /* No rows are one chunk too, whose sum is 0. */
-    const int64_t span = (int64_t)tuning->width * tuning->group, chunks = rows > 0 ? tfm__divide_up(rows, chunk) : 1;
-    const int64_t items = outer * chunks * tfm__divide_up(one->inner, span);
-    const int64_t more_items = two ? outer * chunks * tfm__divide_up(two->inner, span) : 0;
+    const int64_t chunks = rows > 0 ? tfm__divide_up(rows, chunk) : 1;
+    const int64_t items = outer * chunks * tfm__column_blocks(ctx, one->inner);
+    const int64_t more_items = two ? outer * chunks * tfm__column_blocks(ctx, two->inner) : 0;
     return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
                        TFM__ARGS(TFM__T_AS("y", one->to.to), TFM__T_AS("x", one->x), TFM__I_AS("inner", one->inner),
                                  TFM__I_AS("add", one->to.add), TFM__T_AS("more_y", more->to.to),

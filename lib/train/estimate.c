@@ -2,6 +2,7 @@
  * test compares it with what the pool came to. */
 #include "ops/gemm.h"
 #include "train/trainer.h"
+#include "ops/ops.h"
 
 /* The sum so far, in blocks as the pool cuts them. */
 typedef struct sum {

@@ -3,6 +3,7 @@
 #include "train/fitting.h"
 #include "train/ranks.h"
 #include "train/wire.h"
+#include "ops/tape.h"
 
 /* ---- A piece of a batch ---- */
 

@@ -3,13 +3,14 @@
 #define TFM_LIB_TRAINER_H
 
 #include "model/model.h"
-#include "ops/tape.h"
 #include "tfm/tape.h"
 #include "tfm/train.h"
 #include "train/buckets.h"
 
 /* Whether the options say that a parameter of the model keeps its values. */
 bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p);
+
+typedef struct tfm__tape_part tfm__tape_part; /* ops/tape.h */
 
 /* A bucket of the gradient on its way to the host. */
 typedef struct tfm__bucket_read {

@@ -5,6 +5,7 @@
 #include "train/fitting.h"
 #include "train/ranks.h"
 #include "train/wire.h"
+#include "ops/tape.h"
 
 /* ---- An update ---- */
 

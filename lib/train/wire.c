@@ -10,6 +10,7 @@
 #include "tfm/ops.h"
 #include "train/ranks.h"
 #include "train/wire.h"
+#include "ops/tape.h"
 
 enum { HEADER = 8 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/generate/beam.h"
+#include "ops/ops.h"
 
 static tfm_tensor ints_filled(tfm_context *ctx, int64_t count, int32_t value) {
     tfm_tensor x = tfm__beam_ints(ctx, count);

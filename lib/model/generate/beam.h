@@ -4,6 +4,7 @@
 #define TFM_LIB_BEAM_H
 
 #include "model/generate/kept.h"
+#include "ops/ops.h"
 
 /* What rows have read before they are searched with: prompts, whose keys and values are in the log already. */
 typedef struct tfm__beam_past {

@@ -4,6 +4,7 @@
 #include "model/generate/beam.h"
 #include "ops/sample.h"
 #include "ops/topk.h"
+#include "ops/ops.h"
 
 /* ---- Words that are forbidden -------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/generate/continue.h"
+#include "ops/ops.h"
 
 /* What the host knows of texts that somebody watches. */
 typedef struct watched {

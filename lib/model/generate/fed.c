@@ -1,6 +1,7 @@
 /* Searches that are fed: sentences begin between the steps, in the places of those that are over. */
 #include <string.h>
 #include "model/generate/search.h"
+#include "ops/ops.h"
 
 /* A search that is fed: who is at which place of its batch. */
 struct tfm__fed {

@@ -2,6 +2,7 @@
  * many these are, for where rows are ragged it waits for each step. */
 #include <string.h>
 #include "model/generate/beam.h"
+#include "ops/ops.h"
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
     const bool draws = setup->choice && setup->choice->draws,

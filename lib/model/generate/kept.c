@@ -2,6 +2,7 @@
 #include <string.h>
 #include "model/file/shortlist.h"
 #include "ops/quantize.h"
+#include "ops/ops.h"
 
 /* The lists of all sentences, while they are put together. */
 typedef struct lists {

@@ -1,5 +1,6 @@
 /* Prompts into the log of keys and values: pieces of several tokens, and of several prompts where they are short. */
 #include "model/generate/prompt.h"
+#include "ops/ops.h"
 
 /* Tokens of a prompt that are run together, and of all prompts that are. */
 enum { PIECE = 512, AT_ONCE = 2048 };

@@ -2,6 +2,7 @@
  * their order and what they count. */
 #include <math.h>
 #include "model/generate/beam.h"
+#include "ops/ops.h"
 
 tfm__beam_choice tfm__beam_choice_of(const tfm__rules *rules) {
     const tfm__prompt_rules *stored = &rules->prompt;

@@ -1,5 +1,6 @@
 /* An embedder, and its vectors of ids. */
 #include "model/task/embedder.h"
+#include "tfm/ops.h"
 
 /* ---- An embedder's life ---- */
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/task/texts.h"
+#include "tfm/ops.h"
 
 /* The most a caller asks for, as tfm_topk has them. */
 enum { MOST_GUESSES = 64 };

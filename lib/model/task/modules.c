@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "model/file/weights.h"
 #include "model/task/embedder.h"
+#include "tfm/ops.h"
 
 /* ---- modules.json ---- */
 

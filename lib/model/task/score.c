@@ -1,6 +1,7 @@
 /* Computes log p of given translations by teacher forcing, which is one pass of the decoder over whole targets. */
 #include <math.h>
 #include "model/task/score.h"
+#include "tfm/ops.h"
 
 typedef struct job {
     tfm_model *model;
