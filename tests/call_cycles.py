@@ -1,10 +1,9 @@
 """Call cycles between files: files that need each other's functions or data, from `nm` of their objects.
 
-    call_cycles.py NAME=COUNT... OBJECT...    OBJECT: an object file or an archive
+    call_cycles.py OBJECT...    OBJECT: an object file or an archive
     call_cycles.py --self-test
 
-Prints each cycle with the symbols behind it, and nothing where there is none. NAME=COUNT permits a layer (the part of an
-object's name before the first underscore) to have that many files in cycles.
+Prints each cycle with the symbols behind it, and nothing where there is none.
 """
 import os
 import subprocess
@@ -54,15 +53,8 @@ def cycles(graph):
                    for file in in_cycle})
 
 
-def report(graph, permitted):
-    found = cycles(graph)
-    count = defaultdict(int)
-    for cycle in found:
-        count[cycle[0].split("_")[0]] += len(cycle)
-    for cycle in found:
-        layer = cycle[0].split("_")[0]
-        if count[layer] <= permitted.get(layer, 0):
-            continue
+def report(graph):
+    for cycle in cycles(graph):
         yield "%d files call each other: %s" % (len(cycle), " ".join(cycle))
         for file in cycle:
             for other in sorted(set(graph[file]) & set(cycle)):
@@ -73,21 +65,18 @@ def self_test():
     planted = """x.a:p/dev_a.c.o:0000 T first\nx.a:p/dev_a.c.o: U second\nx.a:p/dev_b.c.o:0000 D second
 x.a:p/dev_b.c.o: U third\nx.a:p/dev_c.c.o:0000 T third\nx.a:p/dev_c.c.o: U %s\nx.a:p/dev_d.c.o: U first"""
     loop, chain = [calls((planted % end).splitlines()) for end in ("first", "malloc")]
-    assert list(report(chain, {})) == []
-    assert list(report(loop, {}))[0] == "3 files call each other: dev_a dev_b dev_c"
-    assert list(report(loop, {"dev": 2})) and not list(report(loop, {"dev": 3}))
+    assert list(report(chain)) == []
+    assert list(report(loop))[0] == "3 files call each other: dev_a dev_b dev_c"
 
 
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
-    objects = [a for a in arguments if "=" not in a]
-    permitted = {a.split("=")[0]: int(a.split("=")[1]) for a in arguments if "=" in a}
-    nm = subprocess.run(["nm", "-A"] + objects, stdout=subprocess.PIPE, text=True, check=True)
+    nm = subprocess.run(["nm", "-A"] + arguments, stdout=subprocess.PIPE, text=True, check=True)
     graph = calls(nm.stdout.splitlines())
     if not graph:
         print("no object calls another: is it built?")
-    for line in report(graph, permitted):
+    for line in report(graph):
         print(line)
 
 
