@@ -45,7 +45,7 @@
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the tests of the Python package on more lines, and the package as pip installs it: its wheel in a clean
 #              virtual environment (apps/python/tests/wheel.sh), where there is PyPI
-#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; and published clients,
+#   serve      under the sanitizers, tests/serve/serve.sh with 10,000 malformed requests to the server; and published clients,
 #              schemathesis and a browser (tests/serve/published.sh), where there is PyPI
 #   soak       an hour of translation, embeddings and generation by 24 clients at a time, each answer compared with the
 #              program's, and the server's memory after ten minutes with that at the end (tests/serve/soak.py; SOAK_SECONDS
@@ -91,7 +91,7 @@ shapes() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR=off
     TFM_GEMM=clblast suite clblast build/check model
     # shellcheck disable=SC2046 # names
-    suite shapes build/check --suite device $(grep -l harness_brief tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+    suite shapes build/check --suite device $(grep -rl --include='test_*.c' harness_brief tests | sed 's,.*/test_,,; s,[.]c$,,')
     suite shapes-optimized build/check --suite unoptimized
 }
 optimized_rows() {
@@ -113,7 +113,7 @@ gradients() {
     export TFM_CACHE_DIR=off TFM_GRADIENT_ALL=1
     # shellcheck disable=SC2046 # names
     suite gradients build/sanitized --suite device --timeout-multiplier 4 --wrapper "$wrapper" \
-        $(grep -l gradient_check tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+        $(grep -rl --include='test_*.c' gradient_check tests | sed 's,.*/test_,,; s,[.]c$,,')
 }
 ranks() {
     TFM_DEVICE=pocl suite ranks build/check --suite nightly
@@ -121,7 +121,7 @@ ranks() {
 faults() {
     sanitized || return
     export TFM_FAULT_SAMPLE=300
-    suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault fleet_fault limits
+    suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault fleet_fault device_limits
 }
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
@@ -188,7 +188,7 @@ races() {
 server() {
     (
         sanitized || { echo "0 1 0" >>"$counts" && exit; }
-        one sh -c "sh tests/serve.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
+        one sh -c "sh tests/serve/serve.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
                    ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
     )
     export TFM_DEVICE=pocl

@@ -62,7 +62,7 @@ intel() {
     # Without a device it tells of the platform alone, with index -1.
     if "$build/apps/tfm" devices --json | grep -qE '"index": *[0-9]'; then
         suite intel "$build" --suite device
-        as_gpu intel "$build" model trainer steps quantize
+        as_gpu intel "$build" model trainer decode_steps quantize
         beside
     else
         skip intel "its runtime finds no device here"

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "dev/cl.h"
-#include "model/file/shortlist.h"
-#include "model/model.h"
-#include "model_shapes.h"
+#include "dev/device/context_internal.h"
+#include "model/weights/shortlist.h"
+#include "model/core/model.h"
+#include "support/model_shapes.h"
 #include "op_list.h"
-#include "ops/selftest.h"
-#include "ops/tape.h"
-#include "shortlist_file.h"
+#include "ops/selftest/selftest.h"
+#include "ops/autograd/tape.h"
+#include "support/shortlist_file.h"
 
 #define DECLARE(op) extern const tfm__check_entry tfm__selftest_##op[];
 #define NAME(op) tfm__selftest_##op,

@@ -93,7 +93,7 @@ lane() {
 # Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
-# meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it. Scripts
+# meets faults start the program hundreds of times, so they have one; tests/dev/test_cache.c and tests/apps/cli.sh test it. Scripts
 # that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
 # What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
 # here most of what is for users. What measures seconds or bytes is nightly's, where nothing else runs.
@@ -167,7 +167,7 @@ job_llvmpipe() {
 # The rest is nightly's.
 job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
-    export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
+    export TFM_POSE_TESTS="test_trainer test_attention_maps test_model test_binary test_reduce test_tensor_views" \
         TFM_POSES=group=1024,local=65536,unbuilt=1
     TFM_GPU_MOST=4 part sh tests/gpu/check.sh "$build/check" gfx1100
     TFM_GPU_MOST=1 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv

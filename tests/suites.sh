@@ -27,7 +27,7 @@ suite() {
 as_gpu() {
     name=$1 build_folder=$2
     shift 2
-    TFM_TEST_VARIANT=gpu suite "$name-as-gpu" "$build_folder" nn block linears torch_layers stored kept "$@"
+    TFM_TEST_VARIANT=gpu suite "$name-as-gpu" "$build_folder" nn block fused_linear torch_layers half_weights kv_half "$@"
 }
 
 # part COMMAND...: what ends with a line of counts

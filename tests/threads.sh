@@ -94,7 +94,7 @@ for name in $names fleet_fault; do
 done
 
 # ---- The server. Its tests have limits in seconds, which it may miss here: they are judged elsewhere.
-sh tests/serve.sh "$build/apps/tfm" . "$build/tests/make_decoder" >"$build/serve.tap" 2>&1
+sh tests/serve/serve.sh "$build/apps/tfm" . "$build/tests/make_decoder" >"$build/serve.tap" 2>&1
 grep '^not ok' "$build/serve.tap"
 tail -n 1 "$build/serve.tap" | grep -q '^1\.\.[1-9]'
 judged "the server's tests" $?

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
-#include "openai.h"
-#include "server.h"
+#include "serve/openai.h"
+#include "serve/server.h"
 
 static const char MARKER[] = "<|im_end|>";
 

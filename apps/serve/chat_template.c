@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "models.h"
+#include "serve/models.h"
 
 /* ---- The canonical form ---------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "server.h"
+#include "serve/server.h"
 
 /* How often the watch looks, and how long answers may take to leave when the server goes down. */
 enum { WATCH_MS = 100, LEAVE_SECONDS = 5 };

@@ -2,7 +2,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include "server.h"
+#include "serve/server.h"
 
 struct serve_connection {
     int fd;

@@ -4,7 +4,7 @@
 #include <unicode/uloc.h>
 #include <unicode/uscript.h>
 #include <unicode/utf8.h>
-#include "detect.h"
+#include "serve/detect.h"
 
 /* Bytes that are looked at; up to how many a text is short; words of it that are looked up; languages to choose from.
  */

@@ -1,8 +1,8 @@
-/* Languages of texts (detect*.c), and which model translates a text (languages_asked.c). */
+/* Languages of texts (detect*.c), and which model translates a text (request_languages.c). */
 #ifndef TFM_SERVE_DETECT_H
 #define TFM_SERVE_DETECT_H
 
-#include "request.h"
+#include "serve/request.h"
 
 typedef struct serve_guess {
     char code[SERVE_CODE];

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unicode/ulocdata.h>
 #include <unicode/uset.h>
-#include "detect.h"
+#include "serve/detect.h"
 
 typedef struct alphabet {
     char code[SERVE_CODE];

@@ -1,6 +1,6 @@
 /* Frequent short words of languages: what tells the language of a text that is too short for CLD2's n-grams. */
 #include <string.h>
-#include "detect.h"
+#include "serve/detect.h"
 
 /* Function words, and what people greet with. A word of several lists counts less for each. */
 static const struct {

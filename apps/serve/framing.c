@@ -1,7 +1,7 @@
 /* Where the body of a request ends, as its headers say. */
 #include <string.h>
 #include <strings.h>
-#include "request.h"
+#include "serve/request.h"
 
 /* What the headers say of where the body ends. libmicrohttpd takes the first length, and reads a coding that it does
  * not know until the connection closes; a proxy may take the other one, and so see other requests in the same bytes. */

@@ -7,8 +7,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "openai.h"
-#include "server.h"
+#include "serve/openai.h"
+#include "serve/server.h"
 
 static const serve_route ROUTES[] = {
     {"POST", "/translate", true, serve_translate},

@@ -2,8 +2,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../markup.h"
-#include "server.h"
+#include "documents/markup.h"
+#include "serve/server.h"
 
 serve_job *serve_job_new(size_t count) {
     serve_job *job = calloc(1, sizeof(*job));

@@ -3,7 +3,7 @@
 #define TFM_SERVE_JOBS_H
 
 #include <microhttpd.h>
-#include "models.h"
+#include "serve/models.h"
 
 typedef struct server server;
 typedef struct serve_job serve_job;

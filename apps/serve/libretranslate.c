@@ -1,9 +1,9 @@
 /* The API of LibreTranslate, with two fields more: `alignments`, which a page draws, and its layer and head. */
 #include <stdlib.h>
 #include <string.h>
-#include "../markup.h"
-#include "detect.h"
-#include "server.h"
+#include "documents/markup.h"
+#include "serve/detect.h"
+#include "serve/server.h"
 
 typedef struct ask {
     const char *source, *target, *format;

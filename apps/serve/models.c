@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "server.h"
+#include "serve/server.h"
 
 /* ---- What is said of a model ----------------------------------------------------------------------------------- */
 

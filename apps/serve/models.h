@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 #include <stdatomic.h>
-#include "../cli.h"
+#include "cli/cli.h"
 
 struct serve_options;
 typedef struct serve_worker serve_worker;

@@ -1,8 +1,8 @@
 /* OpenAI's API: models, embeddings, and what these and texts share. */
 #include <stdlib.h>
 #include <string.h>
-#include "openai.h"
-#include "server.h"
+#include "serve/openai.h"
+#include "serve/server.h"
 
 /* ---- Models ---------------------------------------------------------------------------------------------------- */
 

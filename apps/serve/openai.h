@@ -1,8 +1,8 @@
-/* OpenAI's API (openai*.c), its chats (chat.c) and its streams (events.c). */
+/* OpenAI's API (openai*.c), its chats (chat.c) and its streams (sse.c). */
 #ifndef TFM_SERVE_OPENAI_H
 #define TFM_SERVE_OPENAI_H
 
-#include "request.h"
+#include "serve/request.h"
 
 /* Which fields a path takes. */
 enum { SERVE_CHAT_FIELDS = 1, SERVE_TEXT_FIELDS = 2, SERVE_EMBED_FIELDS = 4 };
@@ -30,7 +30,7 @@ json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
  * is run here. */
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
 
-/* ---- Events (events.c) ------------------------------------------------------------------------------------------- */
+/* ---- Events (sse.c) ---------------------------------------------------------------------------------------------- */
 
 /* Has the events of a job sent as they come, by its callbacks. False without memory. */
 bool serve_stream_open(server *s, serve_job *job);

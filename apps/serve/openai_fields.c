@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include "openai.h"
+#include "serve/openai.h"
 
 /* A field, and of which JSON types its value may be besides null: (s)tring, (b)oolean, (i)nteger, (n)umber, (a)rray,
  * (o)bject, or * where the code that reads it says. Values other than the `neutral` ones, a JSON array, are not

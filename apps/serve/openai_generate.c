@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include "openai.h"
-#include "server.h"
+#include "serve/openai.h"
+#include "serve/server.h"
 
 /* ---- Options --------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "openai.h"
+#include "serve/openai.h"
 
 json_t *serve_openai_usage(const serve_job *job) {
     uint64_t read = 0, written = 0;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "request.h"
+#include "serve/request.h"
 
 extern const char serve_text_page[], serve_text_openapi[]; /* of the build, from page.html and openapi.json */
 

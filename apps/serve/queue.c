@@ -1,7 +1,7 @@
 /* The queue of jobs: limits, fair turns, and what nobody waits for any more. */
 #include <stdlib.h>
 #include <string.h>
-#include "server.h"
+#include "serve/server.h"
 
 /* ---- Clients, under the lock ----------------------------------------------------------------------------------- */
 

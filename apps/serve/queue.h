@@ -3,7 +3,7 @@
 #define TFM_SERVE_QUEUE_H
 
 #include <pthread.h>
-#include "jobs.h"
+#include "serve/jobs.h"
 
 enum { SERVE_BATCH = 1024 };
 

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "request.h"
-#include "server.h"
+#include "serve/request.h"
+#include "serve/server.h"
 
 /* What answers without a page may load: nothing. */
 static const char NOTHING[] = "default-src 'none'; frame-ancestors 'none'";

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "request.h"
-#include "server.h"
+#include "serve/request.h"
+#include "serve/server.h"
 
 /* Bytes of a body beside its texts; the most bytes that a character takes, as JSON may write it; a key's length. */
 enum { SPARE = 64 << 10, CHARACTER = 12, KEY = 256 };

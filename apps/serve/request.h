@@ -1,8 +1,8 @@
-/* Requests and their answers (request.c, framing.c, reply.c), and texts as pieces (pieces.c). */
+/* Requests and their answers (request.c, framing.c, reply.c), and texts as pieces (segments.c). */
 #ifndef TFM_SERVE_REQUEST_H
 #define TFM_SERVE_REQUEST_H
 
-#include "jobs.h"
+#include "serve/jobs.h"
 
 typedef struct serve_request serve_request;
 
@@ -77,7 +77,7 @@ typedef struct serve_route {
     bool (*begin)(serve_request *r, serve_reply *reply); /* false: `reply` is the answer; true: the job makes it */
 } serve_route;
 
-/* ---- Pieces of texts (pieces.c) ---------------------------------------------------------------------------------- */
+/* ---- Pieces of texts (segments.c) -------------------------------------------------------------------------------- */
 
 /* A job of the lines of `texts`, or with `sentences` of the sentences of each; with `models` the text's own model works
  * on each, and the pieces of one model are together. NULL with the answer where a limit forbids it or a text is

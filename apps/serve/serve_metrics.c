@@ -1,8 +1,8 @@
 /* What the server counts, and its log: a leaf that every part of it calls. */
 #include <stdlib.h>
 #include <time.h>
-#include "request.h"
-#include "server.h"
+#include "serve/request.h"
+#include "serve/server.h"
 
 /* Upper bounds of the buckets, in seconds. */
 const double serve_bounds[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};

@@ -8,7 +8,7 @@
 #define TFM_SERVE_SERVER_H
 
 #include <pthread.h>
-#include "queue.h"
+#include "serve/queue.h"
 
 /* ---- Options (cmd_serve.c) --------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* What the server says of itself: metrics for Prometheus, and what the page shows. */
 #include <stdlib.h>
-#include "request.h"
-#include "server.h"
+#include "serve/request.h"
+#include "serve/server.h"
 
 /* ---- Prometheus ------------------------------------------------------------------------------------------------ */
 

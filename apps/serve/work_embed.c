@@ -1,7 +1,7 @@
 /* Vectors of a batch. */
 #include <stdlib.h>
 #include <string.h>
-#include "server.h"
+#include "serve/server.h"
 
 static bool on_reject(void *user, size_t line, const char *message) {
     const serve_unit *unit = &((const serve_unit *)user)[line];

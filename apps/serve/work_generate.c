@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "server.h"
+#include "serve/server.h"
 
 typedef struct batch {
     server *server;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "server.h"
+#include "serve/server.h"
 
 /* The lines of the library are the worker's units. */
 typedef struct batch {

@@ -1,7 +1,7 @@
 /* Workers: the threads that use the device. */
 #include <stdlib.h>
 #include <string.h>
-#include "server.h"
+#include "serve/server.h"
 
 /* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
  * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */

@@ -11,7 +11,7 @@ tfm_status tfm__json_load(json_t **out, const char *path);
 
 /* Parses JSON of any kind from memory; `name` is what error messages call it. A byte order mark is skipped, integers
  * beyond 64 bits become reals, and each `\u0000` of a string becomes U+FFFD. Duplicate keys, trailing text, invalid
- * UTF-8, a NUL in a key and nesting deeper than 2048 are TFM_ERROR_FORMAT. apps/json_text.c does the same for the
+ * UTF-8, a NUL in a key and nesting deeper than 2048 are TFM_ERROR_FORMAT. apps/cli/json_text.c does the same for the
  * program, and test_json tests both. */
 tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const char *name);
 /* The same for a value that must be an object. */

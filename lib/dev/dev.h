@@ -19,8 +19,8 @@ typedef enum tfm__class {
     TFM__SIMT, /* everything that runs work-items side by side: GPUs, llvmpipe; work-groups share a row */
 } tfm__class;
 
-/* Who is to multiply matrices: a provider by its name (lib/ops/gemm.h), where A has so many rows or more, and where so
- * many pairs of numbers or more are multiplied, which are M x N x K. */
+/* Who is to multiply matrices: a provider by its name (lib/ops/gemm/gemm.h), where A has so many rows or more, and
+ * where so many pairs of numbers or more are multiplied, which are M x N x K. */
 typedef struct tfm__preference {
     const char *provider;
     int64_t least_rows, least_pairs;
@@ -35,7 +35,7 @@ typedef struct tfm__attention_block {
 
 enum { TFM__PREFERENCES = 5, TFM__ATTENTION_BLOCKS = 3 };
 
-/* Matrix engines, which multiply matrices of 16-bit numbers by one instruction of a wave (cl/matrix_engine.cl). Kernels
+/* Matrix engines, which multiply matrices of 16-bit numbers by one instruction of a wave (cl/common/mma.cl). Kernels
  * know them by their numbers. */
 typedef enum tfm__engine {
     TFM__NO_ENGINE,
@@ -49,7 +49,7 @@ typedef enum tfm__engine {
 } tfm__engine;
 
 /* Instructions of devices that run work-items side by side by which an item multiplies four bytes by four others and
- * adds the products up in 32 bits (cl/int8_words.cl). Kernels know them by their numbers. */
+ * adds the products up in 32 bits (cl/common/dp4a.cl). Kernels know them by their numbers. */
 typedef enum tfm__dot {
     TFM__NO_DOT,
     TFM__DOT_NVIDIA,  /* compute capability 6.1 and later: dp4a */
@@ -59,8 +59,8 @@ typedef enum tfm__dot {
     TFM__DOTS
 } tfm__dot;
 
-/* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning.c, which says why the numbers are
- * what they are). Its name is what the public headers call a variant. */
+/* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning/device_profiles.c, which says why
+ * the numbers are what they are). Its name is what the public headers call a variant. */
 typedef struct tfm__tuning {
     const char *name;
     tfm__class class;
@@ -90,7 +90,7 @@ typedef struct tfm__tuning {
     bool int8_tiles;       /* and of bytes */
 
     /* Products of bytes of SIMT devices. */
-    bool int8_groups; /* by work-groups that share what they read (lib/ops/gemm_int8_groups.c) */
+    bool int8_groups; /* by work-groups that share what they read (lib/ops/gemm/gemm_int8_gpu.c) */
     tfm__dot dot;     /* asked of the device; it may yet not do what it says, which is tried */
 
     /* The packed GEMM, of WIDE devices. */
@@ -158,7 +158,7 @@ typedef struct tfm__limits {
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx);
 
-/* ---- What was tried on this device, and found best (tuned.c) --------------------------------------------------- */
+/* ---- What was tried on this device, and found best (tuning_db.c) ----------------------------------------------- */
 
 /* A row of the table of `tfm tune`. Both texts are of TFM__TUNED_LETTERS, and whoever asks for the name knows what the
  * setting means; one that it does not know it leaves aside. */

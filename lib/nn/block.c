@@ -6,8 +6,8 @@
  * Norms around:            x <- x + after(f(norm(x))).
  * Norms on results:        x <- x + norm(f(x)).
  * In parallel:             x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
-#include "nn/stream.h"
-#include "ops/rotary.h"
+#include "nn/residual.h"
+#include "ops/embedding/rotary.h"
 
 /* y = norm(x), x (B, T, H, D), whose gamma is (H, D). */
 static void norm_each(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_norm *norm) {

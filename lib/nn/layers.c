@@ -1,5 +1,5 @@
 /* The small layers: dense, norm, feed-forward, multi-head attention. */
-#include "nn/stream.h"
+#include "nn/residual.h"
 
 const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where) {
     if (!training || !out || (unsigned)where >= TFM_DROPS || training->rates[where] == 0.0f)

@@ -75,10 +75,10 @@ tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours);
 #define TFM__BY_FOURS(ctx, ...)                                                                                        \
     tfm__by_fours(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor), (const tfm_tensor[]){__VA_ARGS__})
 
-/* The define that tells a kernel text with stored.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
+/* The define that tells a kernel text with half_load.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
  * end of a list of defines. Empty for F32. */
 const char *tfm__stored_define(tfm_dtype dtype);
-/* The same for numbers that a kernel writes, by narrow.cl. */
+/* The same for numbers that a kernel writes, by half_store.cl. */
 const char *tfm__narrow_define(tfm_dtype dtype);
 /* For activations that are kept: finite ones that F16 does not reach become the largest that it has. */
 const char *tfm__kept_define(tfm_dtype dtype);

@@ -1,5 +1,5 @@
 #include "text/charsmap.h"
-#include "text/letters.h"
+#include "text/char_class.h"
 #include "text/utf8.h"
 
 /* The number of units in bytes, the units of a double array as darts-clone packs it (little-endian), and the

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include "base/file.h"
 #include "text/hf_convert.h"
-#include "text/letters.h"
+#include "text/char_class.h"
 #include "text/line_file.h"
 #include "text/utf8.h"
 

@@ -1,5 +1,5 @@
 /* Making a tokenizer.json of older files, as transformers does: hf_convert.c, for SentencePiece's models
- * convert_pieces.c, with the helpers of convert_build.c. */
+ * convert_sentencepiece.c, with the helpers of convert_build.c. */
 #ifndef TFM_LIB_HF_CONVERT_H
 #define TFM_LIB_HF_CONVERT_H
 

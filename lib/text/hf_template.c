@@ -1,5 +1,5 @@
 #include "text/hf_template.h"
-#include "text/lexicon.h"
+#include "text/token_map.h"
 
 enum { MOST_ITEMS = 4096 };
 

@@ -3,7 +3,7 @@
 #define TFM_LIB_HF_TOKENIZER_H
 
 #include "text/detokenize.h"
-#include "text/hf_added.h"
+#include "text/hf_added_tokens.h"
 #include "text/hf_template.h"
 #include "text/normalize.h"
 #include "text/piece_model.h"

@@ -1,6 +1,6 @@
 #include <unicode/unorm2.h>
 #include <unicode/ustring.h>
-#include "text/letters.h"
+#include "text/char_class.h"
 #include "text/normalize.h"
 
 static const UNormalizer2 *normalizer_of(tfm__form form, UErrorCode *error) {

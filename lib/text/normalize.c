@@ -1,5 +1,5 @@
 #include "text/charsmap.h"
-#include "text/letters.h"
+#include "text/char_class.h"
 #include "text/normalize.h"
 #include "text/utf8.h"
 

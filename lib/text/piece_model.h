@@ -1,10 +1,10 @@
-/* The `model` of a tokenizer.json: words to pieces. hf_model.c reads which one it is; bpe.c, unigram.c, wordpiece.c.
- * What these share is in piece_model.c, buffers are in id_buffer.c. */
+/* The `model` of a tokenizer.json: words to pieces. tokenizer_model.c reads which one it is; bpe.c, unigram.c,
+ * wordpiece.c. What these share is in piece_model.c, buffers are in id_buffer.c. */
 #ifndef TFM_LIB_PIECE_MODEL_H
 #define TFM_LIB_PIECE_MODEL_H
 
 #include "text/hf_json.h"
-#include "text/lexicon.h"
+#include "text/token_map.h"
 #include "text/tokenizer_kind.h"
 
 /* One thread's memory for cutting words. It starts as {0}. */

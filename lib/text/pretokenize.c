@@ -1,4 +1,4 @@
-#include "text/letters.h"
+#include "text/char_class.h"
 #include "text/pretokenize.h"
 
 enum { MOST_STEPS = 64 };

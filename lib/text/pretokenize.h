@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_PRETOKENIZE_H
 #define TFM_LIB_PRETOKENIZE_H
 
-#include "text/cutting.h"
+#include "text/split_steps.h"
 #include "text/hf_json.h"
 #include "text/regex.h"
 

@@ -6,14 +6,14 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include "model/file/safetensors.h"
-#include "model/file/tensors_write.h"
+#include "model/weights/safetensors.h"
+#include "model/weights/tensors_write.h"
 #include "tfm/data.h"
 #include "tfm/text.h"
-#include "train/dealing.h"
-#include "train/ranks.h"
-#include "train/shards.h"
-#include "train/team.h"
+#include "train/batch_split.h"
+#include "train/process_group.h"
+#include "train/sharded_optimizer.h"
+#include "train/local_process_group.h"
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 

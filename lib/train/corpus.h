@@ -73,7 +73,7 @@ typedef struct tfm__pair_buffer {
 /* Of lines of text a buffer of texts has no more than what comes to so many ids, since lines may be long. */
 enum { TFM__MOST_IDS = 1 << 25 };
 
-/* ---- Files (files.c) ---- */
+/* ---- Files (corpus_files.c) ---- */
 
 /* Notes what the files are like, so that reading sees a change. */
 tfm_status tfm__corpus_stamp(tfm__corpus *corpus);

@@ -7,7 +7,7 @@
 #include "text/documents.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
-#include "train/portion.h"
+#include "train/distributed_reader.h"
 
 struct tfm_data {
     tfm__corpus corpus;

@@ -1,10 +1,11 @@
-/* Data-parallel training on the devices of a fleet: a trainer for each, which are ranks to each other (team.c). What
- * callers use of a trainer on one device or several begins here: new, update, save, free. */
+/* Data-parallel training on the devices of a fleet: a trainer for each, which are ranks to each other
+ * (local_process_group.c). What callers use of a trainer on one device or several begins here: new, update, save, free.
+ */
 #include <string.h>
-#include "model/fleet.h"
-#include "model/task/batch.h"
-#include "train/ranks.h"
-#include "train/team.h"
+#include "model/multi_device/fleet.h"
+#include "model/tasks/batch.h"
+#include "train/process_group.h"
+#include "train/local_process_group.h"
 
 /* ---- Updates --------------------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* The communication of readers that share a buffer: what each rank has read, and the records of its lines, go to all.
  */
 #include <string.h>
-#include "train/portion.h"
-#include "train/ranks.h"
+#include "train/distributed_reader.h"
+#include "train/process_group.h"
 
 /* ---- Open and close -------------------------------------------------------------------------------------------- */
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "train/trainer.h"
-#include "train/dealing.h"
-#include "train/ranks.h"
-#include "train/wire.h"
-#include "ops/gemm.h"
+#include "train/batch_split.h"
+#include "train/process_group.h"
+#include "train/allreduce.h"
+#include "ops/gemm/gemm.h"
 
 /* ---- Parameters in one piece ---- */
 

@@ -2,15 +2,15 @@
 #ifndef TFM_LIB_TRAINER_H
 #define TFM_LIB_TRAINER_H
 
-#include "model/model.h"
+#include "model/core/model.h"
 #include "tfm/tape.h"
 #include "tfm/train.h"
-#include "train/buckets.h"
+#include "train/gradient_buckets.h"
 
 /* Whether the options say that a parameter of the model keeps its values. */
 bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p);
 
-typedef struct tfm__tape_part tfm__tape_part; /* ops/tape.h */
+typedef struct tfm__tape_part tfm__tape_part; /* ops/autograd/tape.h */
 
 /* A bucket of the gradient on its way to the host. */
 typedef struct tfm__bucket_read {
@@ -18,7 +18,7 @@ typedef struct tfm__bucket_read {
     float scale;                  /* what its numbers are to be multiplied by */
 } tfm__bucket_read;
 
-/* The ratio in which ranks share the rows of an update (dealing.c). */
+/* The ratio in which ranks share the rows of an update (batch_split.c). */
 typedef struct tfm__dealing {
     double *shares; /* (world) whole numbers; NULL for a trainer that works alone. */
     bool differ;    /* They are not all equal, and so in use: else whole batches are dealt round-robin. */

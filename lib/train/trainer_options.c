@@ -1,6 +1,6 @@
 /* The options of a trainer: defaults, checks, and the schedules of the learning rate. */
 #include <math.h>
-#include "train/ranks.h"
+#include "train/process_group.h"
 #include "train/trainer.h"
 
 void tfm_trainer_paper(tfm_trainer_options *options) {

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "train/fitting.h"
-#include "train/ranks.h"
-#include "train/wire.h"
-#include "ops/tape.h"
+#include "train/grad_accumulate.h"
+#include "train/process_group.h"
+#include "train/allreduce.h"
+#include "ops/autograd/tape.h"
 
 /* ---- An update ---- */
 

@@ -1,4 +1,4 @@
-/* What each tile of the device's matrix engine takes, for the table in lib/ops/gemm_engine.c: linear layers whose
+/* What each tile of the device's matrix engine takes, for the table in lib/ops/gemm/gemm_mma.c: linear layers whose
  * weights are of 16 bits, each by the tile that tfm chooses and then by every tile, in 1, 2 and 4 parts.
  *
  *     bench_engine [fp16|bf16 [MxNxK...]]
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "dev/cl.h"
-#include "ops/gemm.h"
+#include "dev/device/context_internal.h"
+#include "ops/gemm/gemm.h"
 
 enum { ROWS = 7, MOST_TILES = 7 };
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "scratch.h"
+#include "support/scratch.h"
 
 /* Seconds after which a run counts as hanging. One that compiles everything, sanitized, takes 70 with a core of its
  * own, most of them for the binaries that it stores; and here it shares two with another run, and with the other tests

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "curves.h"
-#include "document.h"
+#include "plots/curves.h"
+#include "documents/document.h"
 #include "fuzz.h"
-#include "train.h"
+#include "train/train.h"
 
 /* The program says on standard error what is wrong; nobody reads it here. */
 static int quiet(void) {

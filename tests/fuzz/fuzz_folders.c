@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "fuzz.h"
-#include "model/task/embedder.h"
+#include "model/tasks/embedder.h"
 
 static tfm_context *device(void) {
     static tfm_context *ctx; /* for as long as the program runs */

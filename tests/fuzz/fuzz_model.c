@@ -4,8 +4,8 @@
 #include <string.h>
 #include "base/json.h"
 #include "fuzz.h"
-#include "model/family/family.h"
-#include "text/added.h"
+#include "model/arch/family.h"
+#include "text/added_tokens.h"
 #include "text/spm.h"
 #include "text/vocab.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "base/base.h"
 #include "fuzz.h"
-#include "model/file/safetensors.h"
+#include "model/weights/safetensors.h"
 #include "tfm/data.h"
 #include "tfm/model.h"
 #include "tfm/train.h"

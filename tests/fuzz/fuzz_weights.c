@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dev/pack.h"
+#include "dev/offline/kernel_pack.h"
 #include "fuzz.h"
-#include "model/file/shortlist.h"
-#include "model/file/torch_tensors.h"
-#include "model/file/weights_reader.h"
-#include "model/file/zip.h"
+#include "model/weights/shortlist.h"
+#include "model/weights/torch_tensors.h"
+#include "model/weights/weight_reader.h"
+#include "model/weights/zip.h"
 
 static void touch(const tfm__stored *tensors, size_t count) {
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loss curves by PyTorch, update by update: what tests/test_loss_curves.c compares with.
+"""Loss curves by PyTorch, update by update: what tests/train/test_loss_curves.c compares with.
 
     pip install torch==2.13.0 transformers safetensors
     python3 make_curves.py curves                                    # what is in the repository: 20 updates

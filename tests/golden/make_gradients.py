@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gradients of a whole 2+2-layer model, by PyTorch: what tests/test_trainer.c compares with.
+"""Gradients of a whole 2+2-layer model, by PyTorch: what tests/train/test_trainer.c compares with.
 
     pip install torch==2.13.0 transformers safetensors
     python3 make_gradients.py gradients

@@ -1,5 +1,5 @@
 """Makes small models as Marian keeps them in tests/golden/marian-nmt, and what they compute, which
-tests/test_marian_nmt.c compares.
+tests/model/arch/test_marian_nmt.c compares.
 
     pip install numpy==2.4.6 sentencepiece==0.2.3
     python make_marian_nmt.py

@@ -1,4 +1,4 @@
-"""Makes the small files of NumPy in tests/golden/npz, which tests/test_npz.c reads.
+"""Makes the small files of NumPy in tests/golden/npz, which tests/model/weights/test_npz.c reads.
 
     pip install numpy==2.4.6
     python make_npz.py

@@ -1,4 +1,4 @@
-"""Makes the small files of torch.save in tests/golden/torch, which tests/test_torch_file.c reads.
+"""Makes the small files of torch.save in tests/golden/torch, which tests/model/weights/test_torch_file.c reads.
 
     pip install torch==2.13.0 safetensors
     python make_torch.py

@@ -6,8 +6,8 @@
  *     gpu_engines            ends with 1 where the device is taken for one without dot products of bytes
  */
 #include <stdio.h>
-#include "dev/cl.h"
-#include "ops/gemm.h"
+#include "dev/device/context_internal.h"
+#include "ops/gemm/gemm.h"
 
 static const struct product {
     int tile;

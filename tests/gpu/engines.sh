@@ -1,5 +1,5 @@
 # The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built
-# for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl)
+# for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_mma_multistage.cl)
 # those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
 # from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs; forward they
 # may have as much. And products of bytes, whose machine code has the GPU's dot product of four of them.
@@ -25,7 +25,7 @@ ask() {
         TFM_DEVICE=pocl TFM_POSE="$2,group=1024,local=65536,unbuilt=1" TFM_POSE_PROGRAMS="$out/$1" \
         POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
         >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
-    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' ! -name 'attention*_tiled-*' \
+    find "$out/$1" -name '*.cl' ! -name 'gemm_mma-*' ! -name 'gemm_mma_multistage-*' ! -name 'attention*_tiled-*' \
         ! -name 'gemm_int8_*' -exec rm {} +
 }
 
@@ -102,35 +102,35 @@ ask_for rdna2 gfx=10,wave=32 gfx1030
 
 # bytes TARGET NAME INSTRUCTION: its products of bytes
 bytes() {
-    judge "$1" "$2" 7 "$3" gemm_int8_rows
-    judge "$1" "$2" 4 "$3" gemm_int8_tile
+    judge "$1" "$2" 7 "$3" gemm_int8_gpu_skinny
+    judge "$1" "$2" 4 "$3" gemm_int8_gpu_tile
 }
 for target; do
     case $target in
     nvptx | sm_80)
         mma='mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
-        judge "$target" mma 8 "$mma" gemm_engine
+        judge "$target" mma 8 "$mma" gemm_mma
         export GPU_MOST_LOCAL=49152
         # Where a ring begins decides on an H100 how fast it is.
-        judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync shared.*\.align.128" gemm_ring
+        judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync shared.*\.align.128" gemm_mma_multistage
         # Large tiles of attention, which these GPUs have for long sequences: queries stay in local memory.
         judge "$target" mma 10 'fma\.rn\.f32' attention_tiled
         unset GPU_MOST_LOCAL
         judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
-        judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine
+        judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_mma
         bytes "$target" mma 'dp4a\.s32\.s32'
         ;;
     gfx90a)
-        judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine
+        judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_mma
         bytes "$target" mfma 'v_dot4c?_i32_i8'
         ;;
     gfx1030) bytes "$target" rdna2 'v_dot4c?_i32_i8' ;;
     gfx1100)
-        judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_engine
+        judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_mma
         bytes "$target" wmma v_dot4_i32_iu8
         ;;
-    dg2) judge "$target" dpas 8 'dpas\.8x8 \(8\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
-    pvc) judge "$target" dpas16 8 'dpas\.8x8 \(16\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
+    dg2) judge "$target" dpas 8 'dpas\.8x8 \(8\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_mma ;;
+    pvc) judge "$target" dpas16 8 'dpas\.8x8 \(16\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_mma ;;
     *)
         echo "$target has no instruction that is known"
         failed=$((failed + 1))

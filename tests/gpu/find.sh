@@ -1,5 +1,5 @@
 # The programs that the library asks a GPU for: runs the tests and gpu_programs under a layer by which PoCL's device poses
-# as one, and nothing is computed (pose.c). What a test says of results is not heard then (tests/harness.h).
+# as one, and nothing is computed (pose.c). What a test says of results is not heard then (tests/support/harness.h).
 #     sh tests/gpu/find.sh BUILD FOLDER POSE...       POSE as TFM_POSE has it: group=1024,local=32768
 # TFM_POSE_TESTS are the tests that are run, all if it is not set. What asks for odd shapes is most of them.
 # Writes NAME-HASH.cl, options on the first line, and NAME-HASH.launches into FOLDER, which is emptied before.
@@ -20,7 +20,7 @@ export TFM_POSE_PROGRAMS OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACH
 
 # Not those that meet faults, which bring a layer of their own, nor what learns, which would train in vain, nor what asks
 # for other devices, nor the emulations of matrix engines, which no GPU runs: engines.sh asks for what GPUs do.
-left_out=" test_gemm_engine test_gemm_ring test_rounded test_precision test_fault test_limits test_train_fault test_learns test_devices test_cache "
+left_out=" test_gemm_mma test_gemm_mma_multistage test_bf16_training_gemm test_bf16_training test_fault test_device_limits test_train_fault test_learns test_devices test_cache "
 for pose; do
     for test in ${TFM_POSE_TESTS-"$build"/tests/test_*}; do
         test=$build/tests/${test##*/}
@@ -47,7 +47,7 @@ done
     exit 1
 }
 # Emulations that a test asks for besides what GPUs run, as one of weights in 16 bits does.
-for file in gemm_engine-*.cl gemm_ring-*.cl; do
+for file in gemm_mma-*.cl gemm_mma_multistage-*.cl; do
     [ ! -e "$file" ] || sed -n 1p "$file" | grep -q TFM_HAS_ENGINE || rm "$file" "${file%.cl}.launches"
 done
 for file in *.launches; do

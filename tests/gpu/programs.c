@@ -6,8 +6,8 @@
  *     gpu_programs           prints what the device refuses, and ends with 1 then */
 #include <stdio.h>
 #include <tfm/tfm.h>
-#include "dev/cl.h"
-#include "model/model.h"
+#include "dev/device/context_internal.h"
+#include "model/core/model.h"
 
 static int failures;
 

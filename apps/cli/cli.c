@@ -1,0 +1,265 @@
+/* Options by table, and what commands do alike. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+enum { MAX_OPTIONS = 96, LONG_ONLY = 256, HELP = 512, MOST_WORKERS = 16 };
+
+tfm_precision cli_precision(int chosen) {
+    static const tfm_precision known[] = {TFM_PRECISION_STORED, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
+                                          TFM_PRECISION_BF16, TFM_PRECISION_INT8};
+    return known[chosen];
+}
+
+int cli_check_beam(const cli_syntax *syntax, int beam) {
+    return beam <= TFM_MAX_BEAM ? CLI_GO : cli_misuse(syntax, "--beam is %d: give 1 to %d", beam, TFM_MAX_BEAM);
+}
+
+int cli_check_workers(const cli_syntax *syntax, int workers) {
+    return workers <= MOST_WORKERS ? CLI_GO
+                                   : cli_misuse(syntax, "--workers is %d: give 1 to %d", workers, MOST_WORKERS);
+}
+
+double cli_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool cli_grow(void *array, size_t *room, size_t count, size_t size) {
+    void *old, *larger;
+    size_t more = *room ? *room : 64;
+    if (count <= *room)
+        return true;
+    while (more < count)
+        more *= 2;
+    memcpy(&old, array, sizeof(old));
+    if (more > SIZE_MAX / size || !(larger = realloc(old, more * size)))
+        return false;
+    memcpy(array, &larger, sizeof(larger));
+    *room = more;
+    return true;
+}
+
+/* The help of one option, its text in a column of its own, broken at spaces. */
+static void print_option(const cli_option *option) {
+    enum { INDENT = 28, WIDTH = 76 };
+    char left[128];
+    int used = option->letter ? snprintf(left, sizeof(left), "  -%c, --%s", option->letter, option->name)
+                              : snprintf(left, sizeof(left), "      --%s", option->name);
+    if (option->argument)
+        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", option->argument);
+    if (used < INDENT)
+        printf("%-*s", INDENT, left);
+    else
+        printf("%s\n%*s", left, INDENT, "");
+    int column = INDENT;
+    for (const char *word = option->help; *word;) {
+        int length = (int)strcspn(word, " ");
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        column += printf(column > INDENT ? " %.*s" : "%.*s", length, word);
+        word += length;
+        word += strspn(word, " ");
+    }
+    putchar('\n');
+}
+
+static int print_help(const cli_syntax *syntax) {
+    static const cli_option help = {'h', "help", CLI_FLAG, NULL, NULL, "this text", NULL};
+    printf("usage: tfm %s\n\n%s\noptions:\n", syntax->usage, syntax->about);
+    for (size_t i = 0; i < syntax->option_count; i++)
+        print_option(&syntax->options[i]);
+    print_option(&help);
+    printf("\nexamples:\n%s", syntax->examples);
+    return CLI_OK;
+}
+
+static int set_choice(const cli_syntax *syntax, const cli_option *option, const char *text) {
+    const char *word = option->argument;
+    for (int index = 0;; index++) {
+        size_t length = strcspn(word, "|");
+        if (strlen(text) == length && strncmp(word, text, length) == 0) {
+            *(int *)option->value = index;
+            return CLI_GO;
+        }
+        if (!word[length])
+            return cli_misuse(syntax, "--%s is '%s': give one of %s", option->name, text, option->argument);
+        word += length + 1;
+    }
+}
+
+static int set_value(const cli_syntax *syntax, const cli_option *option, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    if (option->given)
+        *option->given = true;
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->value = true;
+        return CLI_GO;
+    case CLI_TEXT:
+        *(const char **)option->value = text;
+        return CLI_GO;
+    case CLI_LIST: {
+        cli_texts *list = option->value;
+        if (!cli_grow(&list->items, &list->room, list->count + 1, sizeof(*list->items)))
+            return cli_fail("out of memory for --%s", option->name);
+        list->items[list->count++] = text;
+        return CLI_GO;
+    }
+    case CLI_CHOICE:
+        return set_choice(syntax, option, text);
+    case CLI_INT:
+    case CLI_WHOLE: {
+        const int least = option->kind == CLI_INT;
+        long number = strtol(text, &end, 10);
+        if (end == text || *end || errno || number < least || number > INT_MAX)
+            return cli_misuse(syntax, "--%s is '%s': give a whole number, at least %d", option->name, text, least);
+        *(int *)option->value = (int)number;
+        return CLI_GO;
+    }
+    case CLI_REAL: {
+        double number = strtod(text, &end);
+        if (end == text || *end || !isfinite(number))
+            return cli_misuse(syntax, "--%s is '%s': give a number", option->name, text);
+        *(double *)option->value = number;
+        return CLI_GO;
+    }
+    }
+    return CLI_GO;
+}
+
+/* The table as getopt_long wants it. Options without a letter get a number that no letter has. */
+static void make_tables(const cli_syntax *syntax, char *letters, struct option *table) {
+    *letters++ = ':'; /* a missing value is told apart */
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const cli_option *option = &syntax->options[i];
+        bool valued = option->kind != CLI_FLAG;
+        *table++ = (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_ONLY + (int)i};
+        if (option->letter) {
+            *letters++ = option->letter;
+            if (valued)
+                *letters++ = ':';
+        }
+    }
+    *table++ = (struct option){"help", no_argument, NULL, HELP};
+    *table = (struct option){0};
+    *letters++ = 'h';
+    *letters = 0;
+}
+
+static const cli_option *find_option(const cli_syntax *syntax, int code) {
+    if (code >= LONG_ONLY)
+        return &syntax->options[code - LONG_ONLY];
+    size_t i = 0;
+    while (syntax->options[i].letter != code)
+        i++;
+    return &syntax->options[i];
+}
+
+/* How many options' names begin so. */
+static int begins_options(const cli_syntax *syntax, const char *start) {
+    const size_t length = strcspn(start, "=");
+    int count = strncmp("help", start, length) == 0;
+    for (size_t i = 0; i < syntax->option_count; i++)
+        count += strncmp(syntax->options[i].name, start, length) == 0;
+    return count;
+}
+
+static void (*describe)(const cli_syntax *syntax);
+
+int cli_run(const cli_command *commands, const cli_command *command, int argc, char **argv) {
+    return command->run ? command->run(argc, argv) : command->run_of(commands, argc, argv);
+}
+
+void cli_describe(const cli_command *commands, void (*see)(const cli_syntax *syntax)) {
+    describe = see;
+    for (const cli_command *c = commands; c->name; c++)
+        cli_run(commands, c, 1, (char *[]){(char *)(uintptr_t)c->name, NULL});
+    describe = NULL;
+}
+
+/* An option that is not there, or is more than one. */
+static int unknown_option(const cli_syntax *syntax, const char *given) {
+    char word[64];
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    if (begins_options(syntax, given + 2) > 1)
+        return cli_misuse(syntax, "%s may be more than one option", given);
+    cli_near near = {.word = word};
+    cli_nearer(&near, "help");
+    for (size_t i = 0; i < syntax->option_count; i++)
+        cli_nearer(&near, syntax->options[i].name);
+    if (!near.name)
+        return cli_misuse(syntax, "there is no option %s", given);
+    return cli_misuse(syntax, "there is no option %s (did you mean --%s?)", given, near.name);
+}
+
+/* An operand where none is taken: most often a file of lines. */
+static int too_much(const cli_syntax *syntax, const char *operand) {
+    for (size_t i = 0; i < syntax->option_count; i++)
+        if (strcmp(syntax->options[i].name, "input") == 0)
+            return cli_misuse(syntax, "unexpected argument '%s': to read lines from a file use -i %s", operand,
+                              operand);
+    return cli_misuse(syntax, "unexpected argument '%s'", operand);
+}
+
+int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
+    if (describe) {
+        describe(syntax);
+        return CLI_OK;
+    }
+    char letters[2 * MAX_OPTIONS + 3];
+    struct option table[MAX_OPTIONS + 2];
+    if (syntax->option_count > MAX_OPTIONS)
+        return cli_fail("%s has %zu options, and there is room for %d: this is a fault of tfm, please report it",
+                        syntax->name, (size_t)syntax->option_count, MAX_OPTIONS);
+    make_tables(syntax, letters, table);
+    opterr = 0;
+    optind = 1;
+    for (int code; (code = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
+        if (code == 'h' || code == HELP)
+            return print_help(syntax);
+        if (code == ':')
+            return cli_misuse(syntax, "%s needs a value", argv[optind - 1]);
+        if (code == '?' && optopt && optopt < LONG_ONLY)
+            return cli_misuse(syntax, "there is no option -%c", optopt);
+        if (code == '?' && optopt)
+            return cli_misuse(syntax, "%s: that option takes no value", argv[optind - 1]);
+        if (code == '?')
+            return unknown_option(syntax, argv[optind - 1]);
+        int result = set_value(syntax, find_option(syntax, code), optarg);
+        if (result != CLI_GO)
+            return result;
+    }
+    if (argc - optind < syntax->operands)
+        return cli_misuse(syntax, "an argument is missing; usage: tfm %s", syntax->usage);
+    if (argc - optind > syntax->operands && !syntax->more)
+        return too_much(syntax, argv[optind + syntax->operands]);
+    return CLI_GO;
+}
+
+/* ---- The devices that a command works on ---------------------------------------------------------------- */
+
+tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
+    return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_building});
+}
+
+double cli_build_seconds(const tfm_fleet *fleet) {
+    double most = 0;
+    const tfm_fleet_member *member;
+    for (size_t i = 0; (member = tfm_fleet_get_member(fleet, i)); i++) {
+        const double seconds = tfm_context_build_seconds(member->context);
+        most = seconds > most ? seconds : most;
+    }
+    return most;
+}

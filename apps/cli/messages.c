@@ -1,0 +1,192 @@
+/* What is said on standard error: sentences about failures, lines of progress. */
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+static bool progress_shown;
+
+/* The bytes of a line that fit the terminal: one that is wider would go on in the next line, and never be cleared
+ * there. */
+static size_t terminal_room(void) {
+    struct winsize window;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 ? SIZE_MAX : window.ws_col - 1u;
+}
+
+static void cut_to_terminal(char *line) {
+    size_t end = terminal_room();
+    if (strlen(line) <= end)
+        return;
+    while (end > 0 && (line[end] & 0xC0) == 0x80) /* within a character */
+        end--;
+    line[end] = 0;
+}
+
+void cli_put_words_within(FILE *file, int columns, int column, int indent, const char *text) {
+    bool first = true;
+    for (const char *word = text; *word;) {
+        const int length = (int)strcspn(word, " ");
+        if (!first && column + 1 + length > columns) {
+            fprintf(file, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        fprintf(file, first ? "%.*s" : " %.*s", length, word);
+        column += length + !first;
+        first = false;
+        word += length;
+        word += strspn(word, " ");
+    }
+    fputc('\n', file);
+}
+
+void cli_put_words(FILE *file, int column, int indent, const char *text) {
+    struct winsize window;
+    if (ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2)
+        cli_put_words_within(file, window.ws_col, column, indent, text);
+    else
+        fprintf(file, "%s\n", text); /* with all its blanks: a name is matched by any part of it */
+}
+
+void cli_put_device(const tfm_context *ctx, const char *variant) {
+    const tfm_device_info *device = tfm_context_device(ctx);
+    char text[sizeof(device->name) + sizeof(device->opencl) + 64];
+    snprintf(text, sizeof(text), "%s, %s%s%s", device->name, device->opencl, variant ? ", variant " : "",
+             variant ? variant : "");
+    cli_put_words(stderr, 0, 2, text);
+}
+
+static bool holding, silent;
+static char held[4096];
+static const char *held_of; /* the command whose help it refers to, or NULL */
+
+void cli_hold(bool keep_silent) {
+    holding = true;
+    silent = keep_silent;
+}
+
+bool cli_silent(void) {
+    return silent;
+}
+
+const char *cli_held(void) {
+    return held;
+}
+
+void cli_say_held(const char *whose) {
+    if (held_of)
+        fprintf(stderr, "tfm %s: %s%s; see tfm %s --help\n", held_of, whose, held, held_of);
+    else
+        fprintf(stderr, "tfm: %s%s\n", whose, held);
+}
+
+static void hold_sentence(const char *command, const char *format, va_list args) {
+    if (held[0])
+        return;
+    vsnprintf(held, sizeof(held), format, args);
+    held_of = command;
+}
+
+void cli_progress(const char *format, ...) {
+    char line[512];
+    if ((!format && !progress_shown) || silent || !isatty(STDERR_FILENO))
+        return;
+    flockfile(stderr); /* devices that build may say so at the same time */
+    fputs("\r\033[K", stderr);
+    progress_shown = format != NULL;
+    if (format) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(line, sizeof(line), format, args);
+        va_end(args);
+        cut_to_terminal(line);
+        fputs(line, stderr);
+    }
+    fflush(stderr);
+    funlockfile(stderr);
+}
+
+/* The fields up to this rank, so many blanks between them; returns whether they fit. */
+static bool join_fields(char *line, size_t room, const cli_field *fields, size_t count, int rank, int blanks) {
+    size_t used = 0;
+    line[0] = 0;
+    for (size_t i = 0; i < count && used < room; i++)
+        if (fields[i].rank <= rank && fields[i].text[0])
+            used += (size_t)snprintf(line + used, room - used, "%*s%s", used ? blanks : 0, "", fields[i].text);
+    return used < room && used <= terminal_room();
+}
+
+void cli_progress_fields(const cli_field *fields, size_t count) {
+    char line[512];
+    int rank = 0;
+    for (size_t i = 0; i < count; i++)
+        rank = fields[i].rank > rank ? fields[i].rank : rank;
+    while (!join_fields(line, sizeof(line), fields, count, rank, 2) &&
+           !join_fields(line, sizeof(line), fields, count, rank, 1) && rank > 0)
+        rank--;
+    cli_progress("%s", line);
+}
+
+void cli_building(void *user, int count, double seconds) {
+    enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
+    static double next = PATIENCE; /* the line after it comes where as much time has been spent again */
+    (void)user;
+    if (!isatty(STDERR_FILENO) && seconds >= next && !silent) {
+        if (next == PATIENCE)
+            fputs("tfm: building kernels for this device; each is built once, all together may take a minute\n",
+                  stderr);
+        else
+            fprintf(stderr, "tfm: still building kernels for this device: %d so far, %.0f s\n", count, seconds);
+        next = 2 * seconds;
+    }
+    cli_progress(seconds < 1 ? "building kernels for this device, once: %d"
+                             : "building kernels for this device, once: %d, %.0f s",
+                 count, seconds);
+}
+
+int cli_fail(const char *format, ...) {
+    cli_progress(NULL);
+    va_list args;
+    va_start(args, format);
+    if (holding) {
+        hold_sentence(NULL, format, args);
+        va_end(args);
+        return CLI_FAILED;
+    }
+    fputs("tfm: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+/* The library's sentence, without the name of the call that it may begin with, which is no word of a command's. */
+static const char *library_sentence(void) {
+    static const char *const CALLS[] = {"translate: ", "score: ",  "score_texts: ", "attend: ",      "embed: ",
+                                        "classify: ",  "search: ", "generate: ",    "guess_words: ", "trainer_new: "};
+    const char *sentence = tfm_error_message();
+    for (size_t i = 0; i < CLI_COUNT(CALLS); i++)
+        if (strncmp(sentence, CALLS[i], strlen(CALLS[i])) == 0)
+            return sentence + strlen(CALLS[i]);
+    return sentence;
+}
+
+int cli_fail_library(void) {
+    return cli_fail("%s", library_sentence());
+}
+
+int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (holding) {
+        hold_sentence(syntax->name, format, args);
+        va_end(args);
+        return CLI_USAGE;
+    }
+    fprintf(stderr, "tfm %s: ", syntax->name);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "; see tfm %s --help\n", syntax->name);
+    va_end(args);
+    return CLI_USAGE;
+}

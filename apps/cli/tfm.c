@@ -1,0 +1,124 @@
+/* tfm: run and train Transformers on any OpenCL device. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+static const cli_command COMMANDS[] = {
+    {"devices", cmd_devices, "list the OpenCL devices, and which one is taken", NULL},
+    {"selftest", cmd_selftest, "check every op on a device against the host", NULL},
+    {"info", cmd_info, "say what a model is", NULL},
+    {"train", cmd_train, "train a model from two text files", NULL},
+    {"translate", cmd_translate, "translate lines of text", NULL},
+    {"generate", cmd_generate, "go on with a text", NULL},
+    {"score", cmd_score, "say how likely given translations are", NULL},
+    {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity", NULL},
+    {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words", NULL},
+    {"serve", cmd_serve, "serve models over HTTP, with a page to translate on", NULL},
+    {"attend", cmd_attend, "show what the attention of a model looks at", NULL},
+    {"bench", cmd_bench, "time matrix products, attention, norms, translation", NULL},
+    {"quantize", cmd_quantize, "write a model with smaller numbers", NULL},
+    {"tune", cmd_tune, "find out what this device is fastest with", NULL},
+    {"kernels", NULL, "export and pack programs for devices without a compiler", cmd_kernels},
+    {"report", cmd_report, "write all about a device, to attach to an issue", NULL},
+    {"completion", NULL, "make a shell complete commands and options", cmd_completion},
+    {0},
+};
+
+static void print_help(FILE *to) {
+    fputs("usage: tfm COMMAND [option...]\n\nRuns and trains Transformers on any OpenCL device.\n\ncommands:\n", to);
+    for (const cli_command *c = COMMANDS; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->about);
+    fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
+          "  -V, --version  the version\n\n"
+          "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"
+          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_KERNELS,\n"
+          "TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE; see tfm(1)\n",
+          to);
+}
+
+static const cli_command *command_named(const char *name) {
+    const cli_command *c = COMMANDS;
+    while (c->name && strcmp(name, c->name) != 0)
+        c++;
+    return c->name ? c : NULL;
+}
+
+static int no_option(const char *name) {
+    cli_near near = {.word = name};
+    cli_nearer(&near, "--help");
+    cli_nearer(&near, "--version");
+    fprintf(stderr, "tfm: there is no option %s%s%s%s; see tfm --help\n", name, near.name ? " (did you mean " : "",
+            near.name ? near.name : "", near.name ? "?)" : "");
+    return CLI_USAGE;
+}
+
+static int no_command(const char *name) {
+    cli_near near = {.word = name};
+    if (name[0] == '-')
+        return no_option(name);
+    for (const cli_command *c = COMMANDS; c->name; c++)
+        cli_nearer(&near, c->name);
+    cli_nearer(&near, "help");
+    if (near.name)
+        fprintf(stderr, "tfm: there is no command '%s': did you mean %s? See tfm --help\n", name, near.name);
+    else
+        fprintf(stderr, "tfm: there is no command '%s'; see tfm --help\n", name);
+    return CLI_USAGE;
+}
+
+/* `tfm help`, `tfm help COMMAND`. */
+static int help(int argc, char **argv) {
+    const char *name = argc > 2 ? argv[2] : "help";
+    const cli_command *c = command_named(name);
+    if (!c && strcmp(name, "help") != 0 && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0)
+        return no_command(name);
+    if (c)
+        return cli_run(COMMANDS, c, 2, (char *[]){argv[2], (char[]){"--help"}, NULL});
+    print_help(stdout);
+    return CLI_OK;
+}
+
+static int dispatch(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return help(argc, argv);
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("tfm %s\n", tfm_version());
+        return CLI_OK;
+    }
+    const cli_command *c = command_named(name);
+    return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : no_command(name);
+}
+
+/* Where the caller closed a standard stream, the next file opened would take its number and get what is meant
+ * for it. Each gets a file that fails as a closed one does. */
+static void fill_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            _exit(CLI_FAILED);
+}
+
+int main(int argc, char **argv) {
+    fill_streams();
+    /* A short output is written at the end, where errno is read; longer ones are flushed and checked as they go. */
+    static char buffer[1 << 16];
+    setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(buffer));
+    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write: files are closed, caches kept */
+    int code = dispatch(argc, argv);
+    cli_progress(NULL);
+    cli_output out;
+    cli_output_open(&out, NULL);
+    int closing = cli_output_close(&out, true);
+    if (cli_reader_gone()) { /* then the program ends as others do */
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    return code == CLI_OK ? closing : code;
+}

@@ -1,0 +1,149 @@
+/* tfm bench: how fast is this device? */
+#include <getopt.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/bench.h"
+#include <tfm/ops.h>
+
+static const struct {
+    const char *name;
+    int (*run)(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
+} BENCHES[] = {
+    {"gemm", bench_gemm},
+    {"attention", bench_attention},
+    {"norm", bench_norm},
+    {"translate", bench_translate},
+};
+
+/* An option that is of one bench alone. */
+typedef struct own_option {
+    const char *name, *bench;
+    bool given;
+} own_option;
+
+/* What an option of another bench asks for would be left out without a word. */
+static int check_own(const cli_syntax *syntax, const char *bench, const own_option *options, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (options[i].given && strcmp(options[i].bench, bench) != 0)
+            return cli_misuse(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].bench, bench);
+    return CLI_GO;
+}
+
+/* Lists of variants and providers hold no name that there is not. */
+static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
+                      const char *extra) {
+    if (list && !*list)
+        return cli_misuse(syntax, "--%s names none", option);
+    while (list && *list) {
+        char word[32];
+        const size_t length = strcspn(list, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)length, list);
+        bool known = extra && strcmp(word, extra) == 0;
+        for (size_t i = 0; name(i) && !known; i++)
+            known = strcmp(word, name(i)) == 0;
+        if (!known)
+            return cli_misuse(syntax, "there is no %s '%s'", option, word);
+        list += length + (list[length] == ',');
+    }
+    return CLI_GO;
+}
+
+static int check_lists(const cli_syntax *syntax, const bench_options *o) {
+    const char *all = o->variants && strcmp(o->variants, BENCH_ALL) == 0 ? BENCH_ALL : NULL;
+    const int code = check_list(syntax, "variant", o->variants, tfm_variant_name, all);
+    return code == CLI_GO ? check_list(syntax, "provider", o->providers, tfm_gemm_provider, "openblas") : code;
+}
+
+/* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just
+ * used the others, and leave them there for longer than a turn: a rate was then that of one core. PoCL counts cores
+ * from the first, whatever the process may use: where that is not all of them, as after taskset, its threads are only
+ * made as many as there are cores to use. */
+static void keep_to_cores(void) {
+    const int cores = bench_cores();
+    char number[16];
+    if (cores >= sysconf(_SC_NPROCESSORS_ONLN)) {
+        setenv("POCL_AFFINITY", "1", 0);
+        return;
+    }
+    snprintf(number, sizeof(number), "%d", cores);
+    setenv("POCL_MAX_PTHREAD_COUNT", number, 0);
+    setenv("POCL_CPU_MAX_CU_COUNT", number, 0); /* its name from PoCL 4 on */
+}
+
+/* Runs the bench that the first operand names, with the others. */
+static int run(const cli_syntax *syntax, const bench_options *o, const own_option *own, size_t own_count, int count,
+               char **operands) {
+    for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
+        if (strcmp(operands[0], BENCHES[i].name) == 0) {
+            const int code = check_own(syntax, operands[0], own, own_count);
+            return code == CLI_GO ? BENCHES[i].run(syntax, o, count - 1, operands + 1) : code;
+        }
+    return cli_misuse(syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", operands[0]);
+}
+
+int cmd_bench(int argc, char **argv) {
+    bench_options o = {.rounds = 15};
+    int precision = 0;
+    bool precision_given = false;
+    const cli_option options[] = {
+        CLI_DEVICE(&o.device),
+        {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
+        {0, "variant", CLI_TEXT, &o.variants, "NAME,...|all",
+         "time the kernels made for these kinds of device (wide-16, wide-8, wide-4, task, gpu, scalar) instead of for "
+         "this one; all: for this one and for those that ask less of a device",
+         NULL},
+        {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
+         "gemm: time only these of small, dots, thirds, packed, rows, tiled, plain, engine, clblast, int8 and openblas",
+         NULL},
+        {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
+        {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
+         "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", &precision_given},
+        {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
+        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
+        {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
+        {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
+        {'i', "input", CLI_TEXT, &o.input, "FILE",
+         "translate: the lines to translate instead of some that are built in", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "bench",
+        .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
+        .about = "Times every provider of an operation on one device, in turns, and prints the\n"
+                 "medians of each table as soon as it is ready. With --variant, kernels made for\n"
+                 "other kinds of device run beside them.\n"
+                 "A SHAPE is tiny, small, base or big, for the sizes of that Transformer, or\n"
+                 "  gemm        MxNxK; two letters n or t after it say whether a and b are\n"
+                 "              transposed: 512x512x4096tn\n"
+                 "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
+                 "  norm        ROWSxCOLUMNS\n"
+                 "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed\n"
+                 "fresh' packs it every time. A star marks what tfm takes by itself. If tfm was\n"
+                 "built with OpenBLAS, it runs beside them on all cores. norm counts bytes read\n"
+                 "and written, and times a copy beside it; attention times a product of\n"
+                 "1024x1024x1024 beside it.\n",
+        .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
+                    "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
+                    "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"
+                    "  tfm bench translate -m apps/demo\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .operands = 1,
+        .more = true,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    code = check_lists(&syntax, &o);
+    if (code != CLI_GO)
+        return code;
+    o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
+    keep_to_cores();
+    const own_option own[] = {
+        {"provider", "gemm", o.providers}, {"precision", "gemm", precision_given}, {"accumulate", "gemm", o.accumulate},
+        {"causal", "attention", o.causal}, {"backward", "attention", o.backward},  {"model", "translate", o.model},
+        {"input", "translate", o.input},
+    };
+    return run(&syntax, &o, own, CLI_COUNT(own), argc - optind, argv + optind);
+}

@@ -1,0 +1,102 @@
+/* tfm bench translate: lines a second of a model, in each variant that was asked for. */
+#include <stdlib.h>
+#include "bench/bench.h"
+
+/* Enough lines for a batch or two, of the lengths that text has; what they say is of no matter to the time.
+ */
+static const char *const LINES[] = {
+    "Good morning.",
+    "The house is small but it stands near the river.",
+    "Yesterday we went to the market and bought bread, cheese and a bottle of milk.",
+    "He has been waiting for an answer since last week.",
+    "Can you tell me where the station is?",
+    "Although it had rained all night, the path through the forest was dry enough to walk on in light shoes.",
+    "A child plays with a red ball in the garden.",
+    "Two men are working on the roof of a tall building.",
+};
+enum { COPIES = 8 };
+
+typedef struct job {
+    tfm_context *ctx;
+    tfm_model *model;
+    const char *const *lines;
+    size_t count;
+    int beam;
+} job;
+
+static bool ignore(void *user, const tfm_translation *translation) {
+    (void)user, (void)translation;
+    return true;
+}
+
+static bool ignore_reject(void *user, size_t line, const char *message) {
+    (void)user, (void)line, (void)message;
+    return true;
+}
+
+static int run(void *self, int times) {
+    job *j = self;
+    const tfm_search_options search = {.beam = j->beam, .unscored = true};
+    const tfm_text_options text = {.reject = ignore_reject};
+    for (int i = 0; i < times; i++)
+        if (tfm_translate_lines(j->model, j->lines, j->count, &text, &search, ignore, NULL) != TFM_OK)
+            return cli_fail_library();
+    return CLI_OK;
+}
+
+/* Search with this beam in each variant that was asked for. */
+static int race(const bench_devices *devices, tfm_model *const *models, const bench_options *o,
+                const char *const *lines, size_t count, int beam) {
+    bench_race turns = {.precision = "fp32", .unit = "lines/s", .factor = 1, .json = "per_s"};
+    job jobs[BENCH_VARIANTS];
+    char shape[64];
+    snprintf(shape, sizeof(shape), "%zu lines, beam %d", count, beam);
+    for (size_t d = 0; d < devices->count; d++) {
+        jobs[d] = (job){devices->contexts[d], models[d], lines, count, beam};
+        bench_contestant *c = bench_enter(&turns, "translate", shape, "%s", tfm_context_variant(jobs[d].ctx));
+        if (!c)
+            return CLI_FAILED;
+        c->work = (double)count;
+        c->run = run;
+        c->self = &jobs[d];
+    }
+    return bench_run(&turns, o);
+}
+
+static int with_lines(const bench_options *o, const char *const *lines, size_t count) {
+    bench_devices devices;
+    tfm_model *models[BENCH_VARIANTS] = {NULL};
+    int code = bench_devices_open(&devices, o);
+    for (size_t d = 0; d < devices.count && code == CLI_OK; d++)
+        if (tfm_model_open(&models[d], devices.contexts[d], o->model, NULL) != TFM_OK)
+            code = cli_fail_library();
+    if (code == CLI_OK)
+        code = race(&devices, models, o, lines, count, 1);
+    if (code == CLI_OK)
+        code = race(&devices, models, o, lines, count, 4);
+    for (size_t d = 0; d < devices.count; d++)
+        tfm_model_free(&models[d]);
+    bench_devices_free(&devices);
+    return code;
+}
+
+int bench_translate(const cli_syntax *syntax, const bench_options *o, int count, char **operands) {
+    if (count > 0)
+        return cli_misuse(syntax, "'%s' is too much: translate takes no shapes", operands[0]);
+    if (!o->model)
+        return cli_misuse(syntax, "translate needs a model: -m DIR");
+    if (!o->input) {
+        const char *lines[CLI_COUNT(LINES) * COPIES];
+        for (size_t i = 0; i < CLI_COUNT(lines); i++)
+            lines[i] = LINES[i % CLI_COUNT(LINES)];
+        return with_lines(o, lines, CLI_COUNT(lines));
+    }
+    cli_lines in;
+    int code = cli_lines_all(&in, o->input);
+    if (code == CLI_OK && in.count == 0)
+        code = cli_fail("%s has no lines to translate", o->input);
+    if (code == CLI_OK)
+        code = with_lines(o, in.text, in.count);
+    cli_lines_close(&in);
+    return code;
+}

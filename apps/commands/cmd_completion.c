@@ -1,0 +1,181 @@
+/* tfm completion: what a shell is to offer after `tfm`, made from the tables that the commands themselves read. */
+#include <getopt.h>
+#include <string.h>
+#include "cli/cli.h"
+
+/* An option's value, by what the help calls it. */
+static bool is_folder(const cli_option *o) {
+    return strcmp(o->argument, "DIR") == 0;
+}
+
+static bool is_file(const cli_option *o) {
+    return strcmp(o->argument, "FILE") == 0;
+}
+
+/* What the first operand may be, "a|b|c" at the start of the usage's second word; "" where it is free. */
+static size_t first_operand(const cli_syntax *syntax, const char **words) {
+    *words = strchr(syntax->usage, ' ');
+    *words = *words ? *words + 1 : "";
+    const size_t length = strcspn(*words, " ");
+    return memchr(*words, '|', length) && (*words)[0] != '[' && (*words)[0] != '-' ? length : 0;
+}
+
+static void put_choices(const char *words, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        putchar(words[i] == '|' ? ' ' : words[i]);
+}
+
+/* ---- bash ---------------------------------------------------------------------------------------------- */
+
+static void bash_values(const cli_syntax *syntax, const cli_option *o) {
+    printf("    \"%s --%s\"", syntax->name, o->name);
+    if (o->letter)
+        printf("|\"%s -%c\"", syntax->name, o->letter);
+    if (o->kind == CLI_CHOICE) {
+        fputs(") words='", stdout);
+        put_choices(o->argument, strlen(o->argument));
+        fputs("' kind=words ;;\n", stdout);
+    } else {
+        printf(") kind=%s ;;\n", is_folder(o) ? "folders" : is_file(o) ? "files" : "none");
+    }
+}
+
+static void bash_command(const cli_syntax *syntax) {
+    const char *operands;
+    const size_t length = first_operand(syntax, &operands);
+    for (size_t i = 0; i < syntax->option_count; i++)
+        if (syntax->options[i].kind != CLI_FLAG)
+            bash_values(syntax, &syntax->options[i]);
+    printf("    \"%s \"*)\n        options='", syntax->name);
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        if (syntax->options[i].letter)
+            printf("-%c ", syntax->options[i].letter);
+        printf("--%s ", syntax->options[i].name);
+    }
+    fputs("-h --help'\n", stdout);
+    if (length) {
+        fputs("        [ \"$COMP_CWORD\" = 2 ] && kind=words && words='", stdout);
+        put_choices(operands, length);
+        fputs("'\n", stdout);
+    }
+    fputs("        ;;\n", stdout);
+}
+
+static void bash_all(const cli_command *commands) {
+    fputs("# Completion of tfm for bash, made by `tfm completion bash`.\n"
+          "_tfm() {\n"
+          "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}\n"
+          "    local options= words= kind=files\n"
+          "    COMPREPLY=()\n"
+          "    [ \"$COMP_CWORD\" = 1 ] && command= before=\n"
+          "    [ \"$COMP_CWORD\" = 2 ] && [ \"$command\" = help ] && command= before=\n"
+          "    case \"$command $before\" in\n"
+          "    ' ') kind=words words='",
+          stdout);
+    for (const cli_command *c = commands; c->name; c++)
+        printf("%s ", c->name);
+    fputs("help' options='-h --help -V --version' ;;\n", stdout);
+    cli_describe(commands, bash_command);
+    fputs("    esac\n"
+          "    if [[ $current == -* && $kind != none ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    case $kind in\n"
+          "    words) COMPREPLY=($(compgen -W \"$words\" -- \"$current\")) ;;\n"
+          "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
+          "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
+          "    esac\n"
+          "}\n"
+          "complete -o filenames -F _tfm tfm\n",
+          stdout);
+}
+
+/* ---- zsh ----------------------------------------------------------------------------------------------- */
+
+/* Text within single quotes, within what _arguments or _describe divide at colons and brackets. */
+static void zsh_text(const char *text) {
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else
+            printf("%s%c", strchr(":[]\\", *text) ? "\\" : "", *text);
+}
+
+static void zsh_option(const cli_option *o) {
+    fputs("            ", stdout);
+    if (o->letter)
+        printf("'(-%c --%s)'{-%c,--%s}'[", o->letter, o->name, o->letter, o->name);
+    else
+        printf("'--%s[", o->name);
+    zsh_text(o->help);
+    putchar(']');
+    if (o->kind == CLI_CHOICE) {
+        fputs(":value:(", stdout);
+        put_choices(o->argument, strlen(o->argument));
+        putchar(')');
+    } else if (o->kind != CLI_FLAG) {
+        putchar(':');
+        zsh_text(o->argument);
+        fputs(is_folder(o) ? ":_files -/" : is_file(o) ? ":_files" : ":", stdout);
+    }
+    fputs("' \\\n", stdout);
+}
+
+static void zsh_command(const cli_syntax *syntax) {
+    const char *operands;
+    const size_t length = first_operand(syntax, &operands);
+    printf("    %s)\n        _arguments -s \\\n", syntax->name);
+    for (size_t i = 0; i < syntax->option_count; i++)
+        zsh_option(&syntax->options[i]);
+    fputs("            '(-h --help)'{-h,--help}'[this text]'", stdout);
+    if (length) {
+        fputs(" \\\n            '1:what:(", stdout);
+        put_choices(operands, length);
+        fputs(")'", stdout);
+    }
+    fputs(" \\\n            '*:file:_files'\n        ;;\n", stdout);
+}
+
+static void zsh_all(const cli_command *commands) {
+    fputs("#compdef tfm\n# Completion of tfm for zsh, made by `tfm completion zsh`.\n"
+          "local -a commands\ncommands=(\n",
+          stdout);
+    for (const cli_command *c = commands; c->name; c++) {
+        printf("    '%s:", c->name);
+        zsh_text(c->about);
+        fputs("'\n", stdout);
+    }
+    fputs("    'help:tell of a command'\n)\n"
+          "if ((CURRENT == 2)) || { ((CURRENT == 3)) && [[ $words[2] == help ]] }; then\n"
+          "    _describe command commands\n"
+          "    return\n"
+          "fi\n"
+          "words=(\"${words[@]:1}\")\n((CURRENT--))\n"
+          "case $words[1] in\n",
+          stdout);
+    cli_describe(commands, zsh_command);
+    fputs("esac\n", stdout);
+}
+
+int cmd_completion(const cli_command *commands, int argc, char **argv) {
+    const cli_syntax syntax = {
+        .name = "completion",
+        .usage = "completion bash|zsh",
+        .about = "Prints a script with which bash or zsh completes the commands and options of\n"
+                 "tfm. A tfm that is installed below /usr/local or /usr needs none of this: both\n"
+                 "shells find the script there, bash with the package bash-completion.\n",
+        .examples = "  eval \"$(tfm completion bash)\"\n  tfm completion zsh >~/.zfunc/_tfm\n",
+        .operands = 1,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    if (strcmp(argv[optind], "bash") == 0)
+        bash_all(commands);
+    else if (strcmp(argv[optind], "zsh") == 0)
+        zsh_all(commands);
+    else
+        return cli_misuse(&syntax, "there is no completion for '%s': give bash or zsh", argv[optind]);
+    return CLI_OK;
+}

@@ -1,0 +1,269 @@
+/* tfm embed: what an encoder makes of lines: vectors, neighbours, classes, masked words. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "commands/embed.h"
+
+/* Batches that are read ahead, so that lines of like length meet, and bytes that make about one token. */
+enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 4, DEFAULT_TOP = 5 };
+
+static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken";
+static const tfm_pooling POOLING_VALUES[] = {TFM_POOL_FIRST, TFM_POOL_MEAN,     TFM_POOL_MAX,
+                                             TFM_POOL_ROOT,  TFM_POOL_WEIGHTED, TFM_POOL_LAST};
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    embed_job *j = user;
+    if (!j->bad[line])
+        cli_fail("%s, line %zu: %s", j->in.name, j->in.first + line + 1, message);
+    j->bad_count += !j->bad[line];
+    j->bad[line] = true;
+    return true;
+}
+
+/* ---- Chunks ---------------------------------------------------------------------------------------------------- */
+
+/* Cuts each line of the chunk at its first tab. One without a tab has no second text, and is a bad line. */
+static int split_pairs(embed_job *j) {
+    j->options.pairs = NULL;
+    if (!j->pairs)
+        return CLI_OK;
+    if (!cli_grow(&j->seconds, &j->second_room, j->in.count, sizeof(*j->seconds)))
+        return cli_fail("out of memory for %zu lines", j->in.count);
+    for (size_t i = 0; i < j->in.count; i++) {
+        char *text = (char *)(uintptr_t)j->in.text[i], *tab = memchr(text, '\t', j->in.bytes[i]);
+        const size_t first = tab ? (size_t)(tab - text) : j->in.bytes[i], rest = j->in.bytes[i] - first;
+        j->seconds[i] = tab ? tab + 1 : "";
+        if (tab) {
+            *tab = 0;
+            j->in.bytes[i] = first;
+        } else {
+            on_reject(j, i, "there is no tab between two texts");
+        }
+        if (tab && memchr(tab + 1, 0, rest - 1)) /* where the second text would end */
+            on_reject(j, i, "the second text has a NUL in it");
+    }
+    j->options.pairs = j->seconds;
+    return CLI_OK;
+}
+
+static int embed_vectors(embed_job *j) {
+    const size_t width = (size_t)tfm_embedder_get_info(j->embedder)->width;
+    if (!cli_grow(&j->numbers, &j->room, j->in.count * width, sizeof(*j->numbers)))
+        return cli_fail("out of memory for the vectors of %zu lines", j->in.count);
+    if (tfm_embed(j->embedder, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK)
+        return cli_fail_library();
+    cli_progress(NULL); /* both may go to one terminal */
+    if (j->task == EMBED_SIMILAR)
+        return embed_similar_write(j, j->in.count);
+    return embed_write_vectors(j, j->in.count) ? CLI_OK : cli_output_flush(&j->out);
+}
+
+static int embed_chunk(embed_job *j) {
+    if (!cli_grow(&j->bad, &j->bad_room, j->in.count, sizeof(*j->bad)))
+        return cli_fail("out of memory for %zu lines", j->in.count);
+    memset(j->bad, 0, j->in.count * sizeof(*j->bad));
+    int code = split_pairs(j);
+    j->options.line_bytes = j->in.bytes;
+    if (code == CLI_OK)
+        code = j->task == EMBED_CLASSES ? embed_classes(j) : j->task == EMBED_WORDS ? embed_words(j) : embed_vectors(j);
+    return code == CLI_OK ? cli_output_finished(&j->out, j->in.first + j->in.count) : code;
+}
+
+static int embed_all(embed_job *j) {
+    const int tokens = j->options.batch_tokens ? j->options.batch_tokens : DEFAULT_BATCH_TOKENS;
+    for (;;) {
+        int code = cli_lines_next(&j->in, (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN * tfm_fleet_count(j->fleet));
+        if (code != CLI_OK || j->in.count == 0)
+            return code;
+        code = embed_chunk(j);
+        if (code != CLI_OK)
+            return code;
+        const size_t lines = j->in.first + j->in.count;
+        cli_progress("%zu line%s", lines, lines == 1 ? "" : "s");
+    }
+}
+
+/* ---- All of it ------------------------------------------------------------------------------------------------- */
+
+static int find_prompt(embed_job *j) {
+    if (!j->prompt)
+        return CLI_OK;
+    j->options.prompt = tfm_embedder_prompt(j->embedder, j->prompt);
+    if (j->options.prompt)
+        return CLI_OK;
+    char names[256] = "";
+    size_t used = 0;
+    const char *name;
+    for (size_t i = 0; (name = tfm_embedder_prompt_name(j->embedder, i)) && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", name);
+    return cli_fail("%s has no prompt '%s'%s%s", j->model_dir, j->prompt, *names ? "; it has " : ": it names none",
+                    names);
+}
+
+static int open_model(embed_job *j) {
+    tfm_embedder_options options = {
+        .has_pooling = j->pooling_given,
+        .pooling = POOLING_VALUES[j->pooling],
+        .normalize = j->normalize      ? TFM_NORMALIZE_ON
+                     : j->no_normalize ? TFM_NORMALIZE_OFF
+                                       : TFM_NORMALIZE_AS_SAVED,
+        .precision = cli_precision(j->precision),
+    };
+    const double start = cli_seconds();
+    cli_progress("loading %s", j->model_dir);
+    tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
+    if (status == TFM_OK && (j->task == EMBED_CLASSES || j->task == EMBED_WORDS))
+        status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir,
+                                      &(tfm_model_options){.precision = options.precision});
+    else if (status == TFM_OK)
+        status = tfm_fleet_open_embedder(&j->embedder, j->fleet, j->model_dir, &options);
+    cli_progress(NULL);
+    if (status != TFM_OK)
+        return cli_fail_library();
+    j->load_seconds = cli_seconds() - start;
+    j->load_build = cli_build_seconds(j->fleet);
+    j->ctx = tfm_model_context(j->embedder ? tfm_embedder_model(j->embedder) : j->model);
+    return find_prompt(j);
+}
+
+static void print_stats(const embed_job *j) {
+    const tfm_embed_stats *s = &j->done;
+    const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
+    cli_put_stats(json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "lines", (json_int_t)s->lines, "tokens",
+                            (json_int_t)s->tokens, "truncated", (json_int_t)s->truncated, "load_seconds",
+                            cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
+                            cli_rounded_json(j->build_seconds, 3), "seconds", cli_rounded_json(seconds, 3),
+                            "lines_per_s", cli_rounded_json((double)s->lines / seconds, 1), "tokens_per_s",
+                            cli_rounded_json((double)s->tokens / seconds, 1)));
+}
+
+static int work(embed_job *j) {
+    int code = open_model(j);
+    if (code == CLI_OK && j->task == EMBED_SIMILAR)
+        code = embed_similar_read(j);
+    if (code == CLI_OK && j->task == EMBED_VECTORS)
+        code = embed_write_begin(j);
+    return code == CLI_OK ? embed_all(j) : code;
+}
+
+static int run(embed_job *j) {
+    j->options.reject = on_reject;
+    j->options.reject_user = j;
+    j->options.stats = &j->done;
+    int code = cli_lines_open(&j->in, j->input);
+    if (code == CLI_OK && j->similar_file)
+        code = cli_lines_all(&j->others, j->similar_file);
+    if (code == CLI_OK)
+        code = cli_output_open(&j->out, j->output);
+    if (code == CLI_OK)
+        code = work(j);
+    const int closing = cli_output_close(&j->out, code == CLI_OK);
+    code = code == CLI_OK ? closing : code;
+    cli_progress(NULL);
+    j->build_seconds = cli_build_seconds(j->fleet);
+    if (j->ctx)
+        tfm_tensor_free(j->ctx, &j->neighbours);
+    tfm_model_free(&j->model);
+    tfm_embedder_free(&j->embedder);
+    tfm_fleet_free(&j->fleet);
+    if (code == CLI_OK && j->stats)
+        print_stats(j);
+    cli_lines_close(&j->in);
+    cli_lines_close(&j->others);
+    free(j->numbers);
+    free(j->seconds);
+    free(j->bad);
+    return code == CLI_OK && j->bad_count > 0 ? CLI_FAILED : code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------------- */
+
+/* Options that do not go together. */
+static int check(embed_job *j, const cli_syntax *syntax) {
+    if (!j->model_dir)
+        return cli_misuse(syntax, "which model? give -m DIR");
+    if (j->classify + j->fill_mask + (j->similar_file != NULL) > 1)
+        return cli_misuse(syntax, "--similar, --classify and --fill-mask are three tasks: give one of them");
+    j->task = j->classify       ? EMBED_CLASSES
+              : j->fill_mask    ? EMBED_WORDS
+              : j->similar_file ? EMBED_SIMILAR
+                                : EMBED_VECTORS;
+    j->format = j->format_given ? (embed_format)j->format_choice : j->task == EMBED_VECTORS ? EMBED_JSON : EMBED_TEXT;
+    if (j->format == EMBED_NPY && j->task != EMBED_VECTORS)
+        return cli_misuse(syntax, "--format npy is for vectors");
+    if (j->format == EMBED_NPY && (!j->output || strcmp(j->output, "-") == 0))
+        return cli_misuse(syntax, "--format npy needs a file: give -o FILE");
+    if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt) && (j->classify || j->fill_mask))
+        return cli_misuse(syntax, "--pooling, --normalize, --no-normalize and --prompt are for vectors");
+    if (j->normalize && j->no_normalize)
+        return cli_misuse(syntax, "--normalize and --no-normalize contradict each other");
+    if (j->pairs && !j->classify)
+        return cli_misuse(syntax, "--pairs is for --classify");
+    if (j->top > 64)
+        return cli_misuse(syntax, "--top is %d: give 1 to 64", j->top);
+    if (j->similar_file && strcmp(j->similar_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
+        return cli_misuse(syntax, "only one of the files can be standard input");
+    j->top = j->top ? j->top : j->classify ? 1 : DEFAULT_TOP;
+    return cli_check_workers(syntax, j->workers);
+}
+
+int cmd_embed(int argc, char **argv) {
+    embed_job j = {0};
+    const cli_option options[] = {
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
+        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {0, "format", CLI_CHOICE, &j.format_choice, "json|npy|text",
+         "json: a list of numbers a line, or an object for the other tasks; npy: one file for NumPy, with -o; text: "
+         "numbers with blanks between (default json for vectors, else text)",
+         &j.format_given},
+        {0, "similar", CLI_TEXT, &j.similar_file, "FILE",
+         "write the nearest lines of this file for each line: score (cosine), line number, text, with tabs between; an "
+         "empty line stands between those of two lines",
+         NULL},
+        {0, "classify", CLI_FLAG, &j.classify, NULL, "write the likeliest class of each line, and its probability",
+         NULL},
+        {0, "pairs", CLI_FLAG, &j.pairs, NULL, "with --classify, lines are two texts with a tab between", NULL},
+        {0, "fill-mask", CLI_FLAG, &j.fill_mask, NULL,
+         "write the likeliest words for each mask of each line, and their probabilities, with tabs between", NULL},
+        {0, "top", CLI_INT, &j.top, "K",
+         "how many lines of --similar or words of --fill-mask (default 5), or classes (default 1)", NULL},
+        {0, "pooling", CLI_CHOICE, &j.pooling, POOLINGS,
+         "how tokens become one vector (default: what the directory says, else mean)", &j.pooling_given},
+        {0, "normalize", CLI_FLAG, &j.normalize, NULL, "make vectors 1 long", NULL},
+        {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "leave vectors as long as they are", NULL},
+        {0, "prompt", CLI_TEXT, &j.prompt, "NAME", "put this prompt, which the directory names, before each line",
+         NULL},
+        {0, "batch-tokens", CLI_INT, &j.options.batch_tokens, "N",
+         "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
+        {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_PRECISION(j.precision),
+        CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
+    };
+    const cli_syntax syntax = {
+        .name = "embed",
+        .usage = "embed -m DIR [option...] < lines",
+        .about = "Writes a vector for each line of UTF-8 text: what an encoder gives, pooled\n"
+                 "over the line's tokens. The model is an encoder of Hugging Face (BERT,\n"
+                 "RoBERTa, XLM-R, CamemBERT, DistilBERT, MPNet, ModernBERT, ELECTRA, ALBERT,\n"
+                 "that of T5), a language model, or a directory of sentence-transformers, whose\n"
+                 "modules.json says how tokens are pooled; without it, by their mean.\n"
+                 "Lines that are longer than the model takes are cut; --stats counts them.\n"
+                 "A bad line (invalid UTF-8, a NUL) is named on standard error and gives null,\n"
+                 "an empty line, or a vector of NaN. The exit code is then 1.\n",
+        .examples = "  tfm embed -m all-MiniLM-L6-v2 -i lines.txt --format npy -o lines.npy\n"
+                    "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top 3\n"
+                    "  tfm embed -m sentiment --classify < reviews.txt\n"
+                    "  echo \"Paris is [MASK].\" | tfm embed -m bert-base --fill-mask\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO)
+        code = check(&j, &syntax);
+    return code == CLI_GO ? run(&j) : code;
+}

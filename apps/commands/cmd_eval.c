@@ -1,0 +1,277 @@
+/* tfm eval: BLEU and chrF2 of translations, and with a model the perplexity of the references. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+
+/* Lines of text files that are in memory at a time, by bytes, and pairs that are translated at a time, by number.
+ */
+enum { CHUNK_BYTES = 1 << 20, PAIRS = 8192 };
+
+typedef struct job {
+    const char *model_dir, *source_file, *reference_file, *hypothesis_file, *device;
+    int workers;
+    bool json;
+    int tokenizer, penalty, precision;
+    tfm_model_options how; /* to open the model */
+    cli_spaces spaces;     /* of the references */
+    tfm_metrics_options options;
+    tfm_search_options search;
+    tfm_text_options text;
+    tfm_metrics *metrics;
+    tfm_fleet *fleet;
+    tfm_model *model;
+    cli_lines source, reference, hypothesis;
+    size_t lines;   /* done */
+    bool *rejected; /* [PAIRS]: of the pairs at hand */
+    size_t rejected_count;
+    cli_measure measure;
+} job;
+
+/* ---- Two text files --------------------------------------------------------------------------------------------
+ */
+
+/* Adds a pair, number `line` of the files. */
+static int add_pair(job *j, const cli_lines *hypothesis, size_t at, const cli_lines *reference, size_t reference_at,
+                    size_t line) {
+    if (tfm_text_check(hypothesis->text[at], hypothesis->bytes[at]) != TFM_OK)
+        return cli_fail("%s, line %zu: %s", hypothesis->name, line + 1, tfm_error_message());
+    if (tfm_text_check(reference->text[reference_at], reference->bytes[reference_at]) != TFM_OK)
+        return cli_fail("%s, line %zu: %s", reference->name, line + 1, tfm_error_message());
+    cli_spaces_add(&j->spaces, reference->text[reference_at], reference->bytes[reference_at]);
+    if (tfm_metrics_add(j->metrics, hypothesis->text[at], hypothesis->bytes[at], reference->text[reference_at],
+                        reference->bytes[reference_at]) != TFM_OK)
+        return cli_fail("line %zu of %s and %s: %s", line + 1, hypothesis->name, reference->name, tfm_error_message());
+    return CLI_OK;
+}
+
+/* Reads on once all lines at hand are used. */
+static int refill(cli_lines *lines, size_t *used) {
+    if (*used < lines->count)
+        return CLI_OK;
+    *used = 0;
+    return cli_lines_next(lines, CHUNK_BYTES);
+}
+
+/* How many lines the file has in all: reads to its end. */
+static int count_lines(cli_lines *lines, size_t *total) {
+    int code = CLI_OK;
+    while (code == CLI_OK && lines->count > 0)
+        code = cli_lines_next(lines, CHUNK_BYTES);
+    *total = lines->first;
+    return code;
+}
+
+static int check_counts(size_t hypotheses, const char *name, size_t references, const char *reference_name) {
+    if (hypotheses != references)
+        return cli_fail("%s has %zu lines, %s %zu: give a reference for each line", name, hypotheses, reference_name,
+                        references);
+    if (hypotheses == 0)
+        return cli_fail("%s and %s have no lines: there is nothing to evaluate", name, reference_name);
+    return CLI_OK;
+}
+
+static int evaluate_files(job *j) {
+    cli_lines *h = &j->hypothesis, *r = &j->reference;
+    size_t h_used = 0, r_used = 0, h_total = 0, r_total = 0;
+    int code = cli_lines_open(h, j->hypothesis_file);
+    if (code == CLI_OK)
+        code = cli_lines_open(r, j->reference_file);
+    while (code == CLI_OK) {
+        code = refill(h, &h_used);
+        if (code == CLI_OK)
+            code = refill(r, &r_used);
+        if (code != CLI_OK || h->count == 0 || r->count == 0)
+            break;
+        while (code == CLI_OK && h_used < h->count && r_used < r->count)
+            code = add_pair(j, h, h_used++, r, r_used++, j->lines++);
+        cli_progress("%zu lines", j->lines);
+    }
+    if (code == CLI_OK)
+        code = count_lines(h, &h_total);
+    if (code == CLI_OK)
+        code = count_lines(r, &r_total);
+    return code == CLI_OK ? check_counts(h_total, h->name, r_total, r->name) : code;
+}
+
+/* ---- A model ---------------------------------------------------------------------------------------------------
+ */
+
+/* Told once, whether the translation or the score meets it first. */
+static bool on_reject(void *user, size_t line, const char *message) {
+    job *j = user;
+    if (!j->rejected[line])
+        cli_fail("line %zu of %s and %s: %s", j->lines + line + 1, j->source.name, j->reference.name, message);
+    j->rejected_count += !j->rejected[line];
+    j->rejected[line] = true;
+    return true;
+}
+
+static int evaluate_pairs(job *j, size_t count) {
+    memset(j->rejected, 0, PAIRS * sizeof(*j->rejected));
+    j->text.line_bytes = j->source.bytes + j->lines;
+    j->measure.references = j->reference.text + j->lines;
+    j->measure.reference_bytes = j->reference.bytes + j->lines;
+    j->measure.first = j->lines;
+    const tfm_status status =
+        cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->text, &j->search);
+    return status == TFM_OK ? CLI_OK : status == TFM_ERROR_CANCELLED ? CLI_FAILED : cli_fail_library();
+}
+
+/* References are looked at before the first line is translated, so that a bad one costs nothing. */
+static int read_pairs(job *j) {
+    int code = cli_lines_all(&j->source, j->source_file);
+    if (code == CLI_OK)
+        code = cli_lines_all(&j->reference, j->reference_file);
+    if (code == CLI_OK)
+        code = check_counts(j->source.count, j->source.name, j->reference.count, j->reference.name);
+    for (size_t i = 0; i < j->reference.count; i++)
+        cli_spaces_add(&j->spaces, j->reference.text[i], j->reference.bytes[i]);
+    for (size_t i = 0; i < j->reference.count && code == CLI_OK; i++)
+        if (tfm_text_check(j->reference.text[i], j->reference.bytes[i]) != TFM_OK)
+            code = cli_fail("%s, line %zu: %s", j->reference.name, i + 1, tfm_error_message());
+    return code;
+}
+
+static int evaluate_model(job *j) {
+    j->search.penalty = (tfm_length_penalty)j->penalty;
+    j->search.unscored = true;
+    j->text.reject = on_reject;
+    j->text.reject_user = j;
+    int code = read_pairs(j);
+    if (code != CLI_OK)
+        return code;
+    j->measure.metrics = j->metrics;
+    j->measure.source_name = j->source.name;
+    j->measure.reference_name = j->reference.name;
+    j->rejected = calloc(PAIRS, sizeof(*j->rejected));
+    if (!j->rejected)
+        return cli_fail("out of memory");
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
+        return cli_fail_library();
+    for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
+        cli_progress("%zu of %zu lines", j->lines, j->source.count);
+        n = j->source.count - j->lines < PAIRS ? j->source.count - j->lines : PAIRS;
+        code = evaluate_pairs(j, n);
+    }
+    return code;
+}
+
+/* ---- Results ---------------------------------------------------------------------------------------------------
+ */
+
+static void print_text(const job *j) {
+    const tfm_bleu b = tfm_metrics_bleu(j->metrics);
+    printf("BLEU = %.2f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRIu64 " ref_len = %" PRIu64 ")\n",
+           b.score, b.precisions[0], b.precisions[1], b.precisions[2], b.precisions[3], b.brevity_penalty, b.ratio,
+           b.hypothesis_tokens, b.reference_tokens);
+    printf("chrF2 = %.1f\n", tfm_metrics_chrf(j->metrics));
+    printf("signature = %s\n", tfm_metrics_signature(j->metrics));
+    if (j->model)
+        printf("ppl = %.3f\n", cli_measure_perplexity(&j->measure));
+}
+
+static void print_json(const job *j) {
+    const tfm_bleu b = tfm_metrics_bleu(j->metrics);
+    json_t *all = json_pack("{s:f, s:[f,f,f,f], s:f, s:f, s:I, s:I, s:f, s:s, s:I}", "bleu", b.score, "precisions",
+                            b.precisions[0], b.precisions[1], b.precisions[2], b.precisions[3], "bp", b.brevity_penalty,
+                            "ratio", b.ratio, "hyp_len", (json_int_t)b.hypothesis_tokens, "ref_len",
+                            (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics), "signature",
+                            tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
+    if (j->model)
+        json_object_set_new(all, "ppl", cli_number_json(cli_measure_perplexity(&j->measure)));
+    cli_json_print(all);
+}
+
+static int run(job *j) {
+    j->options.tokenizer = (tfm_metrics_tokenizer)j->tokenizer;
+    if (tfm_metrics_new(&j->metrics, &j->options) != TFM_OK)
+        return cli_fail_library();
+    int code = j->hypothesis_file ? evaluate_files(j) : evaluate_model(j);
+    cli_progress(NULL);
+    if (code == CLI_OK && j->json)
+        print_json(j);
+    else if (code == CLI_OK)
+        print_text(j);
+    if (code == CLI_OK && j->tokenizer == TFM_TOKENIZE_13A && cli_spaces_none(&j->spaces))
+        fprintf(stderr, "tfm: the references are written without spaces, so BLEU takes whole clauses for words: "
+                        "--tokenize char counts characters\n");
+    cli_lines_close(&j->hypothesis);
+    cli_lines_close(&j->reference);
+    cli_lines_close(&j->source);
+    tfm_model_free(&j->model);
+    tfm_fleet_free(&j->fleet);
+    tfm_metrics_free(&j->metrics);
+    free(j->rejected);
+    return code == CLI_OK && j->rejected_count > 0 ? CLI_FAILED : code;
+}
+
+/* The options after these are for a model. */
+enum { TEXT_OPTIONS = 7 };
+
+/* What belongs together on the command line. */
+static int check_asked(const cli_syntax *syntax, const job *j) {
+    if (j->hypothesis_file && (j->model_dir || j->source_file))
+        return cli_misuse(syntax, "--hyp is for translations that are there; give it, or -m and --src");
+    for (size_t i = TEXT_OPTIONS; j->hypothesis_file && i < syntax->option_count; i++)
+        if (*syntax->options[i].given)
+            return cli_misuse(syntax, "--%s is for a model that translates, and --hyp has its translations",
+                              syntax->options[i].name);
+    if (!j->hypothesis_file && (!j->model_dir || !j->source_file))
+        return cli_misuse(syntax, "-m and --src are needed, or --hyp");
+    if (!j->reference_file)
+        return cli_misuse(syntax, "--ref is needed");
+    const char *other = j->hypothesis_file ? j->hypothesis_file : j->source_file;
+    if (strcmp(other, "-") == 0 && strcmp(j->reference_file, "-") == 0)
+        return cli_misuse(syntax, "only one of the files can be standard input");
+    return CLI_GO;
+}
+
+int cmd_eval(int argc, char **argv) {
+    job j = {0};
+    cli_option options[] = {
+        {0, "hyp", CLI_TEXT, &j.hypothesis_file, "FILE", "the translations, a line each", NULL},
+        {'r', "ref", CLI_TEXT, &j.reference_file, "FILE", "a reference for each line", NULL},
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model that translates, in place of --hyp", NULL},
+        {'s', "src", CLI_TEXT, &j.source_file, "FILE", "the lines that the model translates", NULL},
+        {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)", NULL},
+        {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
+        CLI_LANGUAGES(j.text),
+        CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
+        CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
+    };
+    const cli_syntax syntax = {
+        .name = "eval",
+        .usage = "eval --hyp FILE --ref FILE [option...]\n"
+                 "       tfm eval -m DIR --src FILE --ref FILE [option...]",
+        .about = "Says how good translations are: BLEU and chrF2, as sacreBLEU computes them,\n"
+                 "with the signature that belongs to the score. With a model it translates the\n"
+                 "source lines as tfm translate does, and adds the perplexity of the references.\n"
+                 "A source line that cannot be translated is named and counts as an empty\n"
+                 "translation. A reference with too many tokens is named too. The perplexity\n"
+                 "leaves out both, and the exit code is 1. Any other line that is not text ends\n"
+                 "the evaluation.\n",
+        .examples = "  tfm eval -m apps/demo --src test.de --ref test.en\n"
+                    "  tfm translate -m apps/demo < test.de | tfm eval --hyp - --ref test.en --json\n"
+                    "  tfm eval --hyp out.zh --ref test.zh --tokenize char\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    bool given[CLI_COUNT(options)] = {0};
+    for (size_t i = 0; i < CLI_COUNT(options); i++)
+        options[i].given = options[i].given ? options[i].given : &given[i];
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO)
+        code = check_asked(&syntax, &j);
+    if (code == CLI_GO)
+        code = cli_check_beam(&syntax, j.search.beam);
+    if (code == CLI_GO)
+        code = cli_check_workers(&syntax, j.workers);
+    j.how.precision = cli_precision(j.precision);
+    return code == CLI_GO ? run(&j) : code;
+}

@@ -1,0 +1,397 @@
+/* tfm generate: goes on with prompts. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+/* Bytes of a file of prompts that are read ahead, so that prompts of like length meet. */
+enum { BYTES_AHEAD = 1 << 18 };
+
+typedef struct job {
+    const char *model_dir, *input, *output, *device;
+    int workers;
+    int precision;
+    bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
+    double temperature, top_p, min_p, repetition_penalty;
+    int seed;
+    cli_texts stops;
+    tfm_generate_options options;
+    tfm_fleet *fleet;
+    tfm_model *model;
+    cli_lines in;
+    cli_output out;
+    size_t first;         /* prompts before those that are gone on with now */
+    const char *source;   /* where these come from, for sentences */
+    bool streams, begun;  /* the text of the one prompt is written as it comes, and some of it is */
+    size_t bad, finished; /* prompts */
+    int32_t *numbers;     /* all ids of the prompts, where they are ids */
+    size_t number_count, number_room;
+    double load_seconds, load_build, build_seconds;
+    tfm_generate_stats done;
+} job;
+
+/* ---- Texts ----------------------------------------------------------------------------------------------------- */
+
+/* An object a line. */
+static bool write_json(job *j, const tfm_generation *g) {
+    static const char *const ends[] = {"end", "stop", "length"};
+    json_t *object = cli_hypothesis_json(j->first + g->prompt, g->best, j->ids ? NULL : g->text, g->score, g->log_prob,
+                                         &g->tokens, g->log_probs);
+    json_object_set_new(object, "end", json_string(ends[g->end]));
+    json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)g->prompt_tokens));
+    return cli_put_json(&j->out, object, 9);
+}
+
+static void put_ids(FILE *file, const tfm_generation *g) {
+    for (size_t i = 0; i < g->tokens.count; i++)
+        fprintf(file, i ? " %d" : "%d", (int)g->tokens.ids[i]);
+}
+
+static void write_text(job *j, const tfm_generation *g) {
+    FILE *file = j->out.file;
+    const bool several = j->options.n_best > 1;
+    if (several)
+        fprintf(file, "%zu ||| ", j->first + g->prompt);
+    if (!j->streams && j->ids)
+        put_ids(file, g);
+    else if (!j->streams)
+        cli_put_line(file, g->text);
+    if (several && !isnan(g->score))
+        fprintf(file, " ||| %.6f", g->score);
+    fputc('\n', file);
+}
+
+static bool on_generation(void *user, const tfm_generation *g) {
+    job *j = user;
+    cli_progress(NULL);
+    j->finished = j->first + g->prompt + (g->best + 1 >= j->options.n_best || isnan(g->score));
+    if (g->best > 0 && g->score == -INFINITY) /* there are no more hypotheses */
+        return true;
+    if (j->json)
+        return write_json(j, g);
+    write_text(j, g);
+    return cli_output_good(&j->out);
+}
+
+/* What is streamed is seen at once. */
+static bool flush_piece(job *j) {
+    fflush(j->out.file);
+    return cli_output_good(&j->out);
+}
+
+static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
+    job *j = user;
+    (void)prompt, (void)best;
+    cli_progress(NULL);
+    fputs(piece, j->out.file);
+    return flush_piece(j);
+}
+
+static bool on_token(void *user, size_t prompt, int best, int32_t id) {
+    job *j = user;
+    (void)prompt, (void)best;
+    cli_progress(NULL);
+    fprintf(j->out.file, j->begun ? " %d" : "%d", (int)id);
+    j->begun = true;
+    return flush_piece(j);
+}
+
+static bool on_reject(void *user, size_t prompt, const char *message) {
+    job *j = user;
+    j->bad++;
+    cli_fail("%s %zu: %s", j->source, j->first + prompt + 1, message);
+    return true;
+}
+
+/* ---- Prompts --------------------------------------------------------------------------------------------------- */
+
+/* Whole numbers between blanks. Leaves their count; -1 where something else stands there. */
+static int read_ids(job *j, const char *text, size_t *count) {
+    const char *at = text + strspn(text, " \t\r\n");
+    for (*count = 0; *at; ++*count, at += strspn(at, " \t\r\n")) {
+        char *end;
+        const long id = strtol(at, &end, 10);
+        if (end == at || (*end && !strchr(" \t\r\n", *end)) || id < 0 || id > INT32_MAX)
+            return -1;
+        if (!cli_grow(&j->numbers, &j->number_room, j->number_count + 1, sizeof(*j->numbers)))
+            return cli_fail("out of memory for the ids of prompts");
+        j->numbers[j->number_count++] = (int32_t)id;
+        at = end;
+    }
+    return CLI_OK;
+}
+
+/* The prompts as ids: `list` gets where those of each lie, when all are read. */
+static int read_all_ids(job *j, tfm_prompt *list, const char *const *texts, size_t count) {
+    j->number_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int code = read_ids(j, texts[i], &list[i].count);
+        if (code == CLI_FAILED)
+            return code;
+        if (code != CLI_OK)
+            return cli_fail("%s %zu: with --ids a prompt is whole numbers from 0 with blanks between them", j->source,
+                            j->first + i + 1);
+    }
+    for (size_t i = 0, at = 0; i < count; at += list[i++].count)
+        list[i].ids = j->numbers ? j->numbers + at : NULL;
+    return CLI_OK;
+}
+
+/* Goes on with some prompts, all that there are or those that were read together. */
+static int generate_some(job *j, const char *const *texts, const size_t *bytes, size_t count) {
+    tfm_prompt *list = calloc(count, sizeof(*list));
+    if (!list)
+        return cli_fail("out of memory for %zu prompts", count);
+    int code = j->ids ? read_all_ids(j, list, texts, count) : CLI_OK;
+    for (size_t i = 0; !j->ids && i < count; i++) {
+        list[i].text = texts[i];
+        list[i].bytes = bytes ? bytes[i] : strlen(texts[i]);
+    }
+    j->options.first = j->first;
+    const tfm_status status =
+        code == CLI_OK ? tfm_generate(j->model, list, count, &j->options, on_generation, j) : TFM_OK;
+    free(list);
+    if (code != CLI_OK)
+        return code;
+    const int finished = cli_output_finished(&j->out, j->finished);
+    if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
+        return cli_fail_library();
+    return finished;
+}
+
+/* A prompt a line. */
+static int generate_lines(job *j) {
+    j->source = "line";
+    for (;;) {
+        int code = cli_lines_next(&j->in, BYTES_AHEAD * tfm_fleet_count(j->fleet));
+        j->first = j->in.first;
+        if (code != CLI_OK || j->in.count == 0)
+            return code;
+        code = generate_some(j, j->in.text, j->in.bytes, j->in.count);
+        if (code != CLI_OK)
+            return code;
+    }
+}
+
+/* All of standard input is one prompt, without the end of its last line. */
+static int generate_input(job *j) {
+    char *text = NULL;
+    size_t bytes = 0, room = 0, got = 1;
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it looks as if it hung */
+        fputs("tfm: reading a prompt from this terminal; end with Ctrl-D\n", stderr);
+    while (got > 0) {
+        if (!cli_grow(&text, &room, bytes + 4097, 1)) {
+            free(text);
+            return cli_fail("standard input: out of memory after %zu bytes", bytes);
+        }
+        got = fread(text + bytes, 1, 4096, stdin);
+        bytes += got;
+    }
+    if (bytes > 0 && text[bytes - 1] == '\n')
+        bytes -= 1 + (bytes > 1 && text[bytes - 2] == '\r');
+    text[bytes] = 0;
+    const char *const one = text;
+    const int code = ferror(stdin) ? cli_fail("cannot read standard input") : generate_some(j, &one, &bytes, 1);
+    free(text);
+    return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------------- */
+
+static void print_stats(const job *j) {
+    const tfm_generate_stats *s = &j->done;
+    cli_put_stats(
+        json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prompts", (json_int_t)s->prompts,
+                  "prompt_tokens", (json_int_t)s->prompt_tokens, "new_tokens", (json_int_t)s->new_tokens,
+                  "load_seconds", cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
+                  cli_rounded_json(j->build_seconds, 3), "prefill_seconds", cli_rounded_json(s->prefill_seconds, 3),
+                  "decode_seconds", cli_rounded_json(s->decode_seconds, 3), "prompt_tokens_per_s",
+                  cli_rounded_json((double)s->prompt_tokens / fmax(s->prefill_seconds, 1e-9), 1), "new_tokens_per_s",
+                  cli_rounded_json((double)s->new_tokens / fmax(s->decode_seconds, 1e-9), 1), "seconds",
+                  cli_rounded_json(s->prefill_seconds + s->decode_seconds, 3)));
+}
+
+/* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
+static void tell_beam(const job *j) {
+    const tfm_model_info *info = tfm_model_get_info(j->model);
+    const int own = info->beam;
+    if (own > 1 && info->encoder_layers == 0 && j->options.beam == 0 && !j->options.draw && !j->has_temperature &&
+        j->stops.count == 0)
+        fprintf(stderr,
+                "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam %d for "
+                "what transformers writes\n",
+                own, own);
+}
+
+static int open_model(job *j) {
+    const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
+    const double start = cli_seconds();
+    cli_progress("loading %s", j->model_dir);
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how) != TFM_OK)
+        return cli_fail_library();
+    cli_progress(NULL);
+    j->load_seconds = cli_seconds() - start;
+    j->load_build = cli_build_seconds(j->fleet);
+    return CLI_OK;
+}
+
+static void set_options(job *j, size_t prompts) {
+    tfm_generate_options *o = &j->options;
+    o->draw = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
+    if (j->has_temperature && j->temperature == 0) { /* the likeliest */
+        o->draw = false;
+        o->top_k = 0;
+        j->top_p = j->min_p = 0;
+    }
+    o->temperature = (float)j->temperature;
+    o->top_p = (float)j->top_p;
+    o->min_p = (float)j->min_p;
+    o->repetition_penalty = (float)j->repetition_penalty;
+    o->seed = (uint64_t)j->seed;
+    o->stops = j->stops.items;
+    o->stop_count = j->stops.count;
+    o->reject = on_reject;
+    o->reject_user = o->on_piece_user = o->on_token_user = j;
+    o->stats = &j->done;
+    o->unscored = !j->json && o->n_best < 2;
+    j->streams = !j->input && prompts < 2 && !j->json && o->n_best < 2 && o->beam < 2;
+    o->on_piece = j->streams && !j->ids ? on_piece : NULL;
+    o->on_token = j->streams && j->ids ? on_token : NULL;
+}
+
+static int run(job *j, char **prompts, size_t count) {
+    set_options(j, count);
+    j->source = "prompt";
+    int code = j->input ? cli_lines_open(&j->in, j->input) : CLI_OK;
+    if (code == CLI_OK)
+        code = cli_output_open(&j->out, j->output);
+    if (code == CLI_OK)
+        code = open_model(j);
+    if (code == CLI_OK)
+        tell_beam(j);
+    if (code == CLI_OK)
+        code = j->input     ? generate_lines(j)
+               : count == 0 ? generate_input(j)
+                            : generate_some(j, (const char *const *)prompts, NULL, count);
+    const int closing = cli_output_close(&j->out, code == CLI_OK);
+    code = code == CLI_OK ? closing : code;
+    cli_progress(NULL);
+    j->build_seconds = cli_build_seconds(j->fleet);
+    tfm_model_free(&j->model);
+    tfm_fleet_free(&j->fleet);
+    if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
+        print_stats(j);
+    if (j->input)
+        cli_lines_close(&j->in);
+    free(j->numbers);
+    return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
+}
+
+/* What is wrong whatever the model is, before it is loaded. */
+static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
+    const tfm_generate_options *o = &j->options;
+    const bool draws = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
+    if (!j->model_dir)
+        return cli_misuse(syntax, "which model? give -m DIR");
+    if (j->input && prompts > 0)
+        return cli_misuse(syntax, "prompts are arguments or lines of a file: give one or the other");
+    if (j->temperature < 0 || j->top_p < 0 || j->top_p > 1 || j->min_p < 0 || j->min_p > 1)
+        return cli_misuse(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
+    if (j->has_top_p && j->top_p == 0) /* for the library 0 stands for what the model's directory says */
+        return cli_misuse(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
+    if (j->has_penalty && j->repetition_penalty <= 0)
+        return cli_misuse(syntax, "--repetition-penalty is above 0; 1 changes nothing");
+    if (o->beam > 1 && draws)
+        return cli_misuse(syntax, "--beam %d and drawing do not go together", o->beam);
+    if (o->beam > 1 && j->stops.count > 0)
+        return cli_misuse(syntax, "--stop takes a beam of 1, whose text is known as it is made");
+    if (j->ids && j->stops.count > 0)
+        return cli_misuse(syntax, "--stop is text: it does not go with --ids");
+    if (!draws && o->n_best > (o->beam ? o->beam : 1))
+        return cli_misuse(syntax, "--n-best is %d, more than the beam of %d: give a larger --beam, or --sample",
+                          o->n_best, o->beam ? o->beam : 1);
+    const int code = cli_check_beam(syntax, o->beam);
+    return code == CLI_GO ? cli_check_workers(syntax, j->workers) : code;
+}
+
+int cmd_generate(int argc, char **argv) {
+    job j = {0};
+    tfm_generate_options *o = &j.options;
+    const cli_option options[] = {
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_TEXT, &j.input, "FILE", "take each line of this file as a prompt; - is standard input",
+         NULL},
+        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {0, "max-new", CLI_INT, &o->max_new, "N",
+         "the most tokens to write (default: the model's own max_new_tokens, else 256, or what its max_length leaves "
+         "if less)",
+         NULL},
+        {0, "min-new", CLI_INT, &o->min_new, "N", "write at least so many tokens before an end", NULL},
+        {0, "stop", CLI_LIST, &j.stops, "TEXT", "end a text before this; may be given several times", NULL},
+        {'k', "beam", CLI_INT, &o->beam, "K", "search with a beam, at most 32, in place of greedily", NULL},
+        {'a', "alpha", CLI_REAL, &o->alpha, "A",
+         "with --beam, a text of n tokens has the score sum log p / n^A (default: the model's own, else 1)",
+         &o->has_alpha},
+        {'n', "n-best", CLI_INT, &o->n_best, "N",
+         "write N texts for each prompt, the best of the beam or so many that are drawn, as lines `index ||| text ||| "
+         "score`, the index from 0",
+         NULL},
+        {0, "sample", CLI_FLAG, &j.sample, NULL, "draw tokens, as each of the next four does too", NULL},
+        {'t', "temperature", CLI_REAL, &j.temperature, "T",
+         "divide logits by this; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
+        {0, "top-k", CLI_INT, &o->top_k, "K", "draw from the K likeliest tokens (default: the model's own, else all)",
+         NULL},
+        {0, "top-p", CLI_REAL, &j.top_p, "P",
+         "draw from the likeliest tokens that add up to P (default: the model's own, else 1)", &j.has_top_p},
+        {0, "min-p", CLI_REAL, &j.min_p, "P",
+         "draw from tokens that are at least P times as likely as the likeliest (default: the model's own, else 0)",
+         NULL},
+        {0, "repetition-penalty", CLI_REAL, &j.repetition_penalty, "X",
+         "make tokens of prompt and text less likely by this, from 1 on (default: the model's own, else 1)",
+         &j.has_penalty},
+        {0, "seed", CLI_WHOLE, &j.seed, "N", "draw from this stream of random numbers (default 0)", NULL},
+        {0, "ids", CLI_FLAG, &j.ids, NULL, "prompts are token ids with blanks between them, and so is what is written",
+         NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL,
+         "write an object for each text: the index of its prompt, from 0, rank, text, score, log_prob, why it ended, "
+         "and tokens with their log probabilities",
+         NULL},
+        {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        {0, "batch-tokens", CLI_INT, &o->batch_tokens, "N",
+         "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
+        CLI_PRECISION(j.precision),
+        CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
+    };
+    const cli_syntax syntax = {
+        .name = "generate",
+        .usage = "generate -m DIR [option...] [PROMPT...]",
+        .about = "Goes on with a text, by a model that has a decoder alone, such as GPT-2 or\n"
+                 "Llama. Each argument is a prompt, or each line of a file (-i), or else all of\n"
+                 "standard input is one. The text of a single prompt is written as it is made;\n"
+                 "of several, each gets a line, its line ends made blanks (--json keeps them).\n"
+                 "Each token is the likeliest, unless --beam or an option for drawing is given,\n"
+                 "also where the model's generation_config.json says do_sample; its temperature,\n"
+                 "top_k, top_p and min_p are then what is drawn by. A run with one seed repeats,\n"
+                 "and what a prompt gets does not depend on the others.\n",
+        .examples = "  tfm generate -m gpt2 \"Once upon a time\"\n"
+                    "  tfm generate -m gpt2 -t 0.8 --top-p 0.95 --seed 7 < letter.txt\n"
+                    "  tfm generate -m llama -i prompts.txt -o texts.txt --beam 4 --stats\n"
+                    "  tfm generate -m llama --ids --max-new 20 \"1 403 407 261\"\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .more = true,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    const size_t prompts = code == CLI_GO ? (size_t)(argc - optind) : 0;
+    if (code == CLI_GO)
+        code = check(&j, &syntax, prompts);
+    if (code == CLI_GO)
+        code = run(&j, argv + optind, prompts);
+    free(j.stops.items);
+    return code;
+}

@@ -1,0 +1,255 @@
+/* tfm info: what a model directory holds. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <getopt.h>
+#include "cli/cli.h"
+
+static const char *const ACTIVATIONS[] = {
+    [TFM_NO_ACTIVATION] = "none",  [TFM_RELU] = "relu",       [TFM_GELU] = "gelu",
+    [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",       [TFM_QUICK_GELU] = "quick_gelu",
+    [TFM_RELU2] = "relu2",         [TFM_RELU6] = "relu6",     [TFM_LEAKY_RELU] = "leaky_relu",
+    [TFM_SIGMOID] = "sigmoid",     [TFM_TANH] = "tanh",       [TFM_MISH] = "mish",
+    [TFM_LAPLACE] = "laplace",     [TFM_GELU_10] = "gelu_10", [TFM_HARDSWISH] = "hardswish",
+};
+
+enum { MOST_COMMANDS = 6 };
+
+/* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
+static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
+    const bool encodes = m->encoder_layers > 0, decodes = m->decoder_layers > 0;
+    const bool generates = decodes && !encodes && m->has_output && !embeds;
+    const struct {
+        const char *name;
+        bool runs;
+    } all[] = {
+        {"generate", generates && text},
+        {"generate --ids", generates && !text},
+        {"translate", encodes && decodes && m->has_output && text},
+        {"score", (generates || (encodes && decodes && m->has_output)) && text},
+        {"eval", encodes && decodes && m->has_output && text},
+        {"attend", encodes && decodes && m->has_output && text},
+        {"embed", !(encodes && decodes) && text},
+        {"embed --classify", m->classes > 0 && text && !embeds},
+        {"embed --fill-mask", encodes && !decodes && m->has_output && text && !embeds},
+        {"train --from",
+         decodes && m->has_output && m->written && text && !embeds && strcmp(m->stored_dtype, "I8") != 0},
+    };
+    size_t count = 0;
+    for (size_t i = 0; i < CLI_COUNT(all) && count < MOST_COMMANDS; i++)
+        if (all[i].runs)
+            names[count++] = all[i].name;
+    return count;
+}
+
+/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. Returns
+ * whether a command takes the model. */
+static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
+    const char *names[MOST_COMMANDS];
+    const size_t count = commands_of(names, m, !without, embedder);
+    json_t *all = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
+        "s:i, s:i, s:i, s:i}",
+        "family", m->family, "width", m->width, "encoder_layers", m->encoder_layers, "decoder_layers",
+        m->decoder_layers, "encoder_heads", m->encoder_heads, "decoder_heads", m->decoder_heads, "encoder_feed_forward",
+        m->encoder_feed_forward, "decoder_feed_forward", m->decoder_feed_forward, "source_vocabulary",
+        m->source_vocabulary, "target_vocabulary", m->target_vocabulary, "max_positions", m->max_positions,
+        "activation", ACTIVATIONS[m->activation], "pre_norm", m->pre_norm, "tied_output", m->tied_output, "dtype",
+        m->stored_dtype, "weights", m->stored_as, "weight_files", m->stored_files, "parameters",
+        (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
+        (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
+        m->beam);
+    json_t *more = json_pack(
+        "{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*, s:s*}", "runs",
+        count > 0, "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
+        "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
+        m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers, "rms_norm",
+        m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output", m->has_output, "recurrent",
+        m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without, "part_of", m->part_of);
+    if (all && more)
+        json_object_update(all, more);
+    json_t *commands = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(commands, json_string(names[i]));
+    json_object_set_new(all, "commands", commands);
+    if (embedder)
+        json_object_set_new(all, "embedder", embedder);
+    json_decref(more);
+    cli_json_print(all);
+    return count > 0;
+}
+
+/* What a directory of sentence-transformers says besides its encoder. */
+static json_t *embedder_json(const tfm_embedder_info *e) {
+    return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:I}", "width", e->width, "max_tokens", e->max_tokens, "pooling",
+                     e->pooling, "normalized", e->normalized, "lower_case", e->lower_case, "dense", e->dense, "prompts",
+                     (json_int_t)e->prompts);
+}
+
+static void print_embedder(const tfm_embedder_info *e) {
+    printf("vectors           %d numbers, pooled by %s%s", e->width, e->pooling, e->normalized ? ", made 1 long" : "");
+    if (e->dense)
+        printf(", with %d dense layer%s", e->dense, e->dense > 1 ? "s" : "");
+    printf("\ntexts             up to %d tokens%s", e->max_tokens, e->lower_case ? ", in small letters" : "");
+    if (e->prompts)
+        printf("; %zu prompt%s to choose from", e->prompts, e->prompts > 1 ? "s" : "");
+    printf("\n");
+}
+
+static void print_stack(const char *name, int layers, int heads, int kv_heads, int head_width, int feed_forward) {
+    if (layers == 0)
+        return;
+    printf("%-18s%d layers, %d heads of %d", name, layers, heads, head_width);
+    if (kv_heads != heads)
+        printf(" with %d of keys and values", kv_heads);
+    printf(", feed-forward %d\n", feed_forward);
+}
+
+static void print_vocabulary(const tfm_model_info *m) {
+    const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
+    const char *output = !m->has_output ? "no output projection" : m->tied_output ? "output tied" : "output of its own";
+    if (both)
+        printf("vocabulary        %d source, %d target; %s%s\n", m->source_vocabulary, m->target_vocabulary, output,
+               m->has_output && m->tied_output ? " to the target embedding" : "");
+    else
+        printf("vocabulary        %d; %s%s\n", m->source_vocabulary + m->target_vocabulary, output,
+               m->has_output && m->tied_output ? " to the embedding" : "");
+}
+
+static void print_ids(const tfm_model_info *m) {
+    const struct {
+        const char *name;
+        int id;
+    } ids[] = {{"pad", m->pad_id}, {"end", m->eos_id}, {"start", m->start_id}};
+    const size_t count = m->decoder_layers > 0 ? CLI_COUNT(ids) : 1; /* encoders write nothing that begins or ends */
+    printf("special ids      ");
+    for (size_t i = 0; i < count; i++)
+        if (ids[i].id >= 0)
+            printf(" %s %d%s", ids[i].name, ids[i].id, i + 1 < count ? "," : "");
+        else
+            printf(" no %s%s", ids[i].name, i + 1 < count ? "," : "");
+    printf("\n");
+}
+
+static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder) {
+    const double mib = 1 << 20;
+    const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
+    printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
+           m->norms_around ? "norms around"
+           : m->pre_norm   ? "pre-norm"
+                           : "post-norm",
+           m->rms_norm ? " (RMS)" : "", ACTIVATIONS[m->activation], m->gated ? " with a gate" : "");
+    if (m->part_of)
+        printf("part of           %s: its text alone is run, and pictures are not taken\n", m->part_of);
+    printf("width             %d\n", m->width);
+    print_stack("encoder", m->encoder_layers, m->encoder_heads, m->encoder_kv_heads, m->encoder_head_width,
+                m->encoder_feed_forward);
+    print_stack("decoder", m->decoder_layers, m->decoder_heads, m->decoder_kv_heads, m->decoder_head_width,
+                m->decoder_feed_forward);
+    if (m->recurrent)
+        printf("recurrence        SSRU cells in the decoder, in the place of attention to what it has written\n");
+    printf("positions         %d, %s", m->max_positions, m->positions);
+    printf(strcmp(m->rope_type, "none") != 0 && strcmp(m->rope_type, "default") != 0 ? " (%s)\n" : "\n", m->rope_type);
+    if (m->window_layers)
+        printf("window            %d tokens, in %d layers\n", m->window, m->window_layers);
+    print_vocabulary(m);
+    if (m->shortlist)
+        printf("shortlist         yes: searches write what may translate the words of the source\n");
+    print_ids(m);
+    if (embedder)
+        print_embedder(embedder);
+    if (m->decoder_layers && !embedder)
+        printf("default beam      %d\n", m->beam);
+    printf("weights           %s, %s", m->stored_as, m->stored_dtype);
+    printf(m->stored_files == 1 ? "\n" : ", in %d files\n", m->stored_files);
+    printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
+    printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
+           both                             ? "translating"
+           : m->decoder_layers && !embedder ? "generating"
+                                            : "encoding");
+    const char *names[MOST_COMMANDS];
+    const size_t count = commands_of(names, m, !without, embedder);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
+    if (without)
+        printf("tokenizer         none that runs, so the model takes no text: %s\n", without);
+    return count > 0;
+}
+
+/* What config.json calls a model that does not run, before the sentence that says why. */
+static int refuse(const char *dir, bool json, bool embeds) {
+    char path[4096], unread[CLI_WHY];
+    const char *why = tfm_error_message();
+    snprintf(path, sizeof(path), "%s/config.json", dir);
+    json_t *config = cli_json_load(path, unread);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *architectures = json_object_get(config, "architectures");
+    const char *class_name = json_string_value(json_array_get(architectures, 0));
+    if (!type && !class_name && embeds)
+        type = "sentence-transformers";
+    if (json && (json_is_object(config) || embeds)) {
+        cli_json_print(json_pack("{s:b, s:s, s:s*, s:s*}", "runs", 0, "reason", why, "model_type", type, "architecture",
+                                 class_name));
+    } else if (type || class_name) {
+        printf("architecture      %s%s%s\n", type ? type : "", type && class_name ? ", " : "",
+               class_name ? class_name : "");
+        printf("runs              no\n");
+    }
+    json_decref(config);
+    return cli_fail_library();
+}
+
+/* A directory of sentence-transformers names its modules, one of which has the encoder. */
+static bool names_modules(const char *dir) {
+    char path[4096];
+    return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
+}
+
+static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, const char *dir, bool no_tokenizer) {
+    if (!embedder)
+        return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = no_tokenizer});
+    return tfm_embedder_read_info(embedder, info, dir, &(tfm_embedder_options){.no_tokenizer = no_tokenizer});
+}
+
+int cmd_info(int argc, char **argv) {
+    bool json = false;
+    const cli_option options[] = {{0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL}};
+    const cli_syntax syntax = {
+        .name = "info",
+        .usage = "info MODEL [--json]",
+        .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
+                 "how much device memory it needs, which commands take it, and what vectors a\n"
+                 "directory of sentence-transformers makes; or, in the words of translate, why\n"
+                 "it does not run, and which key of its configuration is in the way. No device\n"
+                 "is used.\n",
+        .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .operands = 1,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    const char *dir = argv[optind];
+    tfm_model_info info;
+    tfm_embedder_info vectors, *embedder = names_modules(dir) ? &vectors : NULL;
+    char *without = NULL;
+    tfm_status status = read_info(&info, embedder, dir, false);
+    /* A tokenizer that is not there, or not run, leaves a model; a damaged one is said as it is. */
+    if (status == TFM_ERROR_IO || status == TFM_ERROR_UNSUPPORTED) {
+        without = strdup(tfm_error_message());
+        status = read_info(&info, embedder, dir, true);
+    }
+    bool taken = false;
+    if (status == TFM_OK && json)
+        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
+    else if (status == TFM_OK)
+        taken = print_table(&info, without, embedder);
+    code = status != TFM_OK    ? refuse(dir, json, embedder != NULL)
+           : taken || !without ? CLI_OK
+                               : cli_fail("%s", without);
+    free(without);
+    return code;
+}

@@ -1,0 +1,80 @@
+/* tfm quantize: a model's directory with smaller numbers. */
+#include <stdlib.h>
+#include <getopt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+/* A directory of another model, or of a training run, is not written over; the library refuses `from` itself. */
+static int check_free(const char *dir, const char *from) {
+    static const char *const HOLDS[] = {"recipe.json", "config.json", "modules.json"};
+    char path[4096];
+    struct stat a, b;
+    if (stat(dir, &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return CLI_OK;
+    for (size_t i = 0; i < CLI_COUNT(HOLDS); i++)
+        if (snprintf(path, sizeof(path), "%s/%s", dir, HOLDS[i]) < (int)sizeof(path) && access(path, F_OK) == 0)
+            return cli_fail("%s holds a model already (%s): give -o another directory, or take that one away first",
+                            dir, HOLDS[i]);
+    return CLI_OK;
+}
+
+/* Of a directory of sentence-transformers what its encoder is, which may lie in a folder of its own. */
+static tfm_status read_info(tfm_model_info *info, const char *dir) {
+    char path[4096];
+    tfm_embedder_info vectors;
+    const int length = snprintf(path, sizeof(path), "%s/modules.json", dir);
+    if (length < (int)sizeof(path) && access(path, F_OK) == 0)
+        return tfm_embedder_read_info(&vectors, info, dir, &(tfm_embedder_options){.no_tokenizer = true});
+    return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = true});
+}
+
+static int report(const char *from, const char *to) {
+    tfm_model_info before, after;
+    if (read_info(&before, from) != TFM_OK || read_info(&after, to) != TFM_OK)
+        return cli_fail_library();
+    printf("%s: %.1f million parameters, %s; on a device they take %.1f MB, before %.1f\n", to,
+           (double)after.parameters / 1e6, after.stored_dtype, (double)after.parameter_bytes / 1e6,
+           (double)before.parameter_bytes / 1e6);
+    return CLI_OK;
+}
+
+int cmd_quantize(int argc, char **argv) {
+    const char *output = NULL;
+    int precision = 0;
+    const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
+    const cli_option options[] = {
+        {'o', "output", CLI_TEXT, (void *)&output, "DIR", "the directory to write, which is made if it is missing",
+         NULL},
+        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16",
+         "what the matrices of layers and the tables of words become (default int8)", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "quantize",
+        .usage = "quantize MODEL -o DIR [option...]",
+        .about = "Writes a model's directory again with smaller numbers: bytes with a scale for\n"
+                 "each output, or halves. Norms, biases and positions stay as they are, and so\n"
+                 "do the tokenizer and all other files, which are copied, but for those of a\n"
+                 "training run. Every command takes the directory as it takes the model.\n"
+                 "With int8 a command also multiplies whole numbers: each row of what a layer\n"
+                 "reads is rounded to 255 steps, so results change a little, and the model takes\n"
+                 "a quarter of the memory. Halves become fp32 when they are read, unless a\n"
+                 "command has --precision fp16 or bf16: then they stay halves, and sums are fp32.\n",
+        .examples = "  tfm quantize apps/demo -o demo-int8\n"
+                    "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .operands = 1,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO && !output)
+        code = cli_misuse(&syntax, "-o is needed: the directory to write");
+    if (code != CLI_GO)
+        return code;
+    code = check_free(output, argv[optind]);
+    if (code != CLI_OK)
+        return code;
+    if (tfm_model_quantize(output, argv[optind], dtypes[precision]) != TFM_OK)
+        return cli_fail_library();
+    return report(argv[optind], output);
+}

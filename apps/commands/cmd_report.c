@@ -1,0 +1,228 @@
+/* tfm report: all that one needs to know of a device that one does not have. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "bench/report.h"
+
+/* Clang's version has its name in it, and that of gcc is a number. */
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+/* ---- The parts ---- */
+
+static json_t *about_tfm(void) {
+#ifdef TFM_OPENBLAS
+    const char *blas = "OpenBLAS";
+#else
+    const char *blas = "no OpenBLAS";
+#endif
+#ifdef __OPTIMIZE__
+    const char *optimised = "optimised";
+#else
+    const char *optimised = "not optimised";
+#endif
+    char build[256];
+    json_t *about = json_object();
+    snprintf(build, sizeof(build), "%s, %s, by " COMPILER, optimised, blas);
+    report_set_text(about, "tfm", tfm_version());
+    report_set_text(about, "build", build);
+    return about;
+}
+
+static void set_processor(json_t *host) {
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    while (file && fgets(line, sizeof(line), file)) {
+        char *value = strchr(line, ':');
+        if (!value || (strncmp(line, "model name", 10) != 0 && strncmp(line, "Model", 5) != 0))
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        report_set_text(host, "processor", value + 1 + strspn(value + 1, " "));
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* How many programs want to run at once, on average over a minute. What it is before anything is timed is others' work.
+ */
+static void set_load(json_t *host, const char *name) {
+    double load;
+    char text[64];
+    if (getloadavg(&load, 1) != 1)
+        return;
+    snprintf(text, sizeof(text), "%.2f", load);
+    report_set_text(host, name, text);
+}
+
+/* Without the machine's name. */
+static json_t *about_host(void) {
+    json_t *host = json_object();
+    struct utsname name;
+    char text[256];
+    if (uname(&name) == 0) {
+        snprintf(text, sizeof(text), "%.60s %.100s %.60s", name.sysname, name.release, name.machine);
+        report_set_text(host, "system", text);
+    }
+    set_processor(host);
+    snprintf(text, sizeof(text), "%d", bench_cores());
+    report_set_text(host, "cores", text);
+    set_load(host, "load before");
+    return host;
+}
+
+/* A fact of the device, or of the tuning table, which is an object of its own. */
+static bool on_fact(void *user, const char *name, const char *text) {
+    static const char ROW[] = "tuned: ";
+    json_t *report = user;
+    if (strncmp(name, ROW, strlen(ROW)) == 0)
+        report_set_text(json_object_get(report, "table"), name + strlen(ROW), text);
+    else if (strcmp(name, "hash of the tuning table") == 0)
+        json_object_set_new(report, "table_hash", json_string(text));
+    else
+        report_set_text(json_object_get(report, "device"), name, text);
+    return true;
+}
+
+typedef struct checks {
+    json_t *all;
+    size_t failed;
+} checks;
+
+static bool on_check(void *user, const tfm_selftest_record *record) {
+    static const char *const STATES[] = {
+        [TFM_SELFTEST_PASS] = "pass", [TFM_SELFTEST_FAIL] = "FAIL", [TFM_SELFTEST_UNAVAILABLE] = "not available"};
+    checks *c = user;
+    json_t *row = json_pack("{s:s, s:s, s:s}", "op", record->op, "form", record->form, "state", STATES[record->state]);
+    if (record->state == TFM_SELFTEST_PASS)
+        json_object_set_new(row, "error", json_real(record->error));
+    else
+        report_set_text(row, "message", record->message);
+    json_array_append_new(c->all, row);
+    c->failed += record->state == TFM_SELFTEST_FAIL;
+    cli_progress("report: self-test, %zu checks", json_array_size(c->all));
+    return true;
+}
+
+/* ---- The command ---- */
+
+/* Before anything takes its time: the folder, and what is in the places of both files. */
+static int check_place(const char *name) {
+    static const char *const SUFFIXES[] = {".json", ".md"};
+    char *path = malloc(strlen(name) + sizeof(".json")), *folder = strdup(name);
+    char *end = folder ? strrchr(folder, '/') : NULL;
+    int code = path && folder ? CLI_OK : cli_fail("out of memory");
+    if (end)
+        end[end == folder] = 0;
+    for (size_t i = 0; i < CLI_COUNT(SUFFIXES) && code == CLI_OK; i++) {
+        struct stat there;
+        strcat(strcpy(path, name), SUFFIXES[i]);
+        if (access(end ? folder : ".", W_OK) != 0)
+            code = cli_fail("cannot write %s: %s", path, strerror(errno));
+        else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode))
+            code = cli_fail("cannot write %s: there is a folder of that name", path);
+        else if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+            code = cli_fail("cannot write %s: there is something of that name that is no file", path);
+    }
+    free(folder);
+    free(path);
+    return code;
+}
+
+/* Whether the last part of a path can begin the names of two files. */
+static bool is_name(const char *name) {
+    const char *last = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+    return *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
+}
+
+static int write_file(const char *name, const char *suffix, const json_t *report) {
+    cli_output out;
+    char *path = malloc(strlen(name) + strlen(suffix) + 1);
+    if (!path)
+        return cli_fail("out of memory");
+    strcat(strcpy(path, name), suffix);
+    int code = cli_output_open(&out, path);
+    if (code == CLI_OK && strcmp(suffix, ".md") == 0)
+        report_markdown(out.file, report);
+    else if (code == CLI_OK)
+        json_dumpf(report, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    free(path);
+    return code == CLI_OK ? closed : code;
+}
+
+static int make_report(tfm_context *ctx, const char *name) {
+    json_t *report = json_object();
+    checks c = {.all = json_array()};
+    json_object_set_new(report, "format", json_integer(1));
+    json_object_set_new(report, "tfm", about_tfm());
+    json_object_set_new(report, "host", about_host());
+    json_object_set_new(report, "device", json_object());
+    json_object_set_new(report, "table", json_object());
+    json_object_set_new(report, "self_test", c.all);
+    json_object_set_new(report, "table_hash", json_string("0"));
+    /* A device that is lost is what others want to know of: what there is until then is written. */
+    if (tfm_context_facts(ctx, on_fact, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
+        report_failed(report);
+    else
+        report_bench(ctx, report);
+    set_load(json_object_get(report, "host"), "load after");
+    cli_progress(NULL);
+    int code = write_file(name, ".json", report);
+    if (code == CLI_OK)
+        code = write_file(name, ".md", report);
+    if (code == CLI_OK)
+        fprintf(stderr, "%s.md and %s.json are written; attach both to an issue\n", name, name);
+    if (code == CLI_OK && c.failed > 0)
+        fprintf(stderr, "%zu checks of the self-test failed, which the report tells: an issue is welcome\n", c.failed);
+    const char *failed = json_string_value(json_object_get(report, "failed"));
+    if (failed)
+        code = cli_fail("the report is not whole: %s", failed);
+    json_decref(report);
+    return code;
+}
+
+int cmd_report(int argc, char **argv) {
+    const char *device = NULL, *name = "tfm-report";
+    const cli_option options[] = {
+        CLI_DEVICE(&device),
+        {'o', "output", CLI_TEXT, &name, "NAME", "write NAME.md and NAME.json (default tfm-report)", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "report",
+        .usage = "report [--device DEVICE] [-o NAME]",
+        .about = "Writes what others need to know of a device that they do not have, as Markdown\n"
+                 "to read and as JSON: versions, what the device says of itself, the self-test,\n"
+                 "the table of tfm tune, and how fast things are: products, attention and norms\n"
+                 "in parts of the peak and of the bandwidth that are measured beside them, and,\n"
+                 "without such a measure, products of weights in 16 bits and in bytes, and steps\n"
+                 "of decoding; and how far those timings scatter, and how much else the machine\n"
+                 "had to do. There are no names of users, machines or folders in it. It takes\n"
+                 "about two minutes. Where something fails, what there is until then is written.\n"
+                 "Attach both files to an issue.\n",
+        .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    tfm_context *ctx = NULL;
+    if (!is_name(name))
+        return cli_misuse(&syntax, "-o needs a name, to which .md and .json are added: '%s' has none", name);
+    if (check_place(name) != CLI_OK)
+        return CLI_FAILED;
+    cli_catch_signals();
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
+        return cli_fail_library();
+    cli_put_device(ctx, NULL);
+    code = make_report(ctx, name);
+    tfm_context_free(&ctx);
+    return code;
+}

@@ -1,0 +1,206 @@
+/* tfm translate: a line out for each line in. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "commands/translate.h"
+
+/* The words of --format; lines are none. */
+static const char *const FORMAT_NAMES[] = {"text", "html", "srt", "vtt"};
+static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt, &document_vtt};
+
+static void print_stats(const translate_job *j) {
+    const tfm_search_stats *s = &j->done;
+    const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
+    cli_put_stats(json_pack(
+        "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "sentences", (json_int_t)s->sentences, "source_tokens",
+        (json_int_t)s->source_tokens, "target_tokens", (json_int_t)s->target_tokens, "load_seconds",
+        cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds", cli_rounded_json(j->build_seconds, 3),
+        "seconds", cli_rounded_json(seconds, 3), "sentences_per_s", cli_rounded_json((double)s->sentences / seconds, 1),
+        "tokens_per_s", cli_rounded_json((double)s->target_tokens / seconds, 1)));
+}
+
+/* A prefix file is known whole before the first line is translated, so a bad one costs nothing. */
+static int read_prefixes(translate_job *j) {
+    if (!j->prefix_file)
+        return CLI_OK;
+    int code = cli_lines_all(&j->prefixes, j->prefix_file);
+    for (size_t i = 0; i < j->prefixes.count && code == CLI_OK; i++)
+        if (tfm_text_check(j->prefixes.text[i], j->prefixes.bytes[i]) != TFM_OK)
+            code = cli_fail("%s, line %zu: %s", j->prefix_file, i + 1, tfm_error_message());
+    return code;
+}
+
+static int open_model(translate_job *j) {
+    double start = cli_seconds();
+    cli_progress("loading %s", j->model_dir);
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
+        return cli_fail_library();
+    cli_progress(NULL);
+    j->load_seconds = cli_seconds() - start;
+    j->load_build = cli_build_seconds(j->fleet);
+    return CLI_OK;
+}
+
+/* Whether the model's own beam is enough for n-best, before anything is loaded. */
+static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
+    tfm_model_info info;
+    if (j->search.beam || j->search.n_best < 2)
+        return CLI_GO;
+    if (tfm_model_read_info(&info, j->model_dir, NULL) != TFM_OK)
+        return cli_fail_library();
+    if (j->search.n_best <= info.beam)
+        return CLI_GO;
+    return cli_misuse(syntax, "--n-best is %d, more than the model's own beam of %d: give --beam %d as well",
+                      j->search.n_best, info.beam, j->search.n_best);
+}
+
+static int run(translate_job *j) {
+    if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
+        return cli_fail_library();
+    j->text.placeholders = j->placeholders;
+    j->search.penalty = (tfm_length_penalty)j->penalty;
+    translate_listen(j);
+    const document_kind *kind = FORMATS[j->format];
+    int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
+    if (code == CLI_OK)
+        code = read_prefixes(j);
+    if (code == CLI_OK)
+        code = cli_output_open(&j->out, j->output);
+    if (code == CLI_OK)
+        code = open_model(j);
+    if (code == CLI_OK && kind)
+        code = document_translate(&j->document, j->model, &j->text, &j->search, &j->bad);
+    else if (code == CLI_OK)
+        code = translate_lines(j);
+    if (code == CLI_OK && kind)
+        code = document_write(&j->document, &j->out);
+    if (code == CLI_OK && j->prefix_file && j->prefixes.count != j->in.first)
+        code = spare = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used", j->prefix_file,
+                                j->prefixes.count, j->in.name, j->in.first);
+    int closing = cli_output_close(&j->out, code == CLI_OK || spare != CLI_OK); /* the translations are whole */
+    code = code == CLI_OK ? closing : code;
+    cli_progress(NULL);
+    j->build_seconds = cli_build_seconds(j->fleet);
+    tfm_model_free(&j->model);
+    tfm_fleet_free(&j->fleet);
+    if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
+        print_stats(j);
+    if (kind)
+        document_free(&j->document);
+    cli_lines_close(&j->prefixes);
+    cli_lines_close(&j->in);
+    tfm_placeholders_free(&j->placeholders);
+    return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
+}
+
+/* Options that do not go together. */
+static int check(const translate_job *j, const cli_syntax *syntax) {
+    if (!j->model_dir)
+        return cli_misuse(syntax, "which model? give -m DIR");
+    if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
+        return cli_misuse(syntax, "only one of the files can be standard input");
+    int code = cli_check_beam(syntax, j->search.beam);
+    if (code == CLI_GO)
+        code = cli_check_workers(syntax, j->workers);
+    if (code != CLI_GO)
+        return code;
+    if (j->search.beam && j->search.n_best > j->search.beam)
+        return cli_misuse(syntax, "--n-best is %d, more than --beam %d", j->search.n_best, j->search.beam);
+    if (j->format && (j->scores || j->json || j->text.alignments || j->search.n_best || j->prefix_file))
+        return cli_misuse(syntax,
+                          "a document is translated as a whole: --format %s goes without --scores, --json, "
+                          "--alignments, --n-best and --prefix-file",
+                          FORMAT_NAMES[j->format]);
+    if (j->text.split && j->search.n_best > 1)
+        return cli_misuse(syntax, "--split gives one translation for a line, put together from those of its sentences: "
+                                  "leave --n-best or --split away");
+    if (j->text.language && !j->text.split && !j->format)
+        return cli_misuse(syntax, "--language is for --split and --format: give both, or neither");
+    if ((j->text.alignment_layer || j->text.alignment_head) && !j->text.alignments)
+        return cli_misuse(syntax, "--alignment-layer and --alignment-head are for --alignments");
+    if (j->text.alignments && !j->json)
+        return cli_misuse(syntax, "--alignments are written with --json");
+    return check_n_best(j, syntax);
+}
+
+static int parse_and_run(int argc, char **argv, cli_texts *keep) {
+    translate_job j = {.keep = keep};
+    const cli_option options[] = {
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
+        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'n', "n-best", CLI_INT, &j.search.n_best, "N",
+         "write the N best translations of each line, as lines `index ||| text ||| score`, the index from 0", NULL},
+        {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score after each translation", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL,
+         "write an object for each translation: the index of its line, from 0, rank, text, score, log_prob, and tokens "
+         "with their log probabilities",
+         NULL},
+        {0, "alignments", CLI_FLAG, &j.text.alignments, NULL,
+         "with --json, also write how much each token of the translation looked at each one of the source: the weights "
+         "of "
+         "the last layer's cross-attention, a mean over heads",
+         NULL},
+        {0, "alignment-layer", CLI_INT, &j.text.alignment_layer, "N",
+         "take the alignments from this decoder layer, from 1", NULL},
+        {0, "alignment-head", CLI_INT, &j.text.alignment_head, "N", "take the alignments from this head alone, from 1",
+         NULL},
+        {0, "format", CLI_CHOICE, &j.format, "text|html|srt|vtt",
+         "html: keep the markup of a document around its words; srt, vtt: keep the numbers, times and tags of SubRip "
+         "or "
+         "WebVTT subtitles; documents are read whole and translated sentence by sentence (default text: lines)",
+         NULL},
+        {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
+        {0, "language", CLI_TEXT, &j.text.language, "CODE",
+         "the language of the source, such as de, by whose rules sentences are found (default: what "
+         "tokenizer_config.json "
+         "says)",
+         NULL},
+        {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
+         "a file with a line for each line of input: the text that its translation must begin with", NULL},
+        CLI_KEEP(keep, &j.no_keep),
+        CLI_LANGUAGES(j.text),
+        {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
+        CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
+    };
+    const cli_syntax syntax = {
+        .name = "translate",
+        .usage = "translate -m DIR [option...] < lines",
+        .about = "Translates lines of UTF-8 text: one line out for each line in, in order. It\n"
+                 "reads until its input pauses or 16 batches are full, writes each translation\n"
+                 "as soon as all before it are done, and goes on.\n"
+                 "With -o FILE, a run that is interrupted leaves what it has written in\n"
+                 "FILE.partial.\n"
+                 "A line that cannot be translated (invalid UTF-8, a NUL, too long) is named on\n"
+                 "standard error and gives an empty line. The other lines are still translated,\n"
+                 "and the exit code is 1. What cannot be translated in a document stays there.\n",
+        .examples = "  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n"
+                    "  tfm translate -m apps/demo -i book.de -o book.en --beam 1 --stats\n"
+                    "  tfm translate -m apps/demo --beam 8 --n-best 3 < book.de\n"
+                    "  echo \"Guten Morgen. Wo ist Tom?\" | tfm translate -m apps/demo --split --json\n"
+                    "  tfm translate -m apps/demo --format srt -i film.de.srt -o film.en.srt\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    code = check(&j, &syntax);
+    if (code != CLI_GO)
+        return code;
+    j.how.precision = cli_precision(j.precision);
+    j.search.unscored = !j.scores && !j.json && !j.search.n_best;
+    return run(&j);
+}
+
+int cmd_translate(int argc, char **argv) {
+    cli_texts keep = {0};
+    const int code = parse_and_run(argc, argv, &keep);
+    free(keep.items);
+    return code;
+}

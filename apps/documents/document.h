@@ -1,0 +1,45 @@
+/* Files that tfm translate takes as a whole: HTML, and subtitles (document.c). */
+#ifndef TFM_DOCUMENT_H
+#define TFM_DOCUMENT_H
+
+#include "cli/cli.h"
+#include "documents/markup.h"
+
+/* A kind of file: texts that are translated each, and what is around them. */
+typedef struct document_kind {
+    const char *name;
+    /* Reads UTF-8 without NUL, with one after it, which stays until the document is freed. NULL after a sentence that
+     * names `file`. */
+    void *(*read)(const char *file, char *text, size_t bytes);
+    size_t (*count)(const void *content);
+    /* A text, which belongs to the document, and whether its alignment is of use. */
+    const char *(*text)(const void *content, size_t i);
+    bool (*marked)(const void *content, size_t i);
+    /* Where a text is, for sentences: "line 3". */
+    void (*where)(char *out, size_t room, const void *content, size_t i);
+    /* Puts a translation in the place of a text, as markup_put does. False without memory. */
+    bool (*put)(void *content, size_t i, const char *translation, const json_t *alignment);
+    /* The document, which the caller frees; NULL without memory. */
+    char *(*write)(const void *content);
+    void (*free)(void *content);
+} document_kind;
+
+extern const document_kind document_html, document_srt, document_vtt;
+
+typedef struct document {
+    const document_kind *kind;
+    void *content;
+    cli_lines file;
+    bool marked_order; /* it begins with a byte order mark */
+} document;
+
+/* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; freed in any case. */
+int document_read(document *d, const document_kind *kind, const char *path);
+/* Translates all texts, sentence by sentence. A text that cannot be translated is named, stays as it is, and counts as
+ * one of `bad`. */
+int document_translate(document *d, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search,
+                       size_t *bad);
+int document_write(const document *d, cli_output *out);
+void document_free(document *d);
+
+#endif

@@ -1,0 +1,40 @@
+/* HTML as a document: its runs of text, by markup.c. */
+#include "documents/document.h"
+
+static void *read_html(const char *file, char *text, size_t bytes) {
+    markup *m = markup_read(text, bytes);
+    if (!m)
+        cli_fail("out of memory for %s", file);
+    return m;
+}
+
+static size_t count_runs(const void *m) {
+    return markup_runs(m);
+}
+
+static const char *text_of(const void *m, size_t i) {
+    return markup_text(m, i);
+}
+
+static bool is_marked(const void *m, size_t i) {
+    return markup_marked(m, i);
+}
+
+static void where_is(char *out, size_t room, const void *m, size_t i) {
+    snprintf(out, room, "line %ld", markup_line(m, i));
+}
+
+static bool put(void *m, size_t i, const char *translation, const json_t *alignment) {
+    return markup_put(m, i, translation, alignment);
+}
+
+static char *write_html(const void *m) {
+    return markup_write(m);
+}
+
+static void free_html(void *m) {
+    markup_free(m);
+}
+
+const document_kind document_html = {"HTML",   read_html, count_runs, text_of,  is_marked,
+                                     where_is, put,       write_html, free_html};

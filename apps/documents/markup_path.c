@@ -1,0 +1,40 @@
+/* Elements that a word is in. */
+#include "documents/markup_internal.h"
+
+run_path run_path_to(const markup_run *run, int element) {
+    run_path p = {.count = element < 0 ? 0 : run->elements[element].depth + 1};
+    for (int i = p.count; i-- > 0; element = run->elements[element].parent)
+        p.elements[i] = element;
+    return p;
+}
+
+int run_path_common(const run_path *a, const run_path *b) {
+    int same = 0;
+    while (same < a->count && same < b->count && a->elements[same] == b->elements[same])
+        same++;
+    return same;
+}
+
+static bool ends_name(char c) {
+    return html_is_blank(c) || c == '/' || c == '>';
+}
+
+static bool same_name(const markup *m, const run_element *a, const run_element *b) {
+    size_t i = 1;
+    while (m->text[a->open + i] == m->text[b->open + i] && !ends_name(m->text[a->open + i]))
+        i++;
+    return ends_name(m->text[a->open + i]) && ends_name(m->text[b->open + i]);
+}
+
+void run_path_join(run_path *p, const markup *m, const markup_run *run, int element) {
+    int at = p->count;
+    for (int i = 0; i < p->count; i++)
+        if (p->elements[i] == element || same_name(m, &run->elements[p->elements[i]], &run->elements[element]))
+            return;
+    if (p->count == MARKUP_DEEPEST)
+        return;
+    for (; at > 0 && p->elements[at - 1] > element; at--)
+        p->elements[at] = p->elements[at - 1];
+    p->elements[at] = element;
+    p->count++;
+}

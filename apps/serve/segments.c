@@ -1,0 +1,97 @@
+/* The texts of a request as a job's pieces, and back. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve/request.h"
+#include "serve/server.h"
+
+static bool check_text(serve_request *r, const char *text, size_t *characters, serve_reply *refusal) {
+    const int limit = r->server->options->limits.chars;
+    if (tfm_text_check(text, strlen(text)) != TFM_OK) {
+        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s", tfm_error_message());
+        return false;
+    }
+    *characters += serve_characters(text, strlen(text));
+    if (*characters <= (size_t)limit)
+        return true;
+    *refusal =
+        serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
+                          "Invalid request: request (%zu) exceeds text limit (%d) of characters", *characters, limit);
+    return false;
+}
+
+/* Whether a text before this one has its model. */
+static bool seen_before(serve_model *const *models, size_t text) {
+    for (size_t i = 0; i < text; i++)
+        if (models[i] == models[text])
+            return true;
+    return false;
+}
+
+/* The pieces of all texts, those of one model together. False without memory. */
+static bool cut_all(cli_pieces *c, const char *const *texts, size_t count, bool sentences, serve_model *const *models) {
+    bool good = true;
+    for (size_t first = 0; good && first < count; first++) {
+        if (models && seen_before(models, first))
+            continue;
+        for (size_t i = first; good && i < (models ? count : first + 1); i++)
+            if (!models || models[i] == models[first])
+                good = cli_pieces_cut(c, texts[i], i, sentences, models ? models[first]->source : NULL);
+    }
+    return good;
+}
+
+/* Has each text worked on by its own model, where there are several. False without memory. */
+static bool keep_models(serve_job *job, serve_model *const *models, size_t count) {
+    job->key.model = models[0];
+    for (size_t i = 1; i < count && !job->models; i++) {
+        if (models[i] == models[0])
+            continue;
+        if (!(job->models = malloc(count * sizeof(serve_model *))))
+            return false;
+        memcpy(job->models, models, count * sizeof(serve_model *));
+    }
+    return true;
+}
+
+serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
+                            serve_model *const *models, serve_reply *refusal) {
+    cli_pieces c = {0};
+    size_t characters = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!check_text(r, texts[i], &characters, refusal))
+            return NULL;
+    bool good = cut_all(&c, texts, count, sentences, models);
+    const size_t most = (size_t)r->server->options->limits.lines;
+    serve_job *job = good && c.count <= most ? serve_job_new(c.count) : NULL;
+    if (job && models && !keep_models(job, models, count))
+        serve_job_free(job), job = NULL;
+    if (job) {
+        memcpy(job->pieces, c.items, c.count * sizeof(*c.items));
+        job->texts = count;
+        job->source = json_incref(json_object_get(r->fields, "q"));
+        r->lines = c.count;
+    } else if (good && c.count > most) {
+        *refusal = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,
+                                     "Invalid request: request (%zu) exceeds text limit (%zu) of lines", c.count, most);
+    } else {
+        *refusal = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+    }
+    free(c.items);
+    return job;
+}
+
+typedef struct ranked {
+    const serve_job *job;
+    int best;
+} ranked;
+
+/* The best-th text of a piece, or the best one where there are fewer; what is blank has none. */
+static const char *result_of(const void *user, size_t piece) {
+    const ranked *r = user;
+    char *const *texts = r->job->results[piece].texts;
+    return !texts ? "" : texts[r->best] ? texts[r->best] : texts[0] ? texts[0] : "";
+}
+
+char *serve_pieces_join(const serve_job *job, size_t of, int best) {
+    return cli_pieces_join(job->pieces, job->count, of, result_of, &(ranked){job, best});
+}

@@ -1,0 +1,279 @@
+/* Batches: which pieces of the queue a worker takes together, how many, and what becomes of their jobs. */
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
+#include "serve/server.h"
+
+/* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
+ * that their next sentences come into one batch. */
+enum { BYTES_PER_TOKEN = 3, DEFAULT_BATCH_TOKENS = 4096, RETURN_MS = 2 };
+/* Seconds that a batch may take, so that who comes meanwhile does not wait for long; but it has this part of the most
+ * tokens in any case, below which devices get slow. */
+static const double BATCH_SECONDS = 0.5;
+/* Seconds after which nothing joins a batch any more, so that it ends: what it took is known then. */
+static const double JOIN_SECONDS = 5;
+enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
+
+static bool same_key(const serve_key *a, const serve_key *b) {
+    return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
+           a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
+           a->max_new == b->max_new && a->alone == b->alone;
+}
+
+static bool before(const serve_job *a, const serve_job *b) {
+    if (a->client->turn != b->client->turn)
+        return a->client->turn < b->client->turn;
+    return a->turn != b->turn ? a->turn < b->turn : a->number < b->number;
+}
+
+/* Whether a worker may take a piece of the job now: it has a seat at the model, and nobody else has the job. */
+static bool may_take(const serve_worker *w, const serve_job *job) {
+    return w->number < job->key.model->workers && (job->in_work == 0 || job->with == w);
+}
+
+/* Whose turn it is with this worker. */
+static serve_job *next_job(const serve_worker *w, const serve_key *key) {
+    serve_job *best = NULL;
+    for (serve_job *job = w->server->first; job; job = job->next)
+        if (job->taken < job->count && may_take(w, job) && !job->answer_code && !serve_job_stopped(job) &&
+            (!key || same_key(key, &job->key)) && (!best || before(job, best)))
+            best = job;
+    return best;
+}
+
+/* Whether all workers before this one have work: they come first, so that one does all where that is enough. */
+static bool is_needed(const serve_worker *w) {
+    for (int i = 0; i < w->number; i++)
+        if (w->server->workers[i].left == 0)
+            return false;
+    return true;
+}
+
+/* What the next piece of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
+static uint64_t cost_of(const serve_job *job) {
+    const uint64_t read = 1 + job->pieces[job->taken].bytes / BYTES_PER_TOKEN;
+    return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
+}
+
+/* The model of the next piece, where those of a job have several. */
+static void next_model(serve_job *job) {
+    if (job->models && job->taken < job->count)
+        job->key.model = job->models[job->pieces[job->taken].of];
+}
+
+static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
+    server *s = w->server;
+    const uint64_t cost = cost_of(job);
+    *unit = (serve_unit){job, job->taken++, cost};
+    next_model(job);
+    job->in_work++;
+    job->with = w;
+    job->turn += cost;
+    if (job->turn > job->client->clock)
+        job->client->clock = job->turn;
+    job->client->turn += cost;
+    if (job->client->turn > s->clock)
+        s->clock = job->client->turn;
+    serve_queue_stop_waiting(s, job, 1);
+    if (job->began == 0)
+        job->began = cli_seconds();
+}
+
+/* Waits a little for clients that were answered a moment ago: their next sentences make a batch with those that are
+ * here. A client that is alone never waits. */
+static void wait_for_returns(serve_worker *w) {
+    server *s = w->server;
+    struct timespec until;
+    if (w->answered_last < 2 || s->ending)
+        return;
+    for (size_t seen = 0; seen != s->waiting && s->waiting < w->answered_last;) {
+        seen = s->waiting;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += RETURN_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000L;
+        }
+        while (s->waiting < w->answered_last && pthread_cond_timedwait(&s->work, &s->lock, &until) == 0)
+            ;
+    }
+}
+
+/* The most tokens of a model's next batch. Texts are generated as fast together as alone, and are not held to it. */
+static uint64_t budget_of(const server *s, const serve_model *model) {
+    const uint64_t most =
+        (uint64_t)s->devices *
+        (uint64_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
+    if (model->task == SERVE_GENERATE)
+        return most;
+    const double timely = model->pace > 0 ? model->pace * BATCH_SECONDS : (double)(most / UNKNOWN_PART);
+    return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
+}
+
+int serve_queue_part(const serve_worker *w, int tokens, int least) {
+    const uint64_t devices = w->server->devices, all = w->batch_tokens;
+    const uint64_t even = (all + devices - 1) / devices, part = even > (uint64_t)least ? even : (uint64_t)least;
+    return devices < 2 || (tokens > 0 && (uint64_t)tokens < part) || part > INT_MAX ? tokens : (int)part;
+}
+
+void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds) {
+    const bool later = w->full_since > w->since; /* it became full by those that joined */
+    const double tokens = (double)(later ? w->batch_tokens - w->full_done : w->batch_tokens);
+    const double time = later ? cli_seconds() - w->full_since : seconds;
+    const double pace = tokens / (time > 1e-6 ? time : 1e-6);
+    /* A batch that was not full may have been too small to tell how slow it gets. */
+    pthread_mutex_lock(&w->server->lock);
+    if (w->full_since > 0 || pace > model->pace)
+        model->pace = pace;
+    pthread_mutex_unlock(&w->server->lock);
+}
+
+void serve_queue_open(server *s, serve_model *model, int workers) {
+    pthread_mutex_lock(&s->lock);
+    model->workers = workers;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Room for one more unit. */
+static bool make_room(serve_worker *w) {
+    if (w->count < w->room)
+        return true;
+    const size_t room = w->room ? 2 * w->room : SERVE_BATCH;
+    serve_unit *larger = realloc(w->units, room * sizeof(*larger));
+    if (!larger)
+        return false;
+    w->units = larger;
+    w->room = room;
+    return true;
+}
+
+static void add_piece(serve_worker *w, serve_job *job, uint64_t cost) {
+    take_piece(w, job, &w->units[w->count++]);
+    w->batch_tokens += cost;
+    w->live_tokens += cost;
+    w->left++;
+}
+
+bool serve_queue_take(serve_worker *w) {
+    server *s = w->server;
+    pthread_mutex_lock(&s->lock);
+    while (!s->ending && !(is_needed(w) && next_job(w, NULL)))
+        pthread_cond_wait(&s->work, &s->lock);
+    wait_for_returns(w);
+    serve_job *job = s->ending ? NULL : next_job(w, NULL);
+    const serve_key key = w->key = job ? job->key : (serve_key){0};
+    const uint64_t budget = job ? budget_of(s, key.model) : 0;
+    w->full_since = 0;
+    w->batch_tokens = w->live_tokens = 0;
+    w->count = w->left = 0;
+    w->since = w->accounted = cli_seconds();
+    for (; job && w->count < SERVE_BATCH && make_room(w); job = next_job(w, &key)) {
+        const uint64_t cost = cost_of(job);
+        if (w->count > 0 && w->batch_tokens + cost > budget) {
+            w->full_since = w->since;
+            break;
+        }
+        if (serve_hung_up(job->fd)) {
+            serve_job_stop(job, SERVE_GONE);
+            continue;
+        }
+        add_piece(w, job, cost);
+    }
+    const bool ending = s->ending;
+    if (s->waiting > 0)
+        pthread_cond_broadcast(&s->work); /* for the next one */
+    pthread_mutex_unlock(&s->lock);
+    return w->count > 0 || (!ending && serve_queue_take(w));
+}
+
+bool serve_queue_more(serve_worker *w) {
+    server *s = w->server;
+    const serve_key key = w->key;
+    bool came = false;
+    pthread_mutex_lock(&s->lock);
+    while (!came && !s->ending && cli_seconds() - w->since < JOIN_SECONDS) {
+        serve_job *job = next_job(w, NULL);
+        if (!job || !same_key(&job->key, &key)) /* others are first */
+            break;
+        const uint64_t cost = cost_of(job);
+        const bool full = w->live_tokens + cost > budget_of(s, key.model);
+        if (full && w->full_since == 0) {
+            w->full_since = cli_seconds();
+            w->full_done = w->batch_tokens - w->live_tokens;
+        }
+        if (full || !make_room(w))
+            break;
+        if (serve_hung_up(job->fd)) {
+            serve_job_stop(job, SERVE_GONE);
+            continue;
+        }
+        if (job->began == 0 && w->completed > 0)
+            w->completed--; /* perhaps of a client that was answered: it is not waited for */
+        if (w->left == 0 && s->waiting > 1)
+            pthread_cond_broadcast(&s->work); /* those after this one may be needed now */
+        add_piece(w, job, cost);
+        atomic_fetch_add(&s->counts.joined, 1);
+        came = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return came;
+}
+
+/* A piece less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
+static void one_done(serve_worker *w, serve_job *job, bool cut) {
+    const bool stopped = serve_job_stopped(job) != SERVE_GOES_ON;
+    job->in_work--;
+    w->left -= w->left > 0;
+    atomic_fetch_add(&w->server->counts.lines, 1);
+    job->done += !(cut && stopped);
+    if (job->in_work == 0 && job->taken < job->count)
+        pthread_cond_broadcast(&w->server->work); /* another worker may go on with it */
+    if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
+        return;
+    if (job->done < job->count)
+        serve_job_cut(w->server, job);
+    serve_queue_complete(w->server, job, w);
+}
+
+void serve_queue_piece_done(serve_worker *w, serve_unit *unit) {
+    serve_job *job = unit->job;
+    pthread_mutex_lock(&w->server->lock);
+    unit->job = NULL;
+    w->live_tokens -= unit->cost;
+    const double now = cli_seconds();
+    atomic_fetch_add(&w->server->counts.work_micros, (unsigned long long)(1e6 * (now - w->accounted)));
+    w->accounted = now;
+    one_done(w, job, false);
+    pthread_mutex_unlock(&w->server->lock);
+}
+
+void serve_queue_finish(serve_worker *w, bool cut) {
+    pthread_mutex_lock(&w->server->lock);
+    for (size_t i = 0; i < w->count; i++)
+        if (w->units[i].job)
+            one_done(w, w->units[i].job, cut);
+    w->count = 0;
+    w->answered_last = w->completed;
+    w->completed = 0;
+    w->left = 0;
+    if (w->server->waiting > 0)
+        pthread_cond_broadcast(&w->server->work); /* those before this one come first, and may sleep */
+    pthread_mutex_unlock(&w->server->lock);
+}
+
+void serve_queue_give_back(serve_worker *w, serve_model *model) {
+    server *s = w->server;
+    pthread_mutex_lock(&s->lock);
+    model->workers = model->workers < w->number ? model->workers : w->number;
+    for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
+        w->units[i].job->taken--;
+        next_model(w->units[i].job);
+        w->units[i].job->in_work--;
+        w->units[i].job->client->waiting++;
+        s->waiting++;
+    }
+    w->count = w->left = 0;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,167 @@
+/* Server-sent events: what the worker adds, a connection sends as soon as it can, and a slow one holds nobody up. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve/openai.h"
+#include "serve/server.h"
+
+typedef struct serve_stream {
+    server *server;
+    char *text; /* that is not sent yet */
+    size_t bytes, room, sent;
+    bool begun, ended, starved;
+} serve_stream;
+
+/* Under the lock. */
+static void append(serve_stream *stream, const char *text) {
+    const size_t bytes = strlen(text);
+    if (stream->starved || !cli_grow(&stream->text, &stream->room, stream->bytes + bytes, 1)) {
+        stream->starved = true;
+        return;
+    }
+    memcpy(stream->text + stream->bytes, text, bytes);
+    stream->bytes += bytes;
+}
+
+static void wake(serve_job *job) {
+    if (!job->suspended || !job->connection)
+        return;
+    job->suspended = false;
+    MHD_resume_connection(job->connection);
+}
+
+static void append_json(serve_stream *stream, json_t *event) {
+    char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    json_decref(event);
+    if (text) {
+        append(stream, "data: ");
+        append(stream, text);
+        append(stream, "\n\n");
+    }
+    stream->starved = stream->starved || !text;
+    free(text);
+}
+
+/* An event as OpenAI's clients expect it. Takes `choices` over. */
+static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
+    json_t *event =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", job->id, "object",
+                  job->chat ? "chat.completion.chunk" : "text_completion", "created", (json_int_t)job->created, "model",
+                  job->key.model->name, "system_fingerprint", serve_openai_fingerprint(), "choices", choices);
+    if (event && job->tells_usage)
+        json_object_set_new(event, "usage", usage ? usage : json_null());
+    return event;
+}
+
+/* A piece of text; of a chat, without `text` and `finish` what begins a message. */
+static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
+    if (!job->chat)
+        return event_of(job,
+                        json_pack("[{s:i, s:s, s:n, s:s?}]", "index", index, "text", text ? text : "", "logprobs",
+                                  "finish_reason", finish),
+                        NULL);
+    json_t *delta = finish ? json_object()
+                    : text ? json_pack("{s:s}", "content", text)
+                           : json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal");
+    return event_of(
+        job, json_pack("[{s:i, s:o, s:n, s:s?}]", "index", index, "delta", delta, "logprobs", "finish_reason", finish),
+        NULL);
+}
+
+bool serve_stream_begun(const serve_job *job) {
+    return job->stream->begun || (job->state == SERVE_DONE && !job->answer_code);
+}
+
+/* The first events, under the lock: whose texts follow. */
+static void begin(serve_job *job) {
+    serve_stream *stream = job->stream;
+    for (int i = 0; !stream->begun && job->chat && i < (int)job->count * job->key.n_best; i++)
+        append_json(stream, chunk(job, i, NULL, NULL));
+    stream->begun = true;
+}
+
+static void on_piece(serve_job *job, int index, const char *text) {
+    serve_stream *stream = job->stream;
+    json_t *event = chunk(job, index, text, NULL);
+    pthread_mutex_lock(&stream->server->lock);
+    begin(job);
+    append_json(stream, event);
+    wake(job);
+    pthread_mutex_unlock(&stream->server->lock);
+}
+
+static void on_done(serve_job *job) {
+    serve_stream *stream = job->stream;
+    if (job->answer_code && !stream->begun)
+        return; /* the answer has the status of the failure */
+    begin(job);
+    for (size_t i = 0; i < job->count && !job->answer_code; i++)
+        for (int best = 0; best < job->key.n_best; best++)
+            append_json(stream, chunk(job, (int)i * job->key.n_best + best, "",
+                                      job->results[i].finish[best] ? job->results[i].finish[best] : "stop"));
+    if (job->answer_code)
+        append_json(stream,
+                    json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
+                              job->failure ? job->failure : "out of memory", "type",
+                              job->answer_code >= 500 ? "server_error" : "invalid_request_error", "param", "code"));
+    if (job->tells_usage && !job->answer_code)
+        append_json(stream, event_of(job, json_array(), serve_openai_usage(job)));
+    append(stream, "data: [DONE]\n\n");
+    stream->ended = true;
+    serve_connection_busy(stream->server, serve_connection_of(job->connection), false);
+}
+
+static void on_free(serve_job *job) {
+    free(job->stream->text);
+    free(job->stream);
+}
+
+bool serve_stream_open(server *s, serve_job *job) {
+    job->stream = calloc(1, sizeof(*job->stream));
+    if (!job->stream)
+        return false;
+    job->stream->server = s;
+    job->on_piece = on_piece;
+    job->on_done = on_done;
+    job->on_free = on_free;
+    return true;
+}
+
+/* Gives the connection what there is; suspends it where there is nothing yet. */
+static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
+    serve_job *job = user;
+    serve_stream *stream = job->stream;
+    ssize_t given = 0;
+    (void)at;
+    pthread_mutex_lock(&stream->server->lock);
+    const size_t left = stream->bytes - stream->sent;
+    if (stream->starved) {
+        given = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (left > 0) {
+        given = (ssize_t)(left < most ? left : most);
+        memcpy(out, stream->text + stream->sent, (size_t)given);
+        stream->sent += (size_t)given;
+        if (stream->sent == stream->bytes)
+            stream->sent = stream->bytes = 0;
+    } else if (stream->ended) {
+        given = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        job->suspended = true;
+        MHD_suspend_connection(job->connection);
+    }
+    pthread_mutex_unlock(&stream->server->lock);
+    return given;
+}
+
+enum MHD_Result serve_stream_send(serve_request *r) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, r->job, NULL);
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, "Content-Type", "text/event-stream; charset=utf-8");
+    serve_reply_headers(r->server, response, NULL);
+    r->code = MHD_HTTP_OK;
+    r->answered = true;
+    const enum MHD_Result result = MHD_queue_response(r->connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return result;
+}

@@ -1,0 +1,139 @@
+/* What is special about runs on plain text, which make language models. */
+#include <math.h>
+#include <string.h>
+#include "train/train.h"
+
+/* The first option that was given and is for pairs alone, or NULL. */
+static const char *find_paired(const train_recipe *o) {
+    const train_recipe plain = train_recipe_unset();
+    const size_t files = 6;
+    const struct {
+        const char *name;
+        bool given;
+    } all[] = {
+        {"src", o->sources.count > 0},
+        {"tgt", o->targets.count > 0},
+        {"tsv", o->tsvs.count > 0},
+        {"valid-src", o->valid_source},
+        {"valid-tgt", o->valid_target},
+        {"valid-tsv", o->valid_tsv},
+        {"max-length", o->max_length != plain.max_length},
+        {"source-lang", o->source_language},
+        {"target-lang", o->target_language},
+        {"separate-vocab", o->separate},
+        {"subword-alpha", o->subword_alpha != plain.subword_alpha},
+        {"encoder-layers", o->encoder_layers != plain.encoder_layers},
+        {"pre-norm", o->pre_norm},
+        {"valid-beam", o->valid_beam != plain.valid_beam},
+        {"valid-tokenize", o->valid_tokenize != plain.valid_tokenize},
+        {"valid-lowercase", o->valid_lowercase},
+    };
+    /* Of the rest, the recipe of a run that goes on has what it came to. */
+    for (size_t i = 0; i < (o->resume ? files : CLI_COUNT(all)); i++)
+        if (all[i].given)
+            return all[i].name;
+    return NULL;
+}
+
+static bool is_named_jsonl(const char *path) {
+    const char *end = strrchr(path, '.');
+    return end && (strcmp(end, ".jsonl") == 0 || strcmp(end, ".ndjson") == 0);
+}
+
+/* Whether a separator is line ends alone, or `\n` from a shell that does not know it. */
+static bool is_line_ends(const char *separator) {
+    while (*separator == '\n' || strncmp(separator, "\\n", 2) == 0)
+        separator += *separator == '\n' ? 1 : 2;
+    return !*separator;
+}
+
+/* Where texts end: by the options, or else by the names of the files. */
+static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
+    size_t named = 0;
+    for (size_t i = 0; i < o->texts.count; i++)
+        named += is_named_jsonl(o->texts.items[i]);
+    if (o->separator && o->jsonl)
+        return cli_misuse(syntax, "--separator and --jsonl do not go together: give one");
+    if (o->separator && is_line_ends(o->separator))
+        o->separator = "";
+    if (o->separator && strpbrk(o->separator, "\r\n"))
+        return cli_misuse(syntax, "--separator has a line end in it: it is looked for within lines, give it without");
+    const bool all = named > 0 && named == o->texts.count, checked = o->valid_text && is_named_jsonl(o->valid_text);
+    if (!o->separator && !o->jsonl && !all && (named > 0 || checked))
+        return cli_misuse(syntax, "files of JSON lines (*.jsonl) and others do not go together: give --jsonl if all "
+                                  "hold JSON lines");
+    o->jsonl = o->jsonl || (!o->separator && all);
+    return CLI_GO;
+}
+
+int train_texts_check(train_recipe *o, const cli_syntax *syntax) {
+    const bool texts = train_of_texts(o);
+    const char *paired = texts ? find_paired(o) : NULL;
+    if (paired)
+        return cli_misuse(syntax, "--%s is for pairs of lines, and --text is plain text: give one kind", paired);
+    if (texts)
+        return o->resume ? CLI_GO : settle_documents(o, syntax);
+    if (o->valid_text || train_of_documents(o))
+        return cli_misuse(syntax, "--%s is for runs on --text",
+                          o->valid_text  ? "valid-text"
+                          : o->separator ? "separator"
+                                         : "jsonl");
+    if (!o->resume && (o->block >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
+        return cli_misuse(syntax, "--family, --kv-heads and --block are for runs on --text");
+    const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
+    if (both == 0 && (sources == 0 || targets == 0))
+        return cli_misuse(syntax, "--src and --tgt are needed, or --tsv, or --text for a language model");
+    if (both > 0 && sources + targets > 0)
+        return cli_misuse(syntax, "give --src and --tgt, or --tsv, not both");
+    if (sources != targets)
+        return cli_misuse(syntax, "--src has %zu file%s and --tgt has %zu: give a --tgt for each --src, in their order",
+                          sources, sources == 1 ? "" : "s", targets);
+    if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
+        return cli_misuse(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
+    return CLI_GO;
+}
+
+/* 256, or what the model that is trained on takes, if that is less. A model that cannot be read is refused later. */
+static int default_block(const train_recipe *o) {
+    tfm_model_info info;
+    const int most = 256;
+    return o->from && tfm_model_read_info(&info, o->from, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
+                   info.max_positions < most
+               ? info.max_positions
+               : most;
+}
+
+/* GPT-2's and Llama's own activations. */
+void train_texts_settle(train_recipe *o) {
+    enum { GELU_TANH = 2, SILU = 3 }; /* of --activation's words */
+    if (o->block < 0)
+        o->block = default_block(o);
+    if (o->positions < 0)
+        o->positions = o->block;
+    if (o->activation < 0)
+        o->activation = o->family == FAMILY_LLAMA ? SILU : GELU_TANH;
+    if (isnan(o->smoothing))
+        o->smoothing = 0;
+    if (isnan(o->dropout))
+        o->dropout = 0.1;
+}
+
+tfm_model_shape train_texts_shape(const train_run *r) {
+    static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
+    const train_recipe *o = &r->recipe;
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
+    return (tfm_model_shape){.family = o->family == FAMILY_LLAMA ? "llama" : "gpt2",
+                             .width = o->width,
+                             .heads = o->heads,
+                             .kv_heads = o->kv_heads,
+                             .feed_forward = o->feed_forward,
+                             .decoder_layers = o->decoder_layers,
+                             .source_vocabulary = text.target_size,
+                             .max_positions = o->positions,
+                             .pad_id = text.target_pad,
+                             .eos_id = text.target_eos,
+                             .start_id = text.bos >= 0 ? text.bos : text.target_eos,
+                             .activation = activations[o->activation],
+                             .init = (tfm_init)o->init,
+                             .seed = (uint64_t)o->seed};
+}

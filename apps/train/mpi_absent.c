@@ -1,0 +1,18 @@
+/* Without MPI a process is alone, and says so where it is not. */
+#include "train/mpi_env.h"
+
+int ranks_open(const tfm_ranks **ranks, int *local) {
+    int rank;
+    const int world = ranks_launched(&rank);
+    *ranks = NULL;
+    *local = 0;
+    if (world == 1)
+        return CLI_OK;
+    return rank > 0 ? CLI_FAILED
+                    : cli_fail("%d ranks were started together, and this tfm was built without MPI: build it where "
+                               "libopenmpi-dev is installed, or start it without mpirun",
+                               world);
+}
+
+void ranks_close(void) {
+}

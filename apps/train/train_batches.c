@@ -1,0 +1,80 @@
+/* The batches of one update, held together. */
+#include <stdlib.h>
+#include <string.h>
+#include "train/train.h"
+
+void train_batches_free(train_batches *b) {
+    for (size_t i = 0; i < b->allocated; i++)
+        free(b->numbers[i]);
+    free(b->items);
+    free(b->numbers);
+    *b = (train_batches){0};
+}
+
+/* NULL where there is nothing, as of the sources of a language model. */
+static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
+    int32_t *begin = *to;
+    if (!from)
+        return NULL;
+    memcpy(begin, from, (size_t)count * sizeof(*from));
+    *to += count;
+    return begin;
+}
+
+/* What tfm_data_next lends is gone with the next call. */
+static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
+    int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
+    if (!to)
+        return false;
+    b->numbers[i] = to;
+    b->allocated++;
+    b->items[i] = *p;
+    b->items[i].sources = copy(&to, p->sources, p->count * p->source_width);
+    b->items[i].targets = copy(&to, p->targets, p->count * p->target_width);
+    b->items[i].source_lengths = copy(&to, p->source_lengths, p->count);
+    b->items[i].target_lengths = copy(&to, p->target_lengths, p->count);
+    return true;
+}
+
+/* Of the batches of an update a rank keeps the rows that are its own by its share. */
+static bool keep_share(train_run *r, const double *shares, tfm_status *status) {
+    train_batches *b = &r->last;
+    tfm_pairs *all = b->items;
+    tfm_pairs *own = calloc(b->count + 1, sizeof(*own));
+    if (!own)
+        return false;
+    *status = tfm_pairs_deal(own, &b->count, all, b->count, shares, r->ranks->world, r->ranks->rank);
+    b->items = own;
+    free(all);
+    return true;
+}
+
+/* Ranks that read a text together all make the same calls: one that has failed by itself tells the others only in the
+ * update. */
+int train_batches_next(train_run *r, tfm_status *status) {
+    train_batches *b = &r->last;
+    train_batches_free(b);
+    const size_t count = (size_t)r->recipe.accumulate, world = (size_t)train_world(r);
+    const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
+    const double *shares = r->ranks ? tfm_trainer_shares(r->trainer) : NULL; /* a fleet deals by itself */
+    b->items = calloc(count, sizeof(*b->items));
+    b->numbers = calloc(count, sizeof(*b->numbers));
+    *status = TFM_OK;
+    bool good = b->items && b->numbers;
+    for (size_t i = 0; i < count && (r->ranks || (good && *status == TFM_OK)); i++) {
+        tfm_pairs p;
+        /* The last update of so many passes has what is left of the last one. */
+        if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs)
+            break;
+        r->epoch = tfm_data_tell(r->data).epoch + 1;
+        const tfm_status given = tfm_data_next(r->data, &p);
+        *status = given != TFM_OK ? given : *status;
+        if (!good || *status != TFM_OK || (!shares && i % world != rank)) /* another rank learns it */
+            continue;
+        good = hold(b, b->count, &p);
+        b->count += good;
+    }
+    if (good && *status == TFM_OK && shares)
+        good = keep_share(r, shares, status);
+    return good ? CLI_OK : cli_fail("out of memory for %zu batches", count);
+}

@@ -1,0 +1,196 @@
+/* The loop of a training run: updates, reports, validations, the end. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train/train.h"
+
+/* ---- Updates ------------------------------------------------------------------------------------------- */
+
+static void forget_sums(train_run *r) {
+    r->since = cli_seconds();
+    r->tokens = r->at.targets = 0;
+    r->at.loss = r->at.nll = 0;
+}
+
+static void add_to_sums(train_run *r, const tfm_update_report *u) {
+    r->tokens += u->source_tokens + u->target_tokens;
+    r->at.targets += (int64_t)u->target_tokens;
+    r->at.loss += u->loss * (double)u->target_tokens;
+    r->at.nll += u->nll * (double)u->target_tokens;
+}
+
+static int report(train_run *r, const tfm_update_report *u) {
+    const double now = cli_seconds(), n = (double)r->at.targets;
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
+                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
+                  "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
+                  "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+    if (train_sharers(r) > 1) {
+        const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
+        json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->wire.bytes)));
+        json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->wire.seconds));
+        json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->wire.early_seconds));
+        r->wire = sent;
+    }
+    forget_sums(r);
+    return train_log_put(&r->log, object);
+}
+
+/* What is wrong with the text. A run that stops there has the same text again when it goes on. */
+static int fail_text(const train_run *r, tfm_status status) {
+    char sentence[2048];
+    if (status != TFM_ERROR_INPUT || !r->recipe.strict)
+        return train_update_failed(r, tfm_error_message());
+    if (tfm_trainer_updates(r->trainer) == 0 && !r->recipe.resume)
+        return cli_fail("%s; mend it, or leave --strict away to have such pairs left out", tfm_error_message());
+    snprintf(sentence, sizeof(sentence),
+             "%s; mend it and begin a new run, or have such pairs left out by \"strict\": false in %s/recipe.json",
+             tfm_error_message(), r->dir);
+    return train_update_failed(r, sentence);
+}
+
+static int update(train_run *r) {
+    tfm_update_report u;
+    tfm_status status;
+    int code = train_batches_next(r, &status);
+    if (code == CLI_OK && status != TFM_OK) /* where it is another rank that cannot read, that one says why */
+        code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_text(r, status);
+    if (code != CLI_OK && r->ranks) /* the others wait for its share */
+        tfm_trainer_update(r->trainer, NULL, NULL, 0);
+    if (code == CLI_OK && (status = tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count)) != TFM_OK)
+        code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : train_update_failed(r, tfm_error_message());
+    if (!train_first(r))
+        return code;
+    if (code == CLI_OK && tfm_data_count(r->data).whole)
+        code = train_counts_say(r);
+    if (code != CLI_OK)
+        return code;
+    const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;
+    add_to_sums(r, &u);
+    train_progress_say(r, &u, reported);
+    return reported ? report(r, &u) : CLI_OK;
+}
+
+/* Why no update follows, or NULL. */
+static const char *finished(const train_run *r) {
+    const train_recipe *o = &r->recipe;
+    if (tfm_trainer_updates(r->trainer) >= o->updates)
+        return "updates";
+    if (o->epochs > 0 && tfm_data_tell(r->data).epoch >= o->epochs)
+        return "epochs";
+    return o->patience > 0 && r->valid.count > 0 && r->at.since_best >= o->patience ? "patience" : NULL;
+}
+
+/* All updates, unless something has failed already, which other ranks are told. */
+static int train(train_run *r, int code) {
+    r->since = cli_seconds();
+    r->begun = r->since - r->at.seconds;
+    r->first = tfm_trainer_updates(r->trainer);
+    if (code == CLI_OK && train_first(r) && r->first > 0 && r->first % r->recipe.valid_every == 0 &&
+        r->at.milestone != r->first)
+        code = train_milestone(r); /* a signal cut it short, or its model is lost */
+    while (train_ranks_go_on(r, &code, finished(r) != NULL)) {
+        code = update(r);
+        if (code == CLI_OK && train_first(r) && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
+            code = train_milestone(r);
+    }
+    return code;
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------- */
+
+/* Where a signal came to the scores of the best model or of the average, the parameters are not the
+ * checkpoint's, and it stays. */
+static int interrupted(train_run *r) {
+    if (r->saved != tfm_trainer_updates(r->trainer) &&
+        (train_parameters_check(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK))
+        return CLI_FAILED;
+    train_draw(r);
+    char command[5000];
+    train_say("stopped after update %" PRId64 "; go on with: %s", r->saved, train_go_on(command, sizeof(command), r));
+    return CLI_OK;
+}
+
+/* The mean of the last validations' parameters, where validation finds it better or the recipe has it: *kept.
+ */
+static int finish_average(train_run *r, bool *kept) {
+    const int since_best = r->at.since_best;
+    int code = train_snapshot_average(r);
+    if (code == CLI_OK)
+        code = train_validate(r, "average", r->recipe.keep_average);
+    *kept = r->at.since_best == 0;
+    r->at.since_best = since_best;
+    return code == CLI_OK && *kept ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
+}
+
+/* Without validation nothing says which model is better: keep the last one, unless the recipe asks for the average. */
+static int finish_unseen(train_run *r) {
+    int code = r->recipe.keep_average ? train_snapshot_average(r) : CLI_OK;
+    if (code == CLI_OK)
+        code = train_model_keep(r); /* older programs left the average there */
+    if (code == CLI_OK && r->recipe.keep_average)
+        train_say("the model is the average of the snapshots");
+    else if (code == CLI_OK)
+        train_say("the model is that of update %" PRId64
+                  ": without validation nothing says whether the average is better",
+                  tfm_trainer_updates(r->trainer));
+    return code;
+}
+
+static int finish(train_run *r) {
+    const int64_t updates = tfm_trainer_updates(r->trainer);
+    const char *reason = finished(r); /* which the average does not change, the best though it may be */
+    int code = CLI_OK;
+    bool kept = false;
+    if (r->at.milestone != updates) /* a signal may have saved it without */
+        code = train_milestone(r);
+    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
+        code = r->valid.count > 0 ? finish_average(r, &kept) : finish_unseen(r);
+    else if (code == CLI_OK && r->recipe.keep_average)
+        train_say("there is one snapshot alone, so the model is no average: a smaller --valid-every makes more");
+    if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
+        code = train_update_failed(r, "no validation came to a finite loss, so there is no model: lower the rate");
+    if (code == CLI_OK)
+        code = train_log_put(&r->log, json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
+                                                (json_int_t)updates, "seconds", cli_seconds() - r->begun));
+    if (code != CLI_OK)
+        return code;
+    train_draw(r);
+    cli_progress(NULL);
+    const char *which = kept && r->recipe.keep_average ? "the average" : "best";
+    if (r->valid.count > 0 && r->at.best_update > 0 && r->valid.texts)
+        printf("%s: %" PRId64 " updates; %s on validation: ppl %.3f\n", r->dir, updates, which, r->at.best_ppl);
+    else if (r->valid.count > 0 && r->at.best_update > 0)
+        printf("%s: %" PRId64 " updates; %s on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates, which,
+               r->at.best_bleu, r->at.best_ppl);
+    else
+        printf("%s: %" PRId64 " updates\n", r->dir, updates);
+    return CLI_OK;
+}
+
+int train_loop(train_run *r) {
+    train_catch(r->ranks != NULL);
+    if (!train_first(r)) {
+        const int code = train(r, CLI_OK);
+        train_batches_free(&r->last);
+        return code;
+    }
+    int code = r->remeasure ? train_remeasure(r) : CLI_OK;
+    const bool proven = code == CLI_OK || r->cut;
+    if (proven && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
+        r->cut = false;
+        code = CLI_FAILED;
+    }
+    code = train(r, code);
+    if (code == CLI_OK)
+        code = train_counts_say(r);
+    const bool over = code == CLI_OK && finished(r); /* what finish() finds may change that */
+    if (over)
+        code = finish(r);
+    if (r->cut || (code == CLI_OK && !over))
+        code = interrupted(r);
+    train_batches_free(&r->last);
+    return code;
+}

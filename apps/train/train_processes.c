@@ -1,0 +1,288 @@
+/* A run of several ranks: what they agree on. The first has the directory, the log, validation and the word; the others
+ * do their share of each update. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train/mpi_env.h"
+#include "train/train.h"
+
+/* What a rank says between updates. */
+typedef struct word {
+    int code;       /* what it is to return so far */
+    int stop, over; /* a signal asks it to stop; no update follows */
+    int told;       /* it has a sentence to say */
+    int save;       /* the first: all are to save, and to say this word again */
+    uint64_t text;  /* a hash of what it learns */
+} word;
+
+/* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
+static void *hear_all(const train_run *r, const void *own, size_t bytes) {
+    void *all = calloc((size_t)r->ranks->world, bytes);
+    if (!all || !r->ranks->gather(r->ranks->user, all, own, bytes)) {
+        fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
+        abort(); /* the launcher ends the others, who wait for this one */
+    }
+    return all;
+}
+
+/* One word for each rank, in memory for free(). */
+static word *hear(const train_run *r, word own) {
+    return hear_all(r, &own, sizeof(own));
+}
+
+int train_save_failed(const train_run *r) {
+    if (r->saved < 0)
+        return cli_fail_library();
+    return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
+}
+
+/* What a rank does that is called to save: it writes its part. */
+static int save_part(train_run *r) {
+    const tfm_status status = tfm_trainer_save(r->trainer, NULL, r->checkpoint);
+    if (status == TFM_ERROR_CANCELLED)
+        return CLI_FAILED;
+    if (status != TFM_OK)
+        return train_save_failed(r);
+    r->saved = tfm_trainer_updates(r->trainer);
+    return CLI_OK;
+}
+
+/* The same, once the first one wants nothing saved. */
+static word *hear_saving(train_run *r, word own) {
+    for (;;) {
+        word *words = hear(r, own);
+        if (!words[0].save)
+            return words;
+        free(words);
+        const int code = save_part(r);
+        own.code = own.code == CLI_OK ? code : own.code;
+        own.told = cli_held()[0] != 0;
+    }
+}
+
+bool train_first(const train_run *r) {
+    return !r->ranks || r->ranks->rank == 0;
+}
+
+int train_world(const train_run *r) {
+    return r->ranks ? r->ranks->world : 1;
+}
+
+int train_sharers(const train_run *r) {
+    return r->ranks ? r->ranks->world : r->devices;
+}
+
+/* A trace of each rank's own: x.json, x-rank1.json, x-rank2.json. */
+static void name_trace(int rank) {
+    const char *const path = getenv("TFM_PROFILE");
+    if (rank == 0 || !path || !path[0] || strcmp(path, "0") == 0 || strcmp(path, "1") == 0)
+        return;
+    const char *const slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    if (!dot || (slash && dot < slash))
+        dot = path + strlen(path);
+    const size_t room = strlen(path) + 32;
+    char *const own = malloc(room);
+    if (!own)
+        return;
+    snprintf(own, room, "%.*s-rank%d%s", (int)(dot - path), path, rank, dot);
+    setenv("TFM_PROFILE", own, 1);
+    free(own);
+}
+
+int train_ranks_open(train_run *r) {
+    const int code = ranks_open(&r->ranks, &r->local);
+    if (code != CLI_OK || !r->ranks)
+        return code;
+    cli_hold(!train_first(r));
+    name_trace(r->ranks->rank);
+    const int nowhere = train_first(r) ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* the first says all that is said */
+        close(nowhere);
+    return CLI_OK;
+}
+
+bool train_sharded(const train_run *r) {
+    return r->ranks && r->recipe.shard;
+}
+
+void train_ranks_call_to_save(const train_run *r) {
+    free(hear(r, (word){.save = 1}));
+}
+
+int train_ranks_close(train_run *r, int code) {
+    if (!r->ranks) { /* a launcher may have started this one alone */
+        ranks_close();
+        return code;
+    }
+    const char *const sentence = cli_held();
+    word *words = hear_saving(r, (word){.code = code, .told = sentence[0] != 0});
+    int first = 0;
+    while (first < r->ranks->world && !words[first].told)
+        first++;
+    const bool failed = first < r->ranks->world;
+    const int end = words[failed ? first : 0].code;
+    char whose[32] = "";
+    free(words);
+    if (first > 0)
+        snprintf(whose, sizeof(whose), "rank %d: ", first);
+    if (failed && first == r->ranks->rank)
+        cli_say_held(whose);
+    ranks_close();
+    return failed && end == CLI_OK ? CLI_FAILED : end;
+}
+
+/* What a rank was given. */
+typedef struct given {
+    int code; /* what parsing it came to */
+    uint64_t options[TRAIN_OPTIONS];
+} given;
+
+/* Whether all is ready for the first update: then the recipe is what the options have come to. */
+static bool begun(const train_run *r) {
+    return r->trainer != NULL;
+}
+
+static bool same(const given *a, const given *b) {
+    return a->code == b->code && memcmp(a->options, b->options, sizeof(a->options)) == 0;
+}
+
+/* The options that differ, with commas between; of one that was asked for help, and got no further, only that. */
+static void list_options(char *text, size_t size, const given *a, const given *b) {
+    size_t used = 0;
+    snprintf(text, size, "%s", a->code == b->code ? "" : "--help");
+    for (size_t i = 0; a->code == b->code && i < TRAIN_OPTIONS && used < size; i++)
+        if (a->options[i] != b->options[i])
+            used += (size_t)snprintf(text + used, size - used, "%s--%s", used ? ", " : "", train_recipe_name(i));
+}
+
+/* Names the first rank that has other options than the first of all. */
+static int refuse_others(const train_run *r, const given *all) {
+    char options[2048], more[64] = "";
+    int first = 0, others = 0;
+    for (int i = r->ranks->world - 1; i > 0; i--)
+        if (!same(&all[0], &all[i])) {
+            first = i;
+            others++;
+        }
+    if (others == 0)
+        return CLI_OK;
+    if (!train_first(r))
+        return CLI_FAILED;
+    list_options(options, sizeof(options), &all[0], &all[first]);
+    if (others == 2)
+        snprintf(more, sizeof(more), ", and so has another");
+    else if (others > 2)
+        snprintf(more, sizeof(more), ", and so have %d more", others - 1);
+    if (begun(r))
+        return cli_fail("rank %d has another recipe in %s than rank 0 (%s)%s: all must see the same directory", first,
+                        r->dir, options, more);
+    return cli_fail("rank %d has other options than rank 0 (%s)%s: give the same to all; only --device, --recompute "
+                    "and the names of text files may differ",
+                    first, options, more);
+}
+
+int train_ranks_compare(const train_run *r, int code) {
+    if (!r->ranks)
+        return code;
+    given own = {.code = code};
+    train_recipe_hash(&r->recipe, own.options);
+    if (begun(r)) /* the way to the directory was compared before */
+        memset(own.options, 0, TRAIN_UNSTORED * sizeof(*own.options));
+    given *all = hear_all(r, &own, sizeof(own));
+    for (int i = 0; i < r->ranks->world && (code == CLI_GO || code == CLI_OK); i++)
+        if (all[i].code != CLI_GO && all[i].code != CLI_OK)
+            code = all[i].code;
+    if (code == CLI_GO || code == CLI_OK)
+        code = refuse_others(r, all) == CLI_OK ? code : CLI_FAILED;
+    free(all);
+    return code;
+}
+
+int train_ranks_check(const train_run *r, const cli_syntax *syntax) {
+    if (r->recipe.accumulate >= train_sharers(r))
+        return CLI_GO;
+    return cli_misuse(syntax, "an update has %d batches, --accumulate, and %d %s share them: give at least as many",
+                      r->recipe.accumulate, train_sharers(r), r->ranks ? "ranks" : "devices");
+}
+
+int train_ranks_agree(const train_run *r, int code) {
+    if (!r->ranks)
+        return code;
+    char *text = r->corpus ? json_dumps(r->corpus, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    word *words = hear(r, (word){.code = code, .text = text ? train_hash(TRAIN_HASH, text, strlen(text)) : 0});
+    free(text);
+    for (int i = 0; i < r->ranks->world && code == CLI_OK; i++) {
+        if (words[i].code != CLI_OK)
+            code = words[i].code;
+        else if (words[i].text && words[0].text && words[i].text != words[0].text)
+            code = train_first(r) ? cli_fail("rank %d has other training files than rank 0: all must have the same", i)
+                                  : CLI_FAILED;
+    }
+    free(words);
+    return code;
+}
+
+bool train_ranks_go_on(train_run *r, int *code, bool over) {
+    const bool stop = train_asked_to_stop();
+    if (!r->ranks)
+        return *code == CLI_OK && !stop && !over;
+    word *words = hear_saving(r, (word){.code = *code, .stop = stop, .over = over});
+    bool on = !words[0].over;
+    for (int i = 0; i < r->ranks->world; i++) {
+        on = on && !words[i].stop && words[i].code == CLI_OK;
+        if (words[i].code != CLI_OK && *code == CLI_OK)
+            *code = CLI_FAILED;
+    }
+    free(words);
+    return on;
+}
+
+/* All devices, and how many of them are named. */
+static int list_devices(const train_run *r, tfm_device_info **devices, size_t *count, size_t *named) {
+    *named = 0;
+    if (r->recipe.device && *r->recipe.device)
+        setenv("TFM_DEVICE", r->recipe.device, true);
+    if (tfm_devices_list(devices, count) != TFM_OK)
+        return cli_fail_library();
+    for (size_t i = 0; i < *count; i++)
+        *named += (*devices)[i].chosen;
+    return CLI_OK;
+}
+
+int train_devices_count(train_run *r, const cli_syntax *syntax) {
+    tfm_device_info *devices;
+    size_t count, named = 1;
+    r->devices = 1;
+    if (r->ranks)
+        return r->recipe.workers == 1 ? CLI_GO
+                                      : cli_misuse(syntax, "--workers is for one process: start as many more ranks");
+    const int code = cli_check_workers(syntax, r->recipe.workers);
+    if (code != CLI_GO)
+        return code;
+    if (r->recipe.device || getenv("TFM_DEVICE")) {
+        if (list_devices(r, &devices, &count, &named) != CLI_OK)
+            return CLI_FAILED;
+        tfm_devices_free(&devices);
+    }
+    r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* one that there is not is told when it is opened */
+    return CLI_GO;
+}
+
+/* Of the devices that are named, the ranks of a machine take one each. A list, such as "all", may name a single one,
+ * and yet is no name for it. */
+int train_ranks_device(train_run *r) {
+    tfm_device_info *devices;
+    size_t count, named;
+    if (!r->ranks)
+        return CLI_OK;
+    if (list_devices(r, &devices, &count, &named) != CLI_OK)
+        return CLI_FAILED;
+    const bool listed = named > 1 || (named == 1 && getenv("TFM_DEVICE"));
+    for (size_t i = 0, seen = 0; listed && i < count; i++)
+        if (devices[i].chosen && seen++ == (size_t)r->local % named)
+            snprintf(r->device, sizeof(r->device), "%d", devices[i].index);
+    tfm_devices_free(&devices);
+    return CLI_OK;
+}

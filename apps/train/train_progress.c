@@ -1,0 +1,69 @@
+/* How a run is getting on, for whoever watches. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include "train/train.h"
+
+/* The updates that loss and perplexity are of: enough to be steady, and so few that a loss which falls steeply at the
+ * start of a run is not hidden below that of the first updates. */
+static void add_to_window(train_window *w, const tfm_update_report *u) {
+    w->updates[w->count++ % TRAIN_WINDOW] =
+        (train_sums){(double)u->target_tokens, u->loss * (double)u->target_tokens, u->nll * (double)u->target_tokens};
+}
+
+static train_sums sum_of_window(const train_window *w) {
+    train_sums all = {0};
+    for (size_t i = 0; i < w->count && i < TRAIN_WINDOW; i++) {
+        all.targets += w->updates[i].targets;
+        all.loss += w->updates[i].loss;
+        all.nll += w->updates[i].nll;
+    }
+    return all;
+}
+
+/* Whether patience, or the number of epochs, may end the run before its last update. */
+static bool may_end_sooner(const train_run *r, int64_t update) {
+    const train_recipe *o = &r->recipe;
+    const int64_t every = o->valid_every, wanting = o->patience - r->at.since_best;
+    const bool impatient = o->patience > 0 && r->valid.count > 0 && (update / every + wanting) * every < o->updates;
+    return o->epochs > 0 || impatient;
+}
+
+/* How long the updates that are left will take, by those since the first, which compiles. */
+static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update, double now) {
+    const double each = (now - r->second_began) / (double)(update - r->first - 1);
+    const double left = each * (double)(r->recipe.updates - update);
+    *out = 0;
+    if (update > r->first + 1 && left < 1e6 * 3600)
+        snprintf(out, bytes, "ETA %s%d:%02d:%02d", may_end_sooner(r, update) ? "at most " : "", (int)(left / 3600),
+                 (int)fmod(left / 60, 60), (int)fmod(left, 60));
+}
+
+void train_progress_say(train_run *r, const tfm_update_report *u, bool lasting) {
+    enum { UPDATE, EPOCH, LOSS, PPL, NORM, RATE, SPEED, ETA, FIELDS };
+    char text[FIELDS][48];
+    /* The higher its rank, the sooner a field is left out where the terminal is narrow. */
+    static const int ranks[FIELDS] = {[EPOCH] = 6, [LOSS] = 1, [PPL] = 3, [NORM] = 5, [RATE] = 4, [SPEED] = 2};
+    cli_field fields[FIELDS];
+    const double now = cli_seconds();
+    if (u->update == r->first + 1)
+        r->second_began = now;
+    add_to_window(&r->shown, u);
+    const train_sums sums = sum_of_window(&r->shown);
+    const char *update = r->log.terminal ? "" : "update ";
+    snprintf(text[UPDATE], sizeof(text[0]), "%s%" PRId64 "/%d", update, u->update, r->recipe.updates);
+    snprintf(text[EPOCH], sizeof(text[0]), "epoch %" PRId64, r->epoch);
+    snprintf(text[LOSS], sizeof(text[0]), "loss %.3f", sums.loss / sums.targets);
+    snprintf(text[PPL], sizeof(text[0]), "ppl %.5g", exp(sums.nll / sums.targets));
+    snprintf(text[NORM], sizeof(text[0]), "|g| %.3f", u->gradient_norm);
+    snprintf(text[RATE], sizeof(text[0]), "rate %.2e", u->rate);
+    snprintf(text[SPEED], sizeof(text[0]), "%.0f tokens/s", (double)r->tokens / (now - r->since));
+    put_eta(text[ETA], sizeof(text[0]), r, u->update, now);
+    for (int i = 0; i < FIELDS; i++)
+        fields[i] = (cli_field){text[i], ranks[i]};
+    if (r->log.terminal)
+        cli_progress_fields(fields, FIELDS);
+    else if (lasting)
+        train_say("%s  %s  %s  %s  %s  %s  %s%s%s", text[UPDATE], text[EPOCH], text[LOSS], text[PPL], text[NORM],
+                  text[RATE], text[SPEED], text[ETA][0] ? "  " : "", text[ETA]);
+}

@@ -1,0 +1,126 @@
+/* The choices of a training run (train_recipe*.c), and which text it learns (train_corpus.c). */
+#ifndef TFM_TRAIN_RECIPE_H
+#define TFM_TRAIN_RECIPE_H
+
+#include <jansson.h>
+#include "cli/cli.h"
+
+/* ---- The recipe (train_recipe*.c) -------------------------------------------------- */
+
+enum { TRAIN_OPTIONS = 75 };
+
+/* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
+typedef struct train_recipe {
+    cli_texts sources, targets, tsvs; /* the files of pairs: as many targets as sources, or files of both */
+    const char *valid_source, *valid_target, *valid_tsv;
+    cli_texts texts; /* the files that a language model learns; none: the run is of pairs */
+    const char *valid_text;
+    const char *separator; /* of texts; or each line is a JSON object */
+    bool jsonl;
+    int hold_out;
+    int64_t hold_every; /* one of so many pairs, or texts, is for validation; this is not in the file, but computed from
+                           it */
+    bool strict;
+    int max_length, block, buffer;
+
+    const char *source_language, *target_language;
+    const char *vocabulary;
+    const char *from, *freeze;
+    int vocabulary_size, vocabulary_lines;
+    bool separate, unigram;
+    double coverage, subword_alpha;
+    int normalization;
+
+    int preset, family;
+    int width, heads, kv_heads, feed_forward, encoder_layers, decoder_layers, positions;
+    int activation, init;
+    bool pre_norm;
+
+    int updates, epochs, batch_tokens, accumulate;
+    int schedule, warmup;
+    double rate, beta1, beta2, epsilon, decay, clip;
+    double smoothing, dropout, attention_dropout, activation_dropout;
+    int seed;
+
+    int report_every, valid_every, patience, average;
+    int valid_beam, valid_tokenize, best_by;
+    bool valid_lowercase, keep_average;
+    int store;
+
+    const char *out, *resume, *device; /* not in the file */
+    bool shard, recompute;             /* nor are these, by which no bit changes, */
+    int workers;                       /* nor this */
+    int wire, precision;
+    const char *deal; /* NULL: equal shares */
+    json_t *stored;   /* what texts above may lie in */
+} train_recipe;
+
+enum { BEST_BLEU, BEST_PPL };
+enum { FAMILY_GPT, FAMILY_LLAMA };
+
+/* Whether the run is of a language model, which learns texts and no pairs. */
+static inline bool train_of_texts(const train_recipe *recipe) {
+    return recipe->texts.count > 0;
+}
+/* The files of its sources, or of both sides; *targets: those of its targets, NULL where there are none. */
+static inline const cli_texts *train_pairs(const train_recipe *recipe, const char *const **targets) {
+    *targets = recipe->tsvs.count > 0 ? NULL : recipe->targets.items;
+    return recipe->tsvs.count > 0 ? &recipe->tsvs : &recipe->sources;
+}
+/* Where texts begin and end. */
+static inline tfm_document_options train_documents(const train_recipe *recipe) {
+    return (tfm_document_options){.separator = recipe->separator, .json_lines = recipe->jsonl};
+}
+/* Whether they may have several lines. */
+static inline bool train_of_documents(const train_recipe *recipe) {
+    return recipe->separator || recipe->jsonl;
+}
+/* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
+static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
+    return train_of_texts(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
+}
+
+/* A recipe of which nothing is given yet. */
+train_recipe train_recipe_unset(void);
+void train_recipe_free(train_recipe *recipe);
+
+/* The first options of the table, so many of them, are not written to the file. */
+enum { TRAIN_UNSTORED = 6 };
+/* Numbers in the file have so many significant digits. */
+enum { TRAIN_DIGITS = 12 };
+
+/* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
+size_t train_recipe_options(train_recipe *recipe, cli_option *options);
+
+/* Fills in what was not given: from the preset, then from what was. CLI_GO, or CLI_USAGE after its sentence
+ * for numbers that cannot be, or not together. */
+int train_recipe_settle(train_recipe *recipe, const cli_syntax *syntax);
+
+/* Writes the recipe's file into `dir`. */
+int train_recipe_write(const train_recipe *recipe, const char *dir);
+/* Reads that of the directory `recipe->resume`, and lets the command line change what may change; *changed:
+ * whether it has. CLI_GO, or what the command is to return. */
+int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv);
+
+/* "dir/name", for free(); NULL when memory is out. */
+char *train_path(const char *dir, const char *name);
+
+/* A hash of what each option of the table is, for ranks that compare them: all but --device and --recompute must be the
+ * same. Of files, which may have other names there, only whether they are given, and how many. */
+void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]);
+/* The option of this place in the table. */
+const char *train_recipe_name(size_t option);
+
+/* ---- Which text (train_corpus.c) ----------------------------------------------------------------------- */
+
+/* The hash (FNV-1a) of what it was of before, TRAIN_HASH where that is nothing, and of these bytes after it. */
+uint64_t train_hash(uint64_t hash, const void *bytes, size_t count);
+#define TRAIN_HASH 14695981039346656037u
+
+/* Size and hash of each training file of the recipe, as checkpoints note them: a run goes on only on the text that it
+ * began with. */
+json_t *train_corpus_read(const train_recipe *recipe);
+/* Whether a checkpoint notes the text that is here now. Older checkpoints have the sizes alone. */
+bool train_corpus_same(const json_t *noted, const json_t *here);
+
+#endif

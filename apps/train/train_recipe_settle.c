@@ -1,0 +1,137 @@
+/* What was not given of a training run's choices: by the preset, then by what was. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train/train.h"
+
+/* "Attention Is All You Need", table 3: base and big. Their batches are for corpora of millions of pairs;
+ * small models are for small ones, which teach more in small batches. */
+static const struct {
+    int width, heads, feed_forward, encoder_layers, decoder_layers, warmup, batch_tokens;
+    double dropout;
+} PRESETS[] = {
+    {128, 4, 256, 4, 4, 2000, 1024, 0.3},
+    {256, 8, 1024, 3, 3, 2000, 1024, 0.2},
+    {512, 8, 2048, 6, 6, 4000, 4096, 0.1},
+    {1024, 16, 4096, 6, 6, 4000, 4096, 0.3},
+};
+
+static void set_default(int *value, int otherwise) {
+    if (*value < 0)
+        *value = otherwise;
+}
+
+/* Letters, digits and what joins them; a language may also not be given. */
+static bool is_code(const char *code) {
+    return !code || (*code && !code[strspn(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")]);
+}
+
+static int check(const train_recipe *r, const cli_syntax *syntax) {
+    const struct {
+        const char *name;
+        double value;
+    } shares[] = {{"label-smoothing", r->smoothing},
+                  {"dropout", r->dropout},
+                  {"attention-dropout", r->attention_dropout},
+                  {"activation-dropout", r->activation_dropout},
+                  {"subword-alpha", r->subword_alpha}},
+      betas[] = {{"beta1", r->beta1}, {"beta2", r->beta2}};
+    for (size_t i = 0; i < CLI_COUNT(shares); i++)
+        if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* what the library gets are floats */
+            return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name, shares[i].value);
+    for (size_t i = 0; i < CLI_COUNT(betas); i++) /* the library takes 0 for its default */
+        if (!(betas[i].value > 0 && betas[i].value < 1))
+            return cli_misuse(syntax, "--%s is %g: give a number above 0 and below 1", betas[i].name, betas[i].value);
+    if (!is_code(r->source_language) || !is_code(r->target_language))
+        return cli_misuse(syntax, "--%s is '%s': give the code of a language, such as de or pt-BR",
+                          is_code(r->source_language) ? "target-lang" : "source-lang",
+                          is_code(r->source_language) ? r->target_language : r->source_language);
+    if (r->width % r->heads != 0)
+        return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
+    if (train_of_texts(r) && r->width / r->heads % 2 != 0 && r->family == FAMILY_LLAMA)
+        return cli_misuse(syntax, "--width %d gives --heads %d an odd width each: they turn in pairs of columns",
+                          r->width, r->heads);
+    if (r->heads % r->kv_heads != 0 || (r->kv_heads != r->heads && (!train_of_texts(r) || r->family == FAMILY_GPT)))
+        return cli_misuse(syntax, "--kv-heads %d must divide --heads %d, and is for --family llama", r->kv_heads,
+                          r->heads);
+    if (!train_of_texts(r) && r->width % 2 != 0)
+        return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
+    if (!(r->rate > 0) || !(r->epsilon >= 1e-37) || r->decay < 0 || r->clip < 0) /* a float has no less */
+        return cli_misuse(syntax,
+                          "--rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
+                          "--clip %g not below 0",
+                          r->rate, r->epsilon, r->decay, r->clip);
+    if (r->keep_average && r->average < 2)
+        return cli_misuse(syntax, "--keep-average needs an average of 2 at least: --average is %d", r->average);
+    if (!(r->coverage >= 0.98 && r->coverage <= 1))
+        return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
+    if (r->valid_beam > TFM_MAX_BEAM) /* and not only at the first validation */
+        return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, TFM_MAX_BEAM);
+    if (!r->from && train_of_texts(r) && r->block > r->positions)
+        return cli_misuse(syntax, "--block %d is more than --positions %d: the model could not read such blocks",
+                          r->block, r->positions);
+    if (!r->from && !train_of_texts(r) && r->max_length > r->positions)
+        return cli_misuse(syntax, "--max-length %d is more than --positions %d: the model could not read such pairs",
+                          r->max_length, r->positions);
+    return CLI_GO;
+}
+
+/* Numbers as the file will have them: a run that goes on by its file has the same bits. */
+static void round_reals(train_recipe *r) {
+    cli_option options[TRAIN_OPTIONS];
+    const size_t count = train_recipe_options(r, options);
+    char text[64];
+    for (size_t i = TRAIN_UNSTORED; i < count; i++)
+        if (options[i].kind == CLI_REAL) {
+            double *value = options[i].value;
+            snprintf(text, sizeof(text), "%.*g", TRAIN_DIGITS, *value);
+            *value = strtod(text, NULL);
+        }
+}
+
+static void set_real(double *value, double otherwise) {
+    if (isnan(*value))
+        *value = otherwise;
+}
+
+/* What suits a model that is trained already: small steps, and the dropout that it was trained with. A directory that
+ * cannot be read is refused later. */
+static void settle_from(train_recipe *r) {
+    tfm_model_info info = {0};
+    const bool open = isnan(r->dropout) || isnan(r->attention_dropout) || isnan(r->activation_dropout);
+    if (open && tfm_model_read_info(&info, r->from, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+        info = (tfm_model_info){.dropout = 0};
+    set_real(&r->dropout, info.dropout);
+    set_real(&r->attention_dropout, info.attention_dropout);
+    set_real(&r->activation_dropout, info.activation_dropout);
+    set_real(&r->rate, 5e-5);
+    set_real(&r->clip, 1);
+}
+
+int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
+    const int warmup = PRESETS[r->preset].warmup;
+    if (r->from)
+        settle_from(r);
+    if (train_of_texts(r))
+        train_texts_settle(r);
+    set_default(&r->block, 256);
+    set_default(&r->positions, 512);
+    set_default(&r->activation, 0);
+    set_real(&r->smoothing, 0.1);
+    set_default(&r->width, PRESETS[r->preset].width);
+    set_default(&r->heads, PRESETS[r->preset].heads);
+    set_default(&r->kv_heads, r->heads);
+    set_default(&r->feed_forward, PRESETS[r->preset].feed_forward);
+    set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
+    set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
+    set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
+    set_default(&r->accumulate, 1);
+    set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
+    set_real(&r->dropout, PRESETS[r->preset].dropout);
+    set_real(&r->attention_dropout, 0);
+    set_real(&r->activation_dropout, 0);
+    set_real(&r->clip, 0);
+    set_real(&r->rate, 1 / sqrt((double)r->width * warmup)); /* section 5.3 */
+    round_reals(r);
+    return check(r, syntax);
+}

@@ -1,0 +1,87 @@
+/* Ctrl-C, SIGTERM and a terminal that is closed: how a run is stopped, and how it is gone on with. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train/train.h"
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_signal(int number) {
+    asked_to_stop = number;
+}
+
+/* Before the first update there is nothing to end: the run is as it was, and its sentence is ready. */
+static char goodbye[4096];
+
+static void on_early_signal(int number) {
+    if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
+        goodbye[0] = 0;
+    raise(number); /* which ends the program when this handler has */
+}
+
+/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. A terminal
+ * that closes says so twice, by its shell and by itself: the run ends in good order all the same. */
+static void catch_signals(void (*handler)(int)) {
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < CLI_COUNT(signals); i++) {
+        const bool once = signals[i] != SIGHUP || handler == on_early_signal;
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaction(
+                signals[i],
+                &(struct sigaction){.sa_handler = handler, .sa_flags = (once ? (int)SA_RESETHAND : 0) | SA_RESTART},
+                NULL);
+    }
+}
+
+bool train_asked_to_stop(void) {
+    return asked_to_stop;
+}
+
+void train_catch(bool ranks) {
+    catch_signals(on_signal);
+    if (ranks)
+        sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART}, NULL);
+}
+
+/* Appends as much of `from` to the text as there is room for. */
+static void append(char *text, size_t size, const char *from) {
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s", from);
+}
+
+/* A word, in quotes if a shell would take it apart; a quote in it stands between two quoted parts. */
+static void append_word(char *text, size_t size, const char *word) {
+    const char *const quotes = word[strcspn(word, " \t\n\"\\$`&|;<>()*?[]#~!{}'")] ? "'" : "";
+    append(text, size, quotes);
+    for (const char *at = word; *at; at++)
+        append(text, size, *at == '\'' ? "'\\''" : (const char[]){*at, 0});
+    append(text, size, quotes);
+}
+
+const char *train_go_on(char *text, size_t size, const train_run *r) {
+    *text = 0;
+    if (r->ranks)
+        snprintf(text, size, "mpirun -n %d ", r->ranks->world);
+    append(text, size, "tfm train --resume ");
+    append_word(text, size, r->dir);
+    if (r->recipe.device && *r->recipe.device) {
+        append(text, size, " --device ");
+        append_word(text, size, r->recipe.device);
+    }
+    if (r->recipe.workers > 1)
+        snprintf(text + strlen(text), size - strlen(text), " --workers %d", r->recipe.workers);
+    if (r->recipe.shard)
+        append(text, size, " --shard");
+    if (r->recipe.recompute)
+        append(text, size, " --recompute");
+    return text;
+}
+
+void train_catch_early(const train_run *r) {
+    char command[sizeof(goodbye) - 100];
+    snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; go on with: %s\n",
+             isatty(STDERR_FILENO) ? "\r\033[K" : "", train_go_on(command, sizeof(command), r));
+    catch_signals(on_early_signal);
+}

@@ -1,0 +1,332 @@
+/* Attention backwards where work-items run side by side, by tiles: formulas, letters and the order of sums are those of
+ * attention_backward.cl. Three kernels, of which each work-group owns what it makes and writes it once:
+ *
+ *     attention_backward_own       own_i = dy_i . y_i
+ *     attention_backward_keys      dk and dv of KEYS keys, over all queries that see one of them
+ *     attention_backward_queries   dq of QUERIES queries, over all keys that they see
+ *
+ * The weights are made twice for that, which costs 7 products where 5 would do, and saves reading and writing
+ * gradients in global memory for every tile. Where add_q, add_k or add_v is 0 what lay there is overwritten. The grid
+ * is of tiles, heads and sequences, from first_tile, first_head and first_b on: long launches are split. */
+#include "attention_common.cl"
+#include "attention_tiles.cl"
+
+#ifndef PASS
+#define PASS 0 /* one program has one kernel: 0 own, 1 keys, 2 queries */
+#endif
+#define KEY4 (DK / 4)
+#define VALUE4 (DV / 4)
+
+#if PASS == 0
+#define SPAN 2 /* columns at a time, in fours */
+
+/* own (B, H, T) from `rows` rows of y and dy. Layout: an item has a row, and neighbours read them side by side. Sums
+ * are in the order of tile_products, so that a query which sees one key, of which y is the value, has a gradient of 0,
+ * not of rounding errors: Adam would make large steps of those. */
+TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, y), TFM_INPUT(float, dy),
+                                       const long rows, const long targets, const long heads, const long heads_first) {
+    __local float4 stage[2][TFM_GROUP * (SPAN + 1)];
+    const long first = TFM_ROW() * TFM_GROUP, row = first + TFM_LANE();
+    const int lane = (int)TFM_LANE(), count = (int)min(rows - first, (long)TFM_GROUP);
+    if (first >= rows)
+        return;
+    const tile_rows results = {TFM_AT(y) + first * DV, BYTES(DV), 0, count, 0, 0};
+    const tile_rows gradients = {TFM_AT(dy) + first * DV, BYTES(DV), 0, count, 0, 0};
+    float sum = 0.0f;
+    LOOP
+    for (int column = 0; column < VALUE4; column += SPAN) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage_rows(lane, stage[0], SPAN + 1, gradients, 0, TFM_GROUP, column, SPAN, VALUE4);
+        stage_rows(lane, stage[1], SPAN + 1, results, 0, TFM_GROUP, column, SPAN, VALUE4);
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int c = 0; c < SPAN; c++) {
+            const float4 a = stage[0][lane * (SPAN + 1) + c], b = stage[1][lane * (SPAN + 1) + c];
+            DOT4(sum, a, b)
+        }
+    }
+    if (lane < count) {
+        const long t = row / heads % targets, h = row % heads, b = row / (heads * targets);
+        TFM_AT(own)[heads_first ? row : (b * heads + h) * targets + t] = sum;
+    }
+}
+#else
+
+/* A head of one sequence's queries, and what is known of each. */
+typedef struct head_queries {
+    tile_rows q, dy;
+    __global const float *own, *log_sum; /* of target 0 */
+    long mask;                           /* the mask's row of target 0 */
+} head_queries;
+
+INLINED head_queries head_at(const attention_shape a, __global const float *q, __global const float *dy,
+                             __global const float *own, __global const float *log_sum, const long b, const long h) {
+    const long at = query_at(a, b, 0, h), sum = (b * a.heads + h) * a.targets;
+    const int step = a.heads_first ? 1 : (int)a.heads, count = (int)a.targets;
+    return (head_queries){{q + at * DK, BYTES(step * DK), 0, count, 0, 0},
+                          {dy + at * DV, BYTES(step * DV), 0, count, 0, 0},
+                          own + sum,
+                          log_sum + sum,
+                          mask_row(a, b, 0, h)};
+}
+
+/* The log sums, and after them `own`, of QUERIES queries from t on; some may be none. */
+INLINED void stage_sums(const int lane, __local float *sums, const head_queries head, const int t) {
+    for (int r = lane; r < QUERIES; r += TFM_GROUP) {
+        const int at = clamp(t + r, 0, head.q.high - 1);
+        sums[r] = head.log_sum[at];
+        sums[QUERIES + r] = head.own[at];
+    }
+}
+
+#if DROPS
+#define DROPPED(x, r) (factor[r] * (x))
+/* The first block of dropout's numbers, whose division is made once, by one item, and kept where LANE is. */
+#define BLOCK(fixed) ((uint)(fixed)[2])
+#define KEEP_BLOCK(fixed) (fixed)[2] = (int)first_block(shape, b, kv_head);
+#define BLOCK_AT(fixed, index) BLOCK(fixed) + (index) / 4, TFM_DROPS(),
+#define BLOCK_PARAMETERS const uint block, const tfm_drops drops,
+#else
+#define DROPPED(x, r) (x)
+#define BLOCK_AT(fixed, index)
+#define BLOCK_PARAMETERS
+#define KEEP_BLOCK(fixed)
+#endif
+
+/* Weights of keys are made one by one: otherwise AMD's registers would not suffice. Eight rows are for devices with
+ * more, where each fence takes its time. */
+#define ONE_BY_ONE (PASS == 1 && ROWS == 4)
+/* x, once `first` is computed: what follows from an item's weight would otherwise be put off until it is used, and its
+ * parts be kept till then. `none` is 0, and no compiler knows it. */
+#define AFTER(first, x) (ONE_BY_ONE ? as_float(as_uint(x) | (as_uint(first) & none)) : (x))
+
+/* Intel's compiler does not unroll so long a loop over keys, and has what it indexes in memory: there the loop goes
+ * round, and g is turned by a key each time. */
+#ifdef cl_intel_required_subgroup_size
+#define ROLLED 1
+#define EACH_KEY(j)                                                                                                    \
+    LOOP                                                                                                               \
+    for (int j = 0; j < TFM_TURNS(4, (int)none); j++)
+#else
+#define ROLLED 0
+#define EACH_KEY(j) _Pragma("unroll") for (int j = 0; j < 4; j++)
+#endif
+
+/* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
+ * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
+ * begins at query t_first and key s_first; all_sums are those of stage_sums. */
+INLINED void tile_weights(const int lane, __local float *scores, const int row, const int column, float *g,
+                          BLOCK_PARAMETERS const attention_shape shape, const shared_keys keys, const long mask,
+                          const int t_first, const int s_first, __local const float *all_sums, const float scale,
+                          const float cap, const uint none) {
+    const int t = t_first + 4 * QUERY_LANE(lane), s = s_first + KEY_LANE(lane);
+    __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
+    EACH_KEY (j) {
+        const int key = s + j * KEY_ITEMS;
+#pragma unroll
+        for (int set = 0; set < SETS; set++) {
+#if DROPS
+            const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
+            const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
+            const float factor[] = {factors.x, factors.y, factors.z, factors.w};
+#endif
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + (ROLLED ? 0 : j);
+                const int target = t + r, seen = sees(shape, keys, target, key);
+                float score = scores[r * row + j * column] * scale, slope = scale;
+#if SCORED
+                if (cap > 0.0f) {
+                    const float bend = tanh(score / cap);
+                    score = cap * bend;
+                    slope *= 1.0f - bend * bend;
+                }
+                if (shape.mask_kind != 0) { /* where there is no such element, the first is read in vain */
+                    const float m = mask_at(shape, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
+                    score = m == -INFINITY ? m : score + m;
+                }
+#endif
+                /* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both
+                 * are rounded to tens, and a difference above 0 would be an infinite weight. NaN stays. */
+                const float below = (score - sums[r]) * LOG2_E, most = tile_exp2(below > 0.0f ? 0.0f : below);
+                const float w = seen && score != -INFINITY ? most : 0.0f;
+                const float e = w * (DROPPED(g[of], i) - sums[QUERIES + r]) * slope;
+                g[of] = w == 0.0f ? 0.0f : e;
+                scores[r * row + j * column] = PASS == 1 ? AFTER(g[of], DROPPED(w, i)) : g[of];
+                if (ONE_BY_ONE)
+                    mem_fence(CLK_LOCAL_MEM_FENCE);
+            }
+        }
+        if (!ONE_BY_ONE)
+            mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
+#if ROLLED
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float made = g[4 * r];
+            g[4 * r] = g[4 * r + 1];
+            g[4 * r + 1] = g[4 * r + 2];
+            g[4 * r + 2] = g[4 * r + 3];
+            g[4 * r + 3] = made;
+        }
+#endif
+    }
+}
+
+/* Columns that an item has of a row, at most: a number that is the same for all that tile_write writes, since compilers
+ * that unroll its loop before they know the columns index the sums by a variable, for which they go to memory. */
+#define MOST_SUMS OWN_COLUMNS(PASS == 1 ? KEYS : QUERIES, KEY4 > VALUE4 ? KEY4 : VALUE4)
+
+/* The item's sums of a work-group's owned rows, first .. first + owned - 1 of those that exist, to memory;
+ * those from `seen` on are zeros. */
+INLINED void tile_write(const int lane, __global float *to, const uint step, const int add, const float4 *sum,
+                        const int owned, const int first, const int seen, const int end, const int width4) {
+    const int columns = OWN_COLUMNS(owned, width4);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = first + 4 * OWN_ROW(lane, owned) + ROW_STEP(r, owned);
+#pragma unroll
+        for (int n = 0; n < MOST_SUMS; n++) {
+            const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
+            if (n < columns && row >= 0 && row < end && c < width4) {
+                __global float *at = to + (uint)row * (step / (uint)sizeof(float)) + 4 * c;
+                const float4 old = add ? vload4(0, at) : (float4)(0.0f);
+                vstore4(row < seen ? old + sum[r * columns + n] : old, 0, at);
+            }
+        }
+    }
+}
+#endif
+
+/* What the tape records has neither sources nor pages: so compilers know that addresses are the same for all items. */
+#define RECORDED(shape)                                                                                                \
+    shape.mapped = 0;                                                                                                  \
+    shape.pool = -1;
+
+#define TILED_PARAMETERS                                                                                               \
+    TFM_INPUT(float, own), TFM_INPUT(float, dy), TFM_INPUT(float, log_sum), const long group, const long first_tile,   \
+        const long first_head, const long first_b, const float scale, const float cap, ATTENTION_PARAMETERS
+
+#if PASS == 1
+/* The first of an item's weights in local memory, (QUERIES, KEYS + 4). */
+#define KEY_WEIGHT(lane) ((__local float *)weights + 4 * QUERY_LANE(lane) * (KEYS + 4) + KEY_LANE(lane))
+#define DK_SUMS (ROWS * OWN_COLUMNS(KEYS, KEY4))
+#define DV_SUMS (ROWS * OWN_COLUMNS(KEYS, VALUE4))
+
+/* A work-group has KEYS keys of one (b, key head). */
+TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), const long add_k,
+                                        const long add_v, TILED_PARAMETERS) {
+    __local float4 stage[STAGE], weights[QUERIES * (KEYS / 4 + 1)];
+    __local float sums[2 * QUERIES];
+    __local int fixed[3];
+    attention_shape shape = ATTENTION_SHAPE;
+    RECORDED(shape)
+    const long kv_head = first_head + get_group_id(1), b = first_b + get_group_id(2);
+    const shared_keys keys = keys_at(shape, b, kv_head);
+    const int s = ((int)first_tile + (int)get_group_id(0)) * KEYS;
+    const int last = min(s + KEYS, keys.visible) - 1;                 /* keys s .. last exist, if any does */
+    const int begin = clamp(s - keys.to + 1, 0, (int)layout.targets); /* queries that see one of them */
+    const int end = last < s ? 0 : clamp(last - keys.from + 1, begin, (int)layout.targets);
+    const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
+    float4 sum_k[DK_SUMS], sum_v[DV_SUMS];
+    if (get_local_id(0) == 0) {
+        fixed[0] = 0;
+        fixed[1] = s;
+        KEEP_BLOCK(fixed)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int i = 0; i < DK_SUMS; i++)
+        sum_k[i] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < DV_SUMS; i++)
+        sum_v[i] = 0.0f;
+    for (int i = 0; i < (int)group; i++) {
+        const head_queries head =
+            head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, kv_head * group + i);
+        /* Where no query sees one, none is read: of keys there may be none. */
+        const int start = begin < end ? begin - (i * (int)layout.targets + begin) % TOGETHER : end;
+        for (int t = start; t < end; t += QUERIES) {
+            float z[4 * ROWS], g[4 * ROWS];
+            tile_products(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
+            __local float *weight = KEY_WEIGHT(LANE(fixed));
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) { /* registers are full: scores wait in local memory */
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
+            }
+            stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
+            tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
+            const int lane = LANE(fixed);
+            tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g,
+                         BLOCK_AT(fixed, i * (int)layout.targets + t) shape, keys, head.mask, t, PLACE(fixed), sums,
+                         scale, cap, NONE(fixed));
+            tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
+            barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
+            weight = KEY_WEIGHT(LANE(fixed));
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
+            }
+            tile_accumulate(fixed, sum_k, stage, weights, KEYS / 4 + 1, KEYS, head.q, t, QUERIES, KEY4, 0);
+        }
+    }
+    tile_write(LANE(fixed), TFM_AT(dk) + (keys.k - shape.k), key_tile.step, (int)add_k, sum_k, KEYS, s, keys.visible,
+               (int)layout.length, KEY4);
+    tile_write(LANE(fixed), TFM_AT(dv) + (keys.v - shape.v), value_tile.step, (int)add_v, sum_v, KEYS, s, keys.visible,
+               (int)layout.length, VALUE4);
+}
+#elif PASS == 2
+/* The first of an item's weights in local memory, (KEYS, 4 WEIGHTS_STEP). */
+#define QUERY_WEIGHT(lane) (weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane))
+#define DQ_SUMS (ROWS * OWN_COLUMNS(QUERIES, KEY4))
+
+/* A work-group has QUERIES queries of one (b, head). */
+TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add_q, TILED_PARAMETERS) {
+    __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
+    __local float sums[2 * QUERIES];
+    __local int fixed[3];
+    attention_shape shape = ATTENTION_SHAPE;
+    RECORDED(shape)
+    const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group,
+              index = h % (int)group * (int)layout.targets;
+    const long b = first_b + get_group_id(2);
+    const shared_keys keys = keys_at(shape, b, kv_head);
+    const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
+    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
+    const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
+    const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, h);
+    float4 sum[DQ_SUMS];
+#pragma unroll
+    for (int i = 0; i < DQ_SUMS; i++)
+        sum[i] = 0.0f;
+    stage_sums((int)get_local_id(0), sums, head, t);
+    if (get_local_id(0) == 0) {
+        fixed[0] = 0;
+        fixed[1] = t;
+        KEEP_BLOCK(fixed)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int s = s_first; s < s_end; s += KEYS) {
+        float z[4 * ROWS], g[4 * ROWS];
+        tile_products(fixed, z, stage, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
+        __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+#pragma unroll
+            for (int i = 0; i < SETS; i++)
+                weight[j * KEY_ITEMS * WEIGHTS_STEP + i * SET_BLOCKS] =
+                    (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
+        }
+        tile_products(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
+        const int lane = LANE(fixed);
+        tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * WEIGHTS_STEP * 4, g,
+                     BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap, NONE(fixed));
+        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
+    }
+    tile_write(LANE(fixed), TFM_AT(dq) + ((__global const float *)head.q.from - TFM_AT(q)), head.q.step, (int)add_q,
+               sum, QUERIES, t, (int)layout.targets, (int)layout.targets, KEY4);
+}
+#endif

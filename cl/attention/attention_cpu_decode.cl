@@ -1,0 +1,122 @@
+/* Attention of single queries on wide devices: for decoding, and for heads too wide for attention_cpu.cl. The formula
+ * is the same as there. Letters, parameters, what a query sees, and dropout are explained in attention_common.cl. */
+#include "attention_common.cl"
+#include "attention_vectors.cl"
+
+/* Lane i of the result is the sum of t[i]'s lanes. Overwrites t. */
+static inline tfm_vec sum_each(tfm_vec *t) {
+#pragma unroll
+    for (int count = W; count > 1; count /= 2) {
+#pragma unroll
+        for (int i = 0; i < count / 2; i++)
+            t[i] = (tfm_vec)(t[2 * i].even, t[2 * i + 1].even) + (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd);
+    }
+    return t[0];
+}
+
+/* So many keys of all heads lie in a cache, and are best read in the order in which they lie. */
+#define FEW_KEYS 64
+#define FETCHED 512 /* numbers of a row, at most, that are asked for */
+
+/* Asks for the keys and values of one head, if they are few: those of a batch lie in no cache near a core when
+ * their turn comes, and are too short for a processor to see where they lead. */
+static inline void fetch_few(const shared_keys keys) {
+    for (int j = 0; j < keys.visible && keys.visible <= FEW_KEYS; j++) {
+        const int row = max(key_row(keys, j), 0);
+        fetch(keys.k + row * keys.k_step, min(DK, FETCHED));
+        fetch(keys.v + row * keys.v_step, min(DV, FETCHED));
+    }
+}
+
+/* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
+ * once, one exponential for the W of them, then W weighted values. */
+TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
+                                const float scale, const float cap, ATTENTION_PARAMETERS) {
+    const attention_shape shape = ATTENTION_SHAPE;
+    const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
+    /* Where neighbours in b share many keys, as beams do, eight in a row for one head, which then lies in the first
+     * cache; else all heads of one b in a row, which lie side by side. */
+    const long row = layout.mapped && layout.length > FEW_KEYS && 2 * layout.sequences <= items ? 8 : 1,
+               b = item / (row * layout.kv_heads * queries) * row + item % row;
+    const long kv_head = item / row % layout.kv_heads, i = item / (row * layout.kv_heads) % queries;
+    if (b >= items)
+        return;
+    const shared_keys keys = keys_at(shape, b, kv_head);
+    if (row == 1 && i == 0 && b + 1 < items)
+        fetch_few(keys_at(shape, b + 1, kv_head));
+    const long t = i % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + i / layout.targets;
+    const long query = query_at(shape, b, t, h);
+    const int limit = seen_to(keys, (int)t);
+    __global const q_number *qp = TFM_AT(q) + query * DK;
+    tfm_vec qs[KEY_VECTORS], sum[VALUE_VECTORS];
+    float maximum = -INFINITY;
+    tfm_vec total = 0.0f;
+    UNROLL_VECTORS
+    for (int c = 0; c < KEY_VECTORS; c++)
+        qs[c] = load_query(qp, c) * scale;
+    UNROLL_VECTORS
+    for (int c = 0; c < VALUE_VECTORS; c++)
+        sum[c] = 0.0f;
+#if SCORED
+    const long masks = mask_row(shape, b, t, h);
+#endif
+    for (int s = seen_from(keys, (int)t); s < limit; s += W) {
+        const int count = min(limit - s, W);
+        int rows[W];
+        tfm_vec part[W], bias;
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            const int known = j < count ? key_row(keys, s + j) : -1;
+            ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
+            rows[j] = known;
+            if (known >= 0)
+                fetch(keys.v + known * keys.v_step, min(DV, FETCHED)); /* while the scores are made */
+        }
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            __global const number *kp = keys.k + max(rows[j], 0) * keys.k_step;
+            tfm_vec dot_product = 0.0f;
+            UNROLL_VECTORS
+            for (int c = 0; c < KEY_VECTORS; c++)
+                dot_product = tfm_fma(qs[c], load_key(kp, c), dot_product);
+            part[j] = dot_product;
+        }
+        tfm_vec z = sum_each(part);
+#if SCORED
+        z = scored(shape, z, cap, masks, s);
+#endif
+        z = select(z, bias, bias < 0.0f);
+        const float reached = fmax(maximum, tfm_vec_max(z)), base = reached == -INFINITY ? 0.0f : reached;
+        const tfm_vec p = exp2_down(z - base), shrink = exp2_down((tfm_vec)(maximum - base));
+        maximum = reached;
+        total = tfm_fma(total, shrink, p);
+#if DROPS
+        tfm_uvec numbers[4];
+        drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + i / 4, s);
+        const tfm_vec weight = select(p, (tfm_vec)(0.0f), numbers[i % 4] < (uint)threshold);
+#else
+        const tfm_vec weight = p;
+#endif
+        UNROLL_VECTORS
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            sum[c] *= shrink;
+        for (int j = 0; j < count; j++) {
+            if (rows[j] < 0)
+                continue;
+#if SCORED
+            if (((const float *)&z)[j] == -INFINITY)
+                continue; /* hidden by the mask: a value of NaN must not touch it */
+#endif
+            __global const number *vp = keys.v + rows[j] * keys.v_step;
+            UNROLL_VECTORS
+            for (int c = 0; c < VALUE_VECTORS; c++)
+                sum[c] = tfm_fma((tfm_vec)(((const float *)&weight)[j]), load_value(vp, c), sum[c]);
+        }
+    }
+    const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
+    UNROLL_VECTORS
+    for (int c = 0; c < VALUE_VECTORS; c++)
+        store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);
+    if (summed)
+        TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + t] = LN_2 * (maximum + log2(all));
+}

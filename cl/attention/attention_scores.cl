@@ -1,0 +1,62 @@
+/* The scores of attention, (B, H, T, S), at one of its stages (enum tfm_attention_stage; the softmax is an op by
+ * itself):
+ *
+ *     1 product  z = scale q_t . k_s                    -inf where no such key exists
+ *     2 capped   cap tanh(z / cap)                      z itself if cap is 0
+ *     3 masked   + mask                                 -inf where t does not see s
+ *
+ * Parameters and letters are explained in attention_common.cl. Layout: a work-group takes a row of S scores, in which
+ * an item takes a key at a time; on wide devices one item takes them all. */
+#include "attention_common.cl"
+#if TFM_WIDTH > 1
+#include "attention_vectors.cl"
+#endif
+
+/* q . k */
+static inline float product(__global const q_number *q, __global const number *k) {
+    int d = 0;
+    float sum = 0.0f;
+#if TFM_WIDTH > 1
+    tfm_vec part = 0.0f;
+    for (; d + W <= DK; d += W)
+        part = tfm_fma(load_q(q + d), load(k + d), part);
+    sum = tfm_vec_sum(part);
+#else
+    float4 part = 0.0f;
+    for (; d + 4 <= DK; d += 4)
+        part = tfm_fma(Q_NUMBERS4(q + d), NUMBERS4(k + d), part);
+    sum = part.x + part.y + part.z + part.w;
+#endif
+    for (; d < DK; d++)
+        sum = tfm_fma(Q_NUMBER(q, d), NUMBER(k, d), sum);
+    return sum;
+}
+
+TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, const long items, const float scale,
+                                 const float cap, ATTENTION_PARAMETERS) {
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const attention_shape shape = ATTENTION_SHAPE;
+    const long t = item % layout.targets, h = item / layout.targets % layout.heads,
+               b = item / (layout.targets * layout.heads);
+    const shared_keys keys = keys_at(shape, b, h / (layout.heads / layout.kv_heads));
+    const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
+    const long masks = mask_row(shape, b, t, h);
+    __global const q_number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
+    __global float *out = TFM_AT(scores) + item * layout.length;
+    for (int s = (int)TFM_LANE(); s < (int)layout.length; s += TFM_GROUP) {
+        const int row = keys.known ? key_row(keys, s) : -1;
+        float z = -INFINITY;
+        if (row >= 0)
+            z = scale * product(query, keys.k + row * keys.k_step);
+        if (row >= 0 && cap > 0.0f && stage >= 2)
+            z = cap * tanh(z / cap);
+        if (stage >= 3) { /* what is hidden is so whatever the key is, NaN included */
+            const int seen = s >= first && s < end;
+            const float m = layout.mask_kind != 0 && seen ? mask_at(shape, masks, s) : 0.0f;
+            z = seen && m != -INFINITY ? z + m : -INFINITY;
+        }
+        out[s] = z;
+    }
+}

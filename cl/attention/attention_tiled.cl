@@ -1,0 +1,299 @@
+/* Attention where work-items run side by side and a head has many queries, by tiles: formulas and letters are those of
+ * attention.cl, parameters those of attention_common.cl. A work-group has QUERIES queries of one (b, head), goes over
+ * the keys that one of them sees, KEYS at a time, and keeps the sums in registers. The grid is of tiles, heads and
+ * sequences, from first_tile, first_head and first_b on: long launches are split.
+ *
+ * Where PAGED, keys and values are rows of a log, which a table names: for each tile of keys the work-group looks their
+ * rows up once, and finds them in local memory when it stages keys, masks scores and stages values.
+ *
+ * With SPLIT several work-groups share the keys of a tile's queries, as those of attention.cl do: the grid is of tiles
+ * and their spans, and attention_join puts the spans together. */
+#include "attention_common.cl"
+#include "attention_tiles.cl"
+
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#define KEY4 (DK / 4)
+#define VALUE4 (DV / 4)
+#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_products */
+#define HIDDEN (-0.0f)
+#define COLUMN (KEY_ITEMS * WEIGHTS_STEP * 4) /* in local memory, from one key of an item to its next */
+/* From one query's items to the next's in what is exchanged, so that rows that are read together are not in one bank;
+ * and from one set to the next. */
+#define EXCHANGE_STEP (KEY_ITEMS + 4 * WOVEN)
+#define EXCHANGE (SET_BLOCKS * EXCHANGE_STEP)
+#if DROPS
+#define DROP(r) drop[r]
+#else
+#define DROP(r) 0
+#endif
+
+/* Soft caps and masks of all scores at a time take more registers than Intel's GPUs have left: products wait in local
+ * memory for their turn. Eight rows are for devices with more. */
+#define IN_TURN (SCORED && ROWS == 4)
+
+/* Where the table is read. */
+#if PAGED
+#define PLACES places
+#define PLACES_FROM(i) (places + (i))
+#define EXISTS(place) ((place) >= 0)
+#else
+#define PLACES 0
+#define PLACES_FROM(i) 0
+#define EXISTS(place) 1
+#endif
+
+/* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
+ * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
+ * maximum; `places` that of the item's first key. */
+INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
+                         const shared_keys keys, __local const int *places, const long mask, const int t, const int s,
+                         const float scale, const float cap) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        best[r] = -INFINITY;
+#if IN_TURN
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            to[j * column + ROW_STEP(r, QUERIES)] = z[4 * r + j];
+    }
+    LOOP
+    for (int j = 0; j < 4; j++) {
+#else
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+#endif
+        const int key = s + j * KEY_ITEMS, exists = EXISTS(places[j * KEY_ITEMS]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            __local float *at = to + j * column + ROW_STEP(r, QUERIES);
+            const float product = IN_TURN ? *at : z[4 * r + j];
+            const int target = t + ROW_STEP(r, QUERIES), seen = exists & sees(shape, keys, target, key);
+            const float score = /* where a mask has no such element, the first is read */
+                key_scored(shape, product * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
+            *at = seen ? score : -INFINITY;
+            best[r] = seen ? fmax(best[r], score) : best[r];
+        }
+    }
+}
+
+/* A number of each query, of all items that share queries with this one: set i of the item number n of them is at
+ * [i * EXCHANGE + n] from this pointer on, n < KEY_ITEMS. */
+INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
+    __local float4 *row = stage + QUERY_LANE(lane) * EXCHANGE_STEP;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int i = 0; i < SETS; i++)
+        row[i * EXCHANGE + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return row;
+}
+
+/* The same of one set, to the numbers from `to` on. */
+#define SPREAD(to, from)                                                                                               \
+    (to)[0] = (from).x;                                                                                                \
+    (to)[1] = (from).y;                                                                                                \
+    (to)[2] = (from).z;                                                                                                \
+    (to)[3] = (from).w;
+
+/* Each query's maximum over the keys of all items, of those of each item's own. */
+INLINED void share_maxima(float *best, __local float4 *stage, const int lane) {
+    __local const float4 *others = exchange(stage, lane, best);
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
+        float4 all = (float4)(best[4 * set], best[4 * set + 1], best[4 * set + 2], best[4 * set + 3]);
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            all = fmax(all, others[set * EXCHANGE + i]);
+        SPREAD(best + 4 * set, all)
+    }
+}
+
+/* The same of sums. */
+INLINED void share_totals(float *whole, const float *total, __local float4 *stage, const int lane) {
+    __local const float4 *others = exchange(stage, lane, total);
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
+        float4 all = 0.0f;
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            all += others[set * EXCHANGE + i];
+        SPREAD(whole + 4 * set, all)
+    }
+}
+
+/* Online softmax: what was summed under older maxima is scaled down to the new ones, which `reached` has of the tile;
+ * base is the maximum, or 0 where no key has been seen. */
+INLINED void softmax_update(float *base, float *maximum, float *total, float4 *sum, const float *reached) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const float highest = fmax(maximum[r], reached[r]);
+        base[r] = highest == -INFINITY ? 0.0f : highest;
+        const float shrink = tile_exp2(maximum[r] - base[r]);
+        maximum[r] = highest;
+        total[r] *= shrink;
+#pragma unroll
+        for (int n = 0; n < SUMS; n++)
+            sum[r * SUMS + n] *= shrink;
+    }
+}
+
+/* The item's scores become weights, in place, and are added to total; of dropout's numbers its first is of `block` and
+ * key s. */
+INLINED void weigh_tile(__local float *weight, float *total, const float *base, const tfm_drops drops, const long block,
+                        const int s) {
+    LOOP
+    for (int j = 0; j < 4; j++) {
+#pragma unroll
+        for (int set = 0; set < SETS; set++) {
+#if DROPS
+            const uint4 numbers = drop_numbers(drops, block + set * SET_BLOCKS, s + j * KEY_ITEMS);
+            const int4 dropped = numbers < (uint4)(drops.threshold);
+            int drop[4];
+            SPREAD(drop, dropped)
+#endif
+            __local float4 *at = (__local float4 *)weight + j * (COLUMN / 4) + set * SET_BLOCKS;
+            const float4 scores = *at;
+            float w[] = {scores.x, scores.y, scores.z, scores.w};
+#pragma unroll
+            for (int r = 0; r < 4; r++) {
+                const float p = tile_exp2(w[r] - base[4 * set + r]);
+                const int hidden = w[r] == -INFINITY;
+                total[4 * set + r] += hidden ? 0.0f : p;
+                w[r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
+            }
+            *at = (float4)(w[0], w[1], w[2], w[3]);
+        }
+    }
+}
+
+/* One row of results, divided by its sum of weights; with SPLIT as it is. */
+INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane, const float keep) {
+    const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
+#pragma unroll
+    for (int n = 0; n < SUMS; n++) {
+        const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
+        if (c < VALUE4)
+            vstore4(sum[n] * inverse, c, to);
+    }
+}
+
+#if DROPS
+#define TILE_DROPS TFM_DROPS()
+#define DROP_BLOCK (first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane))
+#else
+#define TILE_DROPS ((tfm_drops){0, 0, 0, 1.0f})
+#define DROP_BLOCK 0
+#endif
+
+/* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
+ * weights. A span has `span` keys, the last one all that are left. */
+#if SPLIT
+#define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
+#else
+#define SPLIT_PARAMETERS
+#endif
+
+TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
+                                const long first_tile, const long first_head, const long first_b, const float scale,
+                                const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
+    __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
+#if RESIDENT
+    __local float4 kept[QUERIES * WHOLE_STEP(KEY4)];
+#else
+    __local float4 *kept = stage; /* not read */
+#endif
+#if PAGED
+    __local int places[KEYS];
+#endif
+    __local int fixed[3];
+    attention_shape shape = ATTENTION_SHAPE;
+    shape.pool = PAGED ? max(layout.pool, 0L) : -1; /* so compilers know which */
+    const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
+    const int index = h % (int)group * (int)layout.targets;
+    const long b = first_b + get_group_id(2);
+    shared_keys keys = keys_at(shape, b, kv_head);
+    if (PAGED && layout.pool == 0) /* no row is there to be read */
+        keys.visible = 0;
+#if SPLIT
+    const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)spans, own_span = turn % (int)spans;
+#else
+    const int tile = (int)first_tile + (int)get_group_id(0);
+#endif
+    const int t = tile * QUERIES - index % TOGETHER;
+    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
+#if SPLIT
+    if (s_first < s_end) {
+        s_first += (int)min(own_span * span, (long)(s_end - s_first));
+        s_end = own_span + 1 < (int)spans ? (int)min(s_first + span, (long)s_end) : s_end;
+    }
+    keys.visible = s_end; /* a tile may reach into the next span */
+#endif
+    const tile_rows key_tile = keys_of(keys, PLACES), value_tile = values_of(keys, PLACES);
+    const int step = layout.heads_first ? 1 : (int)layout.heads;
+    __global const q_number *head = TFM_AT(q) + query_at(shape, b, 0, h) * DK;
+    const tile_rows queries = {head, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)layout.targets, 1, 0};
+    const long mask_first = mask_row(shape, b, 0, h);
+    float4 sum[ROWS * SUMS];
+    float total[ROWS], maximum[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS * SUMS; i++)
+        sum[i] = 0.0f;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        total[r] = 0.0f;
+        maximum[r] = -INFINITY;
+    }
+    if (get_local_id(0) == 0) {
+        fixed[0] = 0;
+        fixed[1] = t;
+        fixed[2] = 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#if RESIDENT
+    if (s_first < s_end) /* of queries that see no key, there may be none */
+        stage_rows(LANE(fixed), kept, WHOLE_STEP(KEY4), queries, t, QUERIES, 0, WHOLE_OF(KEY4), KEY4);
+#endif
+    for (int s = s_first; s < s_end; s += KEYS) {
+        float z[4 * ROWS], reached[ROWS], base[ROWS];
+#if PAGED
+        /* Read after the next barrier, and no more once the tile before has passed its last. */
+        for (int i = LANE(fixed); i < KEYS; i += TFM_GROUP)
+            places[i] = s + i < keys.visible ? key_row(keys, s + i) : -1;
+#endif
+        tile_products(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, PAGED ? 0 : s, KEY4);
+        const int lane = LANE(fixed);
+        __local float *weight = (__local float *)(weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane));
+        tile_scores(reached, weight, COLUMN, z, shape, keys, PLACES_FROM(KEY_LANE(lane)), mask_first,
+                    PLACE(fixed) + 4 * QUERY_LANE(lane), s + KEY_LANE(lane), scale, cap);
+        share_maxima(reached, stage, lane);
+        softmax_update(base, maximum, total, sum, reached);
+        weigh_tile(weight, total, base, TILE_DROPS, DROP_BLOCK, s + KEY_LANE(lane));
+        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, value_tile, PAGED ? 0 : s, KEYS, VALUE4, 1);
+    }
+    const int lane = LANE(fixed);
+    float whole[ROWS];
+    share_totals(whole, total, stage, lane);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
+        if (at >= 0 && at < (int)layout.targets) {
+#if SPLIT
+            const long row = own_span * query_rows + query_at(shape, b, at, h);
+#else
+            const long row = query_at(shape, b, at, h);
+#endif
+            store_row(TFM_AT(y) + row * DV, sum + r * SUMS, whole[r], lane, TILE_DROPS.keep);
+#if SPLIT
+            if (KEY_LANE(lane) == 0)
+                vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));
+#else
+            if (summed && KEY_LANE(lane) == 0)
+                TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+#endif
+        }
+    }
+}

@@ -1,0 +1,13 @@
+/* Does this device compute at all? Built alone, without the prelude, before a device is chosen
+ * (lib/dev/device/probe.c).
+ *
+ *     y[i] = exp(x[i]) + sum over j < 8 of x[(i + j) mod n]          x, y: (n)
+ *
+ * One work-item per element; the driver picks the work-group. */
+__kernel void probe(__global const float *x, __global float *y, const int n) {
+    const int i = get_global_id(0);
+    float sum = 0.0f;
+    for (int j = 0; j < 8; j++)
+        sum += x[(i + j) % n];
+    y[i] = exp(x[i]) + sum;
+}

@@ -1,0 +1,119 @@
+/* Rotary position embedding of x, `vectors` heads of D columns one after another, those of (B, T, H, D) or of
+ * (B, H, T, D): each pair (a, b) of a head's first 2 `half` columns becomes (a c - b s, a s + b c), where c and s are
+ * the pair's column of the row of cosines and sines (P, half) that belongs to the head's position; other columns are
+ * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
+ * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
+ *
+ * more_y and more_x are other tensors of `more` heads, H of a token being more_H there, which come after the first
+ * ones; more is 0 where there are none. more_y is written by half_store.cl.
+ *
+ * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
+ * pairs each. An item reads both of a pair before it writes them, so y may be x. */
+
+#include "half_store.cl"
+
+/* Where a head is written: one of them is null. */
+#if NARROW == 0
+typedef __global float *place;
+#define PLACE(y, more) ((y) ? (y) : (more))
+#define put(v, to, i) ((to)[i] = (v))
+#define put_vec(v, to, i) tfm_store(v, (to) + (i))
+#else
+typedef struct place {
+    __global float *y;
+    __global narrow *more;
+} place;
+#define PLACE(y, more) ((place){y, more})
+static inline void put(const float v, const place to, const long i) {
+    if (to.more)
+        narrow_store(v, to.more + i);
+    else
+        to.y[i] = v;
+}
+static inline void put_vec(const tfm_vec v, const place to, const long i) {
+    if (to.more)
+        narrow_store_vec(v, to.more + i);
+    else
+        tfm_store(v, to.y + i);
+}
+#endif
+
+#if TFM_WIDTH > 1
+/* TFM_WIDTH pairs, which lie in two vectors. */
+static inline void turn_vectors(const place out, __global const float *in, const long i, const tfm_vec c,
+                                const tfm_vec s) {
+    const tfm_vec v = tfm_load(in + i), w = tfm_load(in + i + TFM_WIDTH);
+    const tfm_vec a = (tfm_vec)(v.even, w.even), b = (tfm_vec)(v.odd, w.odd);
+    const tfm_vec left = a * c - b * s, right = a * s + b * c;
+    tfm_vec low, high;
+    low.even = left.lo;
+    low.odd = right.lo;
+    high.even = left.hi;
+    high.odd = right.hi;
+    put_vec(low, out, i);
+    put_vec(high, out, i + TFM_WIDTH);
+}
+#endif
+
+static inline void turn(const place out, __global const float *in, const long first, const long second, const float c,
+                        const float s) {
+    const float a = in[first], b = in[second];
+    put(a * c - b * s, out, first);
+    put(a * s + b * c, out, second);
+}
+
+/* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
+static inline void turn_head(const place out, __global const float *in, __global const float *cosine,
+                             __global const float *sine, const long half_width, const long interleaved,
+                             const float sign) {
+    long done = 0;
+#if TFM_WIDTH > 1
+    done = half_width - half_width % TFM_WIDTH;
+    for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += TFM_STEP) {
+        const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
+        if (interleaved) {
+            turn_vectors(out, in, 2 * i, c, s);
+        } else {
+            const tfm_vec a = tfm_load(in + i), b = tfm_load(in + half_width + i);
+            put_vec(a * c - b * s, out, i);
+            put_vec(a * s + b * c, out, half_width + i);
+        }
+    }
+#endif
+    for (long i = done + TFM_LANE(); i < half_width; i += TFM_GROUP)
+        if (interleaved)
+            turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i] * sign);
+        else
+            turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
+}
+
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(narrow, more_y), TFM_INPUT(float, more_x),
+                       TFM_INPUT(float, cosines), TFM_INPUT(float, sines), TFM_INPUT(int, positions),
+                       const long vectors, const long more, const long share, const long T, const long H,
+                       const long more_H, const long D, const long P, const long half_width, const long first,
+                       const long heads_first, const long per_token, const long interleaved, const float sign) {
+    const long end = min((TFM_ROW() + 1) * share, vectors + more);
+    for (long i = TFM_ROW() * share; i < end; i++) {
+        const int second = i >= vectors;
+        const long v = second ? i - vectors : i, heads = second ? more_H : H;
+        const long b = v / (T * heads), t = heads_first ? v % T : v / heads % T, token = b * T + t;
+        long position = per_token ? token : first + t;
+        int outside = 0;
+        if (positions != 0) {
+            const int given = TFM_AT(positions)[token]; /* no long: see gather.cl */
+            outside = given < 0 || given >= P;
+            position = outside ? 0 : given;
+        }
+        __global const float *in = (second ? TFM_AT(more_x) : TFM_AT(x)) + v * D;
+        const place out = PLACE(second ? 0 : TFM_AT(y) + v * D, second ? TFM_AT(more_y) + v * D : 0);
+        if (outside) {
+            for (long j = TFM_LANE(); j < D; j += TFM_GROUP)
+                put(NAN, out, j);
+            continue;
+        }
+        turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
+                  interleaved, sign);
+        for (long j = 2 * half_width + TFM_LANE(); j < D; j += TFM_GROUP)
+            put(in[j], out, j);
+    }
+}

@@ -1,0 +1,215 @@
+/* The largest entry of each row of products w x + bias, by products of bytes: an entry is within a bound of what bytes
+ * make of it, so only those whose bound reaches above what another one certainly has are multiplied in floats.
+ *
+ * Row j of w (V, K) is scales[j] times bytes, w^, and what they miss; x is a step times whole numbers, x^, and what
+ * they miss. By Cauchy and Schwarz
+ *
+ *     |w x - w^ x^| = |(w - w^) x + w^ (x - x^)| <= |w - w^| |x| + |w^| |x - x^|
+ *
+ * The two norms of w are kept with it, those of x are made here. Both are summed up in steps, so that no square leaves
+ * the range of floats, and are at least LEAST_BOUND, so that no product of them is 0 where the other one is infinite.
+ */
+#include "int8_common.cl"
+
+#define W TFM_WIDTH
+#define MOST_BLOCKS 256
+#define LEAST_BOUND 1.2e-38f
+
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
+    return select(a, b, b > a); /* a where b is NaN */
+}
+
+/* How far a row is from its bytes, and its bytes from 0, in steps. */
+typedef struct norms {
+    float missed, kept, whole;
+} norms;
+
+/* Those of x (K), in steps of 1 / inverse, with |x| as `whole`. Its bytes go to `to` where that is not null. */
+static inline norms norms_of(__global char *to, __global const float *x, const int k, const float inverse) {
+    norms all = {0.0f, 0.0f, 0.0f};
+    tfm_vec missed = (tfm_vec)(0.0f), kept = missed, whole = missed;
+    int i = 0;
+    for (; i + W <= k; i += W) {
+        const tfm_vec v = tfm_load(x + i), rounded = tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUNDER));
+        const tfm_vec near = rounded - TFM_ROUNDER, rest = tfm_fma(v, (tfm_vec)(inverse), -near);
+        if (to)
+            TFM_CAT(vstore, W)(TFM_CAT(convert_char, W)(tfm_as_int_vec(rounded) - 0x4B400000), 0, to + i);
+        missed = tfm_fma(rest, rest, missed);
+        kept = tfm_fma(near, near, kept);
+        whole = tfm_fma(v * inverse, v * inverse, whole);
+    }
+    for (; i < k; i++) {
+        const int near = ROUNDED_ONE(x[i]);
+        const float rest = tfm_fma(x[i], inverse, -(float)near);
+        if (to)
+            to[i] = (char)near;
+        all.missed = tfm_fma(rest, rest, all.missed);
+        all.kept = tfm_fma((float)near, (float)near, all.kept);
+        all.whole = tfm_fma(x[i] * inverse, x[i] * inverse, all.whole);
+    }
+    all.missed = sqrt(all.missed + tfm_vec_sum(missed));
+    all.kept = sqrt(all.kept + tfm_vec_sum(kept));
+    all.whole = sqrt(all.whole + tfm_vec_sum(whole));
+    return all;
+}
+
+/* What rounding may add: that of the sums above, and, in SLACK, of sums of floats and of what scales those of bytes. */
+#define UP 1.001f
+#define SLACK 1e-5f
+
+/* q (V, K), scales (V) and bounds (2, V) of w (V, K): |w - w^| and |w^|. A row with a number that is not finite has
+ * infinite bounds. Layout: one work-item a row. */
+TFM_KERNEL void screen_bytes(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM_TENSOR(float, bounds),
+                             TFM_INPUT(float, w), const long n, const long k) {
+    const long row = TFM_ROW();
+    if (row >= n)
+        return;
+    __global const float *from = TFM_AT(w) + row * k;
+    const int largest = largest_bits(from, (int)k), finite = largest < 0x7f800000;
+    float inverse;
+    const float step = step_of(largest, &inverse);
+    const norms of = norms_of(TFM_AT(q) + row * k, from, (int)k, finite ? inverse : 0.0f);
+    const float missed =
+        inverse != 0.0f ? step * (UP * of.missed + SLACK * of.kept) : sqrt((float)k) * as_float(largest);
+    TFM_AT(scales)[row] = finite ? step : 0.0f;
+    TFM_AT(bounds)[row] = finite ? fmax(missed, LEAST_BOUND) : INFINITY;
+    TFM_AT(bounds)[n + row] = finite ? fmax(step * UP * of.kept, LEAST_BOUND) : INFINITY;
+}
+
+/* w x of a row. */
+static inline float product_of(__global const float *w, __global const float *x, const int k) {
+    tfm_vec a = (tfm_vec)(0.0f), b = a, c = a, d = a;
+    int i = 0;
+    for (; i + 4 * W <= k; i += 4 * W) {
+        a = tfm_fma(tfm_load(w + i), tfm_load(x + i), a);
+        b = tfm_fma(tfm_load(w + i + W), tfm_load(x + i + W), b);
+        c = tfm_fma(tfm_load(w + i + 2 * W), tfm_load(x + i + 2 * W), c);
+        d = tfm_fma(tfm_load(w + i + 3 * W), tfm_load(x + i + 3 * W), d);
+    }
+    for (; i + W <= k; i += W)
+        a = tfm_fma(tfm_load(w + i), tfm_load(x + i), a);
+    float sum = tfm_vec_sum((a + b) + (c + d));
+    for (; i < k; i++)
+        sum = tfm_fma(w[i], x[i], sum);
+    return sum;
+}
+
+/* W entries from i on, of which those from `end` on are `filler`. */
+static inline tfm_vec load_some(__global const float *x, const int i, const int end, const float filler) {
+    if (i + W <= end)
+        return tfm_load(x + i);
+    float part[W];
+    for (int p = 0; p < W; p++)
+        part[p] = i + p < end ? x[i + p] : filler;
+    return tfm_load(part);
+}
+
+/* What a row's entries are bounded by: near (N) is what bytes make of them. */
+typedef struct row_bounds {
+    __global const float *near, *missed, *kept;
+    float whole, left;
+} row_bounds;
+
+/* How far entries may be from what bytes make of them: W of them, from i on. */
+static inline tfm_vec spread_at(const row_bounds *r, const int i) {
+    return tfm_fma(tfm_load(r->missed + i), (tfm_vec)(r->whole), tfm_load(r->kept + i) * r->left);
+}
+static inline tfm_vec spread_some(const row_bounds *r, const int i, const int end) {
+    return tfm_fma(load_some(r->missed, i, end, 0.0f), (tfm_vec)(r->whole), load_some(r->kept, i, end, 0.0f) * r->left);
+}
+
+/* values and tokens (R, parts): the largest entry of each part of each row, and its index, the lower one of equal ones;
+ * -inf and 0 where none is above -inf, and NaN where x is not finite, or a row of w that might be the largest is not.
+ * With `goes_on` they hold those of the entries before, and get those of both. *tried is added how many entries were
+ * multiplied in floats.
+ *
+ * near (R, N): entries first_entry .. first_entry + N - 1 by bytes, with the bias, and -inf for those that may not be
+ * chosen; x (R, K); w (V, K); bias (V), or null; bounds (2, V) as screen_bytes makes them. Layout: one work-item a part
+ * of a row, of `length` entries. */
+TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_TENSOR(int, tried),
+                            TFM_INPUT(float, near), TFM_INPUT(float, x), TFM_INPUT(float, w), TFM_INPUT(float, bias),
+                            TFM_INPUT(float, bounds), const long rows, const long n, const long k,
+                            const long vocabulary, const long first_entry, const long goes_on, const long parts,
+                            const long length) {
+    const long place = TFM_ROW(), row = place / parts, first = (place - row * parts) * length;
+    if (row >= rows)
+        return;
+    __global const float *from = TFM_AT(x) + row * k;
+    row_bounds r = {.near = TFM_AT(near) + row * n,
+                    .missed = TFM_AT(bounds) + first_entry,
+                    .kept = TFM_AT(bounds) + vocabulary + first_entry};
+    const int largest = largest_bits(from, (int)k);
+    float inverse;
+    const float step = step_of(largest, &inverse);
+    const norms of = norms_of(0, from, (int)k, inverse);
+    const int finite = largest < 0x7f800000;
+    const float few = sqrt((float)k) * as_float(largest); /* where no number counts, all of x is missed */
+    r.whole = fmax(inverse != 0.0f ? step * UP * of.whole : few, LEAST_BOUND);
+    r.left = fmax(inverse != 0.0f ? step * UP * of.missed : few, LEAST_BOUND);
+    const int begin = (int)first, end = (int)min(first + length, n), vectors = max((end - begin + W - 1) / W, 0);
+    const int each = max(16, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS), blocks = (vectors + each - 1) / each;
+    float best = !finite ? NAN : goes_on ? TFM_AT(values)[place] : -INFINITY;
+    int where = goes_on ? TFM_AT(tokens)[place] : 0, count = 0;
+    tfm_vec most[MOST_BLOCKS], certain = (tfm_vec)(best);
+    for (int b = 0; b < blocks; b++) {
+        const int last = min(begin + (b + 1) * each * W, end);
+        int i = begin + b * each * W;
+        tfm_vec upper = (tfm_vec)(-INFINITY), upper_too = upper, certain_too = upper;
+        for (; i + 2 * W <= last; i += 2 * W) { /* two chains hide the latency of a maximum */
+            const tfm_vec v = tfm_load(r.near + i), u = tfm_load(r.near + i + W);
+            const tfm_vec v_spread = spread_at(&r, i), u_spread = spread_at(&r, i + W);
+            certain = larger(certain, v - v_spread);
+            certain_too = larger(certain_too, u - u_spread);
+            upper = larger(upper, v + v_spread);
+            upper_too = larger(upper_too, u + u_spread);
+        }
+        for (; i < last; i += W) {
+            const tfm_vec v = load_some(r.near, i, last, -INFINITY), spread = spread_some(&r, i, last);
+            certain = larger(certain, v - spread);
+            upper = larger(upper, v + spread);
+        }
+        certain = larger(certain, certain_too);
+        most[b] = larger(upper, upper_too);
+    }
+    /* What the largest entry has at least: by the bounds, and then by the entries that were multiplied. */
+    float least = tfm_vec_max(certain);
+    for (int b = 0; finite && b < blocks; b++) {
+        const float highest = tfm_vec_max(most[b]);
+        if (!(highest >= least) || highest == -INFINITY)
+            continue;
+        const int last = min(begin + (b + 1) * each * W, end);
+        for (int i = begin + b * each * W; i < last; i += W) {
+            const tfm_vec v = load_some(r.near, i, last, -INFINITY), upper = v + spread_some(&r, i, last);
+            if (!(tfm_vec_max(upper) >= least))
+                continue;
+            for (int p = 0; p < W; p++) {
+                if (!(((const float *)&upper)[p] >= least) || ((const float *)&v)[p] == -INFINITY)
+                    continue;
+                const long entry = first_entry + i + p;
+                const float value =
+                    product_of(TFM_AT(w) + entry * k, from, (int)k) + (bias ? TFM_AT(bias)[entry] : 0.0f);
+                const int takes = value > best || isnan(value);
+                count++;
+                where = takes ? (int)entry : where;
+                best = takes ? value : best; /* once it is NaN it stays that */
+                least = best > least ? best : least;
+            }
+        }
+    }
+    TFM_AT(values)[place] = best;
+    TFM_AT(tokens)[place] = where;
+    atomic_add(TFM_AT(tried), min(count, (int)(n / 16) + 1)); /* more is no news, and the sum stays in range */
+}
+
+/* values and tokens (R): the best of each row's parts. Layout: one work-item a row. */
+TFM_KERNEL void screen_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_INPUT(float, found),
+                             TFM_INPUT(int, places), const long rows, const long parts) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    long best = row * parts;
+    for (long i = best + 1; i < (row + 1) * parts; i++)
+        best = TFM_AT(found)[i] > TFM_AT(found)[best] || isnan(TFM_AT(found)[i]) ? i : best;
+    TFM_AT(values)[row] = TFM_AT(found)[best];
+    TFM_AT(tokens)[row] = TFM_AT(places)[best];
+}

@@ -1,0 +1,65 @@
+/* The way out of blocks of 32 rows by a panel of two vectors, whose sums come from tiles and lie in memory:
+ * gemm_cpu_amx.cl and gemm_cpu_bf16x3.cl include this after gemm_epilogue.cl. */
+
+/* Floats of c from which on it is written past the caches, where no step along K has written it before. So it is not
+ * read from memory to be written, and the caches keep what they have of a and b. */
+#define LARGE_C (2L << 20)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_PAST(v, p) __builtin_nontemporal_store(v, (__global tfm_vec *)(p))
+#endif
+#endif
+#ifndef STORE_PAST
+#define STORE_PAST(v, p) tfm_store(v, p)
+#endif
+
+/* What was written so comes before what the item's thread writes after this: the end of the kernel, too. */
+#ifdef EMULATED
+#define FENCE()
+#else
+#define FENCE() __asm__ volatile("sfence" : : : "memory")
+#endif
+
+/* Whether c (m, n) is written so; its lines must then begin where a vector of the device's may. */
+static inline bool goes_past(__global const float *c, const long m, const long n) {
+    return m * n >= LARGE_C && n % TFM_WIDTH == 0 && (ulong)c % sizeof(tfm_vec) == 0;
+}
+
+/* A block's way out after its last step along K, past the caches or not. */
+static inline void store_block(const tile_out *out, const tfm_vec *sums, const bool past) {
+    if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
+        store_tile(out, sums);
+        return;
+    }
+    for (int i = 0; i < out->rows; i++) {
+        __global float *to = out->c + i * out->n;
+        __global const float *more = out->addend + i * out->addend_row;
+        const tfm_vec first = out->addend ? tfm_load(more) : (tfm_vec)(0.0f);
+        const tfm_vec second = out->addend ? tfm_load(more + TFM_WIDTH) : (tfm_vec)(0.0f);
+        const tfm_vec left = finished(out, sums[2 * i], first), right = finished(out, sums[2 * i + 1], second);
+        if (past) {
+            STORE_PAST(left, to);
+            STORE_PAST(right, to + TFM_WIDTH);
+        } else {
+            tfm_store(left, to);
+            tfm_store(right, to + TFM_WIDTH);
+        }
+    }
+}
+
+/* And before that: sums wait in c as they are, for an activation is of their end alone. */
+static inline void keep_block(const tile_out *out, const tfm_vec *sums) {
+    for (int i = 0; i < out->rows; i++)
+        for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {
+            const int columns = min(out->width - j * TFM_WIDTH, TFM_WIDTH);
+            __global float *to = out->c + i * out->n + j * TFM_WIDTH;
+            __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;
+            tfm_vec sum = out->alpha * sums[i * TFM_VECTORS + j];
+            if (columns == TFM_WIDTH) {
+                tfm_store(out->addend ? sum + tfm_load(more) : sum, to);
+                continue;
+            }
+            for (int x = 0; x < columns; x++)
+                to[x] = ((const float *)&sum)[x] + (out->addend ? more[x] : 0.0f);
+        }
+}

@@ -1,0 +1,112 @@
+/* What products share that round a to bf16 for an instruction of the processor: gemm_cpu_bf16.cl and gemm_cpu_amx.cl.
+ *
+ * They include gemm_epilogue.cl, half_store.cl for NARROW 2 and gemm_cpu_pack.cl before it. The host gives EMULATED
+ * where the instruction is to be done by others, for tests, and what gemm_epilogue.cl takes; and SPLIT, 1 where numbers
+ * are rounded, and 3 where each becomes three: the number rounded, what that leaves of it, rounded, and what is left
+ * then. A float has 24 bits and each of them 8 and a sign, so their sum is the float, unless the last would be below
+ * 2^-126. */
+#ifndef SPLIT
+#define SPLIT 1
+#endif
+#ifdef EMULATED
+#define ROUND_VEC(v, p) narrow_store_vec(v, p)
+static inline tfm_uvec rounded_words(const tfm_vec v) {
+    return NARROW_BITS(TFM_CAT(as_uint, TFM_WIDTH)(v));
+}
+#else
+#define ROUND_VEC(v, p) tfm_store(rounded_by_one(v), p)
+static inline ushort16 rounded_by_one(const float16 v) {
+    ushort16 out;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(out) : "v"(v));
+    return out;
+}
+/* The same in the lower halves of words. */
+static inline tfm_uvec rounded_words(const tfm_vec v) {
+    return convert_uint16(rounded_by_one(v));
+}
+#endif
+
+#define FLOATS TFM_CAT(as_float, TFM_WIDTH)
+
+/* The shares of v, in the lower halves of words. Gives -1 in lanes where the number is infinite or NaN, or would be
+ * rounded to infinity: the shares are none then, and those of split_number are wanted. */
+static inline tfm_ivec split_words(tfm_uvec *w, const tfm_vec v) {
+    w[0] = rounded_words(v);
+#if SPLIT == 1
+    return 0;
+#else
+    const tfm_vec rest = v - FLOATS(w[0] << 16);
+    w[1] = rounded_words(rest);
+    w[2] = rounded_words(rest - FLOATS(w[1] << 16));
+    return (w[0] & 0x7f80u) == 0x7f80u;
+#endif
+}
+
+/* The shares of one number, which add up to it even where it is infinite or NaN. Such may not be multiplied one by one:
+ * it gives 1 for them. */
+static inline uint split_number(ushort *w, const float v) {
+    w[0] = narrow_bits(as_uint(v));
+#if SPLIT == 1
+    return 0;
+#else
+    const uint strange = (w[0] & 0x7f80) == 0x7f80, finite = fabs(v) < INFINITY;
+    w[0] -= (w[0] & 0x7fff) == 0x7f80 && finite;
+    const float rest = finite ? v - as_float((uint)w[0] << 16) : 0.0f;
+    w[1] = narrow_bits(as_uint(rest));
+    w[2] = narrow_bits(as_uint(rest - as_float((uint)w[1] << 16)));
+    return strange;
+#endif
+}
+
+/* Pairs of a row of a, and what lies between two rows: an odd number of lines of 16, since rows that lie a power of two
+ * apart would drive each other out of the first cache. The host has the same. */
+#define PAIRS(k) (((k) + 1) / 2)
+#define ROW_PAIRS(k) ((((PAIRS(k) + 15) / 16) | 1) * 16)
+
+/* `count` numbers at `from`, rounded, and zeros up to a multiple of PAIRED_DEPTH; or the shares of each, which lie
+ * `apart` numbers from one another: then it gives whether one is strange, as split_number says. */
+#if SPLIT == 1
+#define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \
+    static inline uint NAME(SPACE narrow *to, const long apart, __global const float *from, const int count) {         \
+        int p = 0;                                                                                                     \
+        for (; p + TFM_WIDTH <= count; p += TFM_WIDTH)                                                                 \
+            ROUND_VEC(tfm_load(from + p), to + p);                                                                     \
+        for (; p < count; p++)                                                                                         \
+            narrow_store(from[p], to + p);                                                                             \
+        for (; p < PANEL_DEPTH(count); p++)                                                                            \
+            to[p] = 0;                                                                                                 \
+        return 0;                                                                                                      \
+    }
+#else
+#define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \
+    static inline uint NAME(SPACE narrow *to, const long apart, __global const float *from, const int count) {         \
+        tfm_ivec lanes = 0;                                                                                            \
+        int p = 0;                                                                                                     \
+        for (; p + TFM_WIDTH <= count; p += TFM_WIDTH) {                                                               \
+            tfm_uvec w[SPLIT];                                                                                         \
+            lanes |= split_words(w, tfm_load(from + p));                                                               \
+            _Pragma("unroll") for (int q = 0; q < SPLIT; q++)                                                          \
+                tfm_store(TFM_CAT(convert_ushort, TFM_WIDTH)(w[q]), to + q * apart + p);                               \
+        }                                                                                                              \
+        uint strange = any(lanes);                                                                                     \
+        for (p = strange ? 0 : p; p < PANEL_DEPTH(count); p++) {                                                       \
+            ushort w[SPLIT];                                                                                           \
+            strange |= split_number(w, p < count ? from[p] : 0.0f);                                                    \
+            _Pragma("unroll") for (int q = 0; q < SPLIT; q++) to[q * apart + p] = w[q];                                \
+        }                                                                                                              \
+        return strange;                                                                                                \
+    }
+#endif
+
+/* sum, and in each lane the two products of x and w. */
+#ifdef EMULATED
+static inline tfm_vec add_dots(tfm_vec sum, tfm_uvec x, tfm_uvec w) {
+    sum = tfm_fma(FLOATS(x & 0xffff0000u), FLOATS(w & 0xffff0000u), sum);
+    return tfm_fma(FLOATS(x << 16), FLOATS(w << 16), sum);
+}
+#else
+static inline tfm_vec add_dots(tfm_vec sum, tfm_uvec x, tfm_uvec w) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+}
+#endif

@@ -1,0 +1,138 @@
+/* GEMM for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b + addend),
+ * where b is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
+ * instruction multiplies 16 rows of 32 numbers by 32 rows of 16 and adds to 16 x 16 sums of fp32, in 16 cycles, where
+ * one for fp32 would be needed 512 times. Denormal numbers count as zeros to it.
+ *
+ * All tiles are whole: panels and rows of a have zeros up to a multiple of 32 numbers, and rows that are not there are
+ * read from memory that is, and their sums are not stored.
+ *
+ * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and ROUNDED_A where a was
+ * transposed, and is in rows of pairs by now. */
+#define NARROW 2
+#include "gemm_epilogue.cl"
+#include "half_store.cl"
+#define PANEL_BF16 1
+#include "gemm_cpu_pack.cl"
+#include "bf16_pack.cl"
+#include "bf16_blocks.cl"
+#ifndef EMULATED
+#include "amx.cl"
+#endif
+
+#if TFM_WIDTH != 16 || TFM_VECTORS != 2
+#error a panel must have two vectors of 16 columns
+#endif
+
+/* Rows and columns of a block of sums; the steps of 32 numbers that a piece along K has, and panels, at most, that are
+ * gone over together. So 32 rows of a piece, rounded, stay in the first cache while panels go by, and 512 KiB of panels
+ * in the second while rows do. What a piece leaves in c is added to by the next. */
+#define BLOCK 32
+#define PIECE 16
+#define PANELS 16
+/* Words between two rows of pairs: an odd number of lines. */
+#define LINE_WORDS ((PIECE + 1) * 16)
+
+#ifdef EMULATED
+#define BEGIN_TILES()
+#define END_TILES()
+#define PREFETCH(p)
+static void add_block(tfm_vec *sums, const uint *a, const long a_row, __global const uint *b, const int steps,
+                      const int rows) {
+    for (int i = 0; i < rows; i++) {
+        const uint *x = a + i * a_row / 4;
+        for (int j = 0; j < TFM_VECTORS; j++) {
+            tfm_vec sum = (tfm_vec)(0.0f);
+            for (int s = 0; s < steps * 16; s++)
+                sum = add_dots(sum, (tfm_uvec)(x[s]), tfm_load(b + (long)s * TFM_PANEL + j * TFM_WIDTH));
+            sums[i * TFM_VECTORS + j] = sum;
+        }
+    }
+}
+#else
+#define PREFETCH(p) __asm__ volatile("prefetchw (%0)" : : "r"(p))
+DEFINE_ADD_TILES(add_tiles, "tdpbf16ps", tfm_vec, __private, uint, __global, uint)
+static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __global const uint *b, const int steps,
+                             const int rows) {
+    add_tiles(sums, a, a_row, b, steps, rows, 1);
+}
+#endif
+
+/* Rows of a, and `count` numbers of one, from `first` on, with zeros up to a multiple of PAIRED_DEPTH. */
+#ifdef ROUNDED_A
+typedef uint number;
+static inline void take_row(uint *to, __global const uint *a, const long row, const long k, const long first,
+                            const int count) {
+    __global const uint *from = a + row * ROW_PAIRS(k) + first / 2;
+    for (int w = 0; w < (int)PANEL_DEPTH(count) / 2; w += TFM_WIDTH)
+        tfm_store(tfm_load(from + w), to + w);
+}
+#else
+typedef float number;
+DEFINE_ROUND_ROW(round_row, __private)
+static inline void take_row(uint *to, __global const float *a, const long row, const long k, const long first,
+                            const int count) {
+    round_row((narrow *)to, 0, a + row * k + first, count);
+}
+#endif
+
+/* What is the same for all blocks of an item. */
+typedef struct product {
+    __global float *c;
+    __global const number *a;
+    __global const float *addend; /* or 0 */
+    __global const uint *packed;
+    long n, k, addend_row;
+    float alpha, least;
+} product;
+
+/* `there` rows from `row` on, of panels first .. last - 1: c = or += the products of steps s .. s + PIECE - 1 of K. */
+static void add_piece(const product *p, const long row, const int there, const long first, const long last,
+                      const long s) {
+    uint a[BLOCK * LINE_WORDS];
+    tfm_vec sums[BLOCK * TFM_VECTORS];
+    const long all = PANEL_STEPS(p->k), begin = s * PAIRED_DEPTH;
+    const int steps = (int)min((long)PIECE, all - s), count = (int)min((long)PIECE * PAIRED_DEPTH, p->k - begin);
+    for (int i = 0; i < there; i++)
+        take_row(a + i * LINE_WORDS, p->a, row + i, p->k, begin, count);
+    for (long panel = first; panel < last; panel++) {
+        const long column = panel * TFM_PANEL;
+        __global float *to = p->c + row * p->n + column;
+        for (int i = 0; i < there; i++) { /* they are fetched while sums are made */
+            PREFETCH(to + i * p->n);
+            PREFETCH(to + i * p->n + TFM_WIDTH);
+        }
+        add_block(sums, a, 4 * LINE_WORDS, p->packed + (panel * all + s) * 16 * TFM_PANEL, steps, there);
+        const tile_out out = {to,
+                              s > 0       ? to
+                              : p->addend ? p->addend + row * p->addend_row + column
+                                          : 0,
+                              p->n,
+                              s > 0 ? p->n : p->addend_row,
+                              p->n,
+                              there,
+                              (int)min((long)TFM_PANEL, p->n - column),
+                              p->alpha,
+                              p->least};
+        if (s + steps < all)
+            keep_block(&out, sums);
+        else
+            store_block(&out, sums, false);
+    }
+}
+
+/* packed: as gemm_pack or gemm_pairs_panels makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups of
+ * `group` panels. */
+TFM_KERNEL void gemm_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
+                         const long m, const long n, const long k, const long group, const long addend_row,
+                         const long has_addend, const float alpha, const float least, const long rows) {
+    const long row = get_global_id(0) * rows, end = min(row + rows, m), panels = (n + TFM_PANEL - 1) / TFM_PANEL;
+    const long first = get_global_id(1) * group, last = min(first + group, panels);
+    const product p = {TFM_AT(c), TFM_AT(a), has_addend ? TFM_AT(addend) : 0, TFM_AT(packed), n, k, addend_row,
+                       alpha,     least};
+    BEGIN_TILES();
+    for (long panel = first; panel < last; panel += PANELS)
+        for (long s = 0; s < PANEL_STEPS(k); s += PIECE)
+            for (long i = row; i < end; i += BLOCK)
+                add_piece(&p, i, (int)min((long)BLOCK, end - i), panel, min(panel + PANELS, last), s);
+    END_TILES();
+}

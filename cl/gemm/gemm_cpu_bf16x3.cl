@@ -1,0 +1,277 @@
+/* GEMM of floats for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b +
+ * addend). Each float of a and b is the sum of three shares of bf16 (bf16_pack.cl), and of the nine products of two
+ * floats' shares the six are added that reach a float's last bit: what is left out is at most 2^-24 of the product. So
+ * nothing is rounded but sums, as where floats are multiplied by instructions for vectors, of which 512 would do what
+ * six for tiles do in 96 cycles. Denormal numbers count as zeros, and a share below 2^-126 is lost. Where a number is
+ * infinite or NaN its block is multiplied as floats, which are its shares' sums.
+ *
+ * An item has some rows and some columns of c, and splits what it reads itself: b's shares, of a group of panels and a
+ * piece of K, into a scratch of its own, which stays in its core's second cache while its rows go by.
+ *
+ * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and TURNED where a is (K, M).
+ */
+#define NARROW 2
+#define SPLIT 3
+#include "gemm_epilogue.cl"
+#include "half_store.cl"
+#define PANEL_BF16 1
+#include "gemm_cpu_pack.cl"
+#include "bf16_pack.cl"
+#include "bf16_pack_transpose.cl"
+#include "bf16_blocks.cl"
+#ifndef EMULATED
+#include "amx.cl"
+#endif
+
+#if TFM_WIDTH != 16 || TFM_VECTORS != 2
+#error a panel must have two vectors of 16 columns
+#endif
+
+/* Rows of a block of sums; the steps of 32 numbers of a piece of K; and panels that are gone over together, of which
+ * the host knows as well (gemm_cpu_bf16x3.c). */
+#define BLOCK 32
+#define PIECE 16
+#define PANELS 8
+/* Words between two rows of pairs: an odd number of lines, so that rows do not drive each other out of the first cache;
+ * between two shares of a block's rows; and of a panel, and of all that a scratch has. */
+#define LINE_WORDS ((PIECE + 1) * 16)
+#define A_APART (BLOCK * LINE_WORDS)
+#define B_APART (PIECE * 16 * TFM_PANEL)
+#define PANEL_WORDS (SPLIT * B_APART)
+#define SCRATCH (PANELS * PANEL_WORDS)
+
+/* Where K is shorter than a piece, so many panels have room in the place of one; and where panel i of a group lies. */
+#define FIT(steps) ((steps) > 0 && (steps) < PIECE ? PIECE / (int)(steps) : 1)
+#define PANEL_AT(i, fit) ((i) / (fit)*PANEL_WORDS + (i) % (fit) * (B_APART / (fit)))
+
+/* sums (BLOCK, TFM_PANEL), of which `rows` count, = a b in floats that are the sums of their shares. */
+static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, const int steps, const int rows) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < TFM_VECTORS; j++) {
+            tfm_vec sum = (tfm_vec)(0.0f);
+            for (int s = 0; s < steps * 16; s++) {
+                float first = 0.0f, second = 0.0f;
+                tfm_vec upper = (tfm_vec)(0.0f), lower = (tfm_vec)(0.0f);
+                for (int q = SPLIT - 1; q >= 0; q--) {
+                    const uint x = a[q * A_APART + i * LINE_WORDS + s];
+                    const tfm_uvec w = tfm_load(b + q * B_APART + s * TFM_PANEL + j * TFM_WIDTH);
+                    first += as_float(x << 16);
+                    second += as_float(x & 0xffff0000u);
+                    lower += FLOATS(w << 16);
+                    upper += FLOATS(w & 0xffff0000u);
+                }
+                sum = tfm_fma((tfm_vec)(first), lower, sum);
+                sum = tfm_fma((tfm_vec)(second), upper, sum);
+            }
+            sums[i * TFM_VECTORS + j] = sum;
+        }
+}
+
+#ifdef EMULATED
+#define BEGIN_TILES()
+#define END_TILES()
+#define TILES 0
+#define add_tiles(from, from_row, to, to_row, a, b, steps)
+#define FETCH_READ(p)
+#define FETCH_WRITTEN(p)
+#else
+#define TILES 1
+#define FETCH_READ(p) __asm__ volatile("prefetcht1 (%0)" : : "r"(p))
+#define FETCH_WRITTEN(p) __asm__ volatile("prefetchw (%0)" : : "r"(p))
+/* The tiles of one of a's shares and of one of b's, and the products of those that were loaded last. */
+#define LOAD_A(share) "tileloadd %c" share "(%0,%1), %%tmm4\n tileloadd %c" share "+%c5(%0,%1), %%tmm5\n"
+#define LOAD_B(share) "tileloadd %c" share "(%6,%7), %%tmm6\n tileloadd %c" share "+64(%6,%7), %%tmm7\n"
+#define MULTIPLY                                                                                                       \
+    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n"                                            \
+    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n"
+
+/* to (BLOCK, TFM_PANEL) = from + a b; from may be 0, for zeros. Rows of both lie so many bytes apart. Shares are loaded
+ * in an order in which products that follow one another have one in common, the largest product last. */
+static inline void add_tiles(const ulong from, const long from_row, const ulong to, const long to_row, const uint *a,
+                             __global const uint *b, const int steps) {
+    if (from)
+        __asm__ volatile("tileloadd (%0,%2), %%tmm0\n tileloadd 64(%0,%2), %%tmm1\n"
+                         "tileloadd (%1,%2), %%tmm2\n tileloadd 64(%1,%2), %%tmm3"
+                         :
+                         : "r"(from), "r"(from + 16 * from_row), "r"(from_row)
+                         : "memory");
+    else
+        __asm__ volatile("tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3" : : : "memory");
+    for (int s = 0; s < steps; s++)
+        __asm__ volatile(LOAD_A("4") LOAD_B("8") MULTIPLY LOAD_A("3") MULTIPLY LOAD_B("9") MULTIPLY LOAD_A("2")
+                             MULTIPLY LOAD_B("10") MULTIPLY LOAD_B("8") MULTIPLY
+                         :
+                         : "r"(a + 16 * s), "r"(4L * LINE_WORDS), "i"(0), "i"(4 * A_APART), "i"(8 * A_APART),
+                           "i"(16 * 4 * LINE_WORDS), "r"(b + 16 * TFM_PANEL * s), "r"(4L * TFM_PANEL), "i"(0),
+                           "i"(4 * B_APART), "i"(8 * B_APART)
+                         : "memory");
+    __asm__ volatile("tilestored %%tmm0, (%0,%2)\n tilestored %%tmm1, 64(%0,%2)\n"
+                     "tilestored %%tmm2, (%1,%2)\n tilestored %%tmm3, 64(%1,%2)"
+                     :
+                     : "r"(to), "r"(to + 16 * to_row), "r"(to_row)
+                     : "memory");
+}
+#endif
+
+/* What is the same for all blocks of an item. */
+typedef struct product {
+    __global float *c;
+    __global const float *a, *b;
+    __global const float *addend; /* or 0 */
+    __global uint *scratch;
+    long m, n, k, b_panel, b_row, b_column, b_width, addend_row;
+    float alpha, least;
+    bool past; /* c is written past the caches */
+} product;
+
+/* The shares of panels first .. last - 1 of steps s .. s + steps - 1 of K, into the scratch; and of which of them a
+ * number is strange. */
+static void split_panels(uint *strange, const product *p, const long first, const long last, const long s,
+                         const int steps, const int fit) {
+    for (long panel = first; panel < last; panel++) {
+        const long width = min(p->b_width - panel * TFM_PANEL, (long)TFM_PANEL);
+        const matrix from = {p->b + panel * p->b_panel, p->b_row, p->b_column, p->k, width};
+        __global uint *to = p->scratch + PANEL_AT((int)(panel - first), fit);
+        uint found = 0;
+        for (int step = 0; step < steps; step++)
+            for (int j = 0; j < TFM_VECTORS; j++) {
+                tfm_uvec lines[LINES];
+                found |= take_across(lines, &from, (s + step) * DEPTH, j * TFM_WIDTH);
+#pragma unroll
+                for (int q = 0; q < SPLIT; q++)
+#pragma unroll
+                    for (int i = 0; i < TFM_WIDTH; i++)
+                        tfm_store(SHARE(lines, q)[i], to + q * B_APART + (step * 16 + i) * TFM_PANEL + j * TFM_WIDTH);
+            }
+        strange[panel - first] = found;
+    }
+}
+
+/* The shares of rows row .. row + there - 1 of a; gives whether a number is strange. */
+#ifdef TURNED
+static uint split_rows(uint *to, const product *p, const long row, const int there, const long s, const int steps) {
+    const matrix from = {p->a, p->m, 1, p->k, p->m};
+    uint strange = 0;
+    for (int step = 0; step < steps; step++)
+        for (int x = 0; x < there; x += TFM_WIDTH) {
+            tfm_uvec lines[LINES];
+            strange |= take_across(lines, &from, (s + step) * DEPTH, row + x);
+#pragma unroll
+            for (int q = 0; q < SPLIT; q++) {
+                turn(SHARE(lines, q));
+#pragma unroll
+                for (int i = 0; i < TFM_WIDTH; i++)
+                    tfm_store(SHARE(lines, q)[i], to + q * A_APART + (x + i) * LINE_WORDS + step * 16);
+            }
+        }
+    return strange;
+}
+#else
+DEFINE_ROUND_ROW(split_row, __private)
+static uint split_rows(uint *to, const product *p, const long row, const int there, const long s, const int steps) {
+    const long begin = s * DEPTH;
+    const int count = (int)min((long)steps * DEPTH, p->k - begin);
+    uint strange = 0;
+    for (int i = 0; i < there; i++)
+        strange |= split_row((narrow *)(to + i * LINE_WORDS), 2 * A_APART, p->a + (row + i) * p->k + begin, count);
+    return strange;
+}
+#endif
+
+/* What a block is about to write, and part j of `count` of the rows that the next block reads: they come while tiles
+ * are multiplied. */
+static inline void fetch(const product *p, const long row, const long end, const long panel, const int j,
+                         const int count, const long s, const int steps) {
+    __global float *c = p->c + row * p->n + panel * TFM_PANEL;
+    const int rows = (int)min((long)BLOCK, end - row);
+    for (int i = 0; i < rows && !p->past; i++) {
+        FETCH_WRITTEN(c + i * p->n);
+        FETCH_WRITTEN(c + i * p->n + TFM_WIDTH);
+    }
+#ifndef TURNED
+    for (int i = j; i < BLOCK && row + BLOCK + i < end; i += count)
+        for (int x = 0; x < steps; x++) {
+            __global const float *from = p->a + (row + BLOCK + i) * p->k + (s + x) * DEPTH;
+            FETCH_READ(from);
+            FETCH_READ(from + TFM_WIDTH);
+        }
+#endif
+}
+
+/* Block (row, panel): c = or += the products of a piece, whose shares are in a and b. Sums of earlier pieces are in c.
+ */
+static inline void add_block(const product *p, const uint *a, __global const uint *b, const long row, const int there,
+                             const long panel, const int steps, const int begins, const int ends, const uint strange) {
+    tfm_vec sums[BLOCK * TFM_VECTORS];
+    const long column = panel * TFM_PANEL;
+    const int width = (int)min((long)TFM_PANEL, p->n - column);
+    __global float *to = p->c + row * p->n + column;
+    __global const float *more = !begins ? to : p->addend ? p->addend + row * p->addend_row + column : 0;
+    const long more_row = begins ? p->addend_row : p->n;
+    tile_out out = {to, more, p->n, more_row, p->n, there, width, p->alpha, p->least};
+    if (TILES && !strange && there == BLOCK && width == TFM_PANEL && p->alpha == 1.0f) {
+        /* What is added goes through the tiles, and c itself does, unless something is yet to be done to it. */
+        const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->least == -INFINITY) & !p->past);
+        add_tiles((ulong)more, 4 * more_row, as_it_is ? (ulong)to : (ulong)sums,
+                  4 * (as_it_is ? p->n : (long)TFM_PANEL), a, b, steps);
+        if (as_it_is)
+            return;
+        out.addend = 0;
+    } else if (TILES && !strange) {
+        add_tiles(0, 0, (ulong)sums, 4 * TFM_PANEL, a, b, steps);
+    } else {
+        add_floats(sums, a, b, steps, there);
+    }
+    if (ends)
+        store_block(&out, sums, p->past);
+    else
+        keep_block(&out, sums);
+}
+
+/* Grid: rows in items of `rows` x panels in items of `group`. scratch: SCRATCH words for each. Element (p, x) of panel
+ * i of b lies at i b_panel + p b_row + x b_column, where one of the last two is 1, and b_width columns are there. */
+TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend),
+                            TFM_TENSOR(uint, scratch), const long m, const long n, const long k, const long rows,
+                            const long group, const long b_panel, const long b_row, const long b_column,
+                            const long b_width, const long addend_row, const long has_addend, const float alpha,
+                            const float least) {
+    const long item = get_global_id(0) + get_global_id(1) * get_global_size(0), steps = PANEL_STEPS(k);
+    const long row = get_global_id(0) * rows, end = min(row + rows, m), panels = (n + TFM_PANEL - 1) / TFM_PANEL;
+    const long first = get_global_id(1) * group, last = min(first + group, panels);
+    const product p = {TFM_AT(c),
+                       TFM_AT(a),
+                       TFM_AT(b),
+                       has_addend ? TFM_AT(addend) : 0,
+                       TFM_AT(scratch) + item * SCRATCH,
+                       m,
+                       n,
+                       k,
+                       b_panel,
+                       b_row,
+                       b_column,
+                       b_width,
+                       addend_row,
+                       alpha,
+                       least,
+                       TFM_ACTIVATION <= 1 && steps <= PIECE && goes_past(TFM_AT(c), m, n)};
+    uint a_shares[SPLIT * A_APART], strange[PANELS * PIECE];
+    const int fit = FIT(steps);
+    BEGIN_TILES();
+    for (long panel = first; panel < last; panel += PANELS * fit)
+        for (long s = 0; s < steps; s += PIECE) {
+            const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS * fit, last - panel);
+            split_panels(strange, &p, panel, panel + count, s, some, fit);
+            for (long i = row; i < end; i += BLOCK) {
+                const int there = (int)min((long)BLOCK, end - i);
+                const uint odd = split_rows(a_shares, &p, i, there, s, some);
+                for (int j = 0; j < count; j++) {
+                    fetch(&p, i, end, panel + j, j, count, s, some);
+                    add_block(&p, a_shares, p.scratch + PANEL_AT(j, fit), i, there, panel + j, some, s == 0,
+                              s + some == steps, odd | strange[j]);
+                }
+            }
+        }
+    if (p.past)
+        FENCE();
+    END_TILES();
+}

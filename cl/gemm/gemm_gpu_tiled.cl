@@ -1,0 +1,278 @@
+/* GEMM by register tiles, for devices that run work-items side by side: c (B, M, N) = activation(alpha a b + addend),
+ * where the addend is a bias, or c itself.
+ *
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension, whose operands pass through
+ * local memory, a line of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four
+ * neighbouring rows and columns, which it reads from local memory as vectors, LY quads of rows and LX quads of columns
+ * apart, so that neighbouring items read neighbouring vectors. While the products of a tile are added up, the next one
+ * is on its way from global memory to registers.
+ *
+ * The host says by TURNED_A and TURNED_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K). UNIT
+ * is 4 where every line of a and b begins at a multiple of four floats, so that vectors are read, else 1; QUADS is 1
+ * where c is written so too. INDEX is int where no element of them lies after 2^31, else long.
+ *
+ * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too, as
+ * tile_swizzle.cl has them; gemm_tiled_sum adds up the sums of all parts. The host gives the sizes (a table in
+ * lib/ops/gemm/gemm_gpu_tiled.c). b may be of 16 bits (half_load.cl). */
+#include "half_load.cl"
+#ifndef TILE_M
+#define TILE_M 64
+#define TILE_N 64
+#define TILE_K 16
+#define ITEM_M 8
+#define ITEM_N 4
+#define UNIT 1
+#define QUADS 0
+#define INDEX long
+#define TURNED_A 0
+#define TURNED_B 0
+#endif
+#include "tile_swizzle.cl"
+#define LX (TILE_N / ITEM_N)
+#define LY (TILE_M / ITEM_M)
+#define ITEMS (LX * LY)
+/* Steps in a row without a branch: more of them, and compilers hold more of local memory in registers than there are.
+ */
+#define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
+/* Lines of local memory: four floats more, so that columns of a tile fall into different banks. */
+#define A_LINE (TILE_M + 4)
+#define B_LINE (TILE_N + 4)
+
+#if UNIT == 4
+typedef float4 unit;
+#define stored_unit stored_load4
+#else
+typedef float unit;
+#define stored_unit stored_load
+#endif
+#define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
+#define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
+
+/* Units follow the operand's memory. An item's first one is of row or column ALONG of the tile and of step STEP; from
+ * one of its units to the next, the step grows by STEPS where steps are lines of the operand, else the row or column
+ * by OVER. */
+#define ALONG(lines, tile) ((lines) ? id % ((tile) / UNIT) * UNIT : id / (TILE_K / UNIT))
+#define STEP(lines, tile) ((lines) ? id / ((tile) / UNIT) : id % (TILE_K / UNIT) * UNIT)
+#define STEPS(lines, tile) ((lines) ? ITEMS / ((tile) / UNIT) : 0)
+#define OVER(lines) ((lines) ? 0 : ITEMS / (TILE_K / UNIT))
+#define LINES_A TURNED_A
+#define LINES_B (!TURNED_B)
+
+/* To a tile: a unit along its line, or across UNIT lines. */
+static inline void put_along(__local float *line, const unit v) {
+#if UNIT == 4
+    *(__local float4 *)line = v;
+#else
+    *line = v;
+#endif
+}
+
+static inline void put_across(__local float *first, const int line, const unit v) {
+#if UNIT == 4
+    first[0] = v.x;
+    first[line] = v.y;
+    first[2 * line] = v.z;
+    first[3 * line] = v.w;
+#else
+    *first = v;
+#endif
+}
+
+/* Intel's compiler begins all rows of the results at a time, and all steps, and spills: there the loop that writes rows
+ * goes round, and sums are moved to where each turn takes them from; and so does the loop over steps. Items of two rows
+ * do without. */
+#if defined(cl_intel_required_subgroup_size) && ITEM_M > 2
+#define ROLLED 1
+#define TURNS TFM_TURNS
+#define EACH_WRITTEN _Pragma("nounroll")
+#else
+#define ROLLED 0
+#define TURNS(n, none) (n)
+#define EACH_WRITTEN _Pragma("unroll")
+#endif
+
+/* Items of few rows have pairs of them, or one. */
+#if ITEM_M >= 4
+#define HIGH 4
+typedef float4 rows_type;
+#elif ITEM_M == 2
+#define HIGH 2
+typedef float2 rows_type;
+#endif
+
+/* Of an item's i-th row and j-th column: those of the tile. */
+#define QUAD_ROW(i) (y * HIGH + (i) / HIGH * HIGH * LY + (i) % HIGH)
+#define QUAD_COLUMN(j) (x * 4 + (j) / 4 * 4 * LX + (j) % 4)
+
+/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
+ * operands, since 0 times what is there may be NaN. `stride` is from one unit to the next. */
+INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, const INDEX stride, const int step,
+                     const int along, const int left, const int rows) {
+#pragma unroll
+    for (int u = 0; u < UNITS_A; u++)
+        next[u] = step + u * STEPS(LINES_A, TILE_M) < left && along + u * OVER(LINES_A) < rows
+                      ? *(__global const unit *)(from + u * stride + at)
+                      : (unit)(0.0f);
+}
+
+INLINED void fetch_b(unit *next, __global const stored *from, const INDEX at, const INDEX stride, const int step,
+                     const int along, const int left, const int columns) {
+#pragma unroll
+    for (int u = 0; u < UNITS_B; u++)
+        next[u] = step + u * STEPS(LINES_B, TILE_N) < left && along + u * OVER(LINES_B) < columns
+                      ? stored_unit(from + u * stride + at)
+                      : (unit)(0.0f);
+}
+
+INLINED void put_a(__local float *to, const unit *next) {
+#pragma unroll
+    for (int u = 0; u < UNITS_A; u++) {
+        if (TURNED_A)
+            put_along(to + u * STEPS(LINES_A, TILE_M) * A_LINE, next[u]);
+        else
+            put_across(to + u * OVER(LINES_A), A_LINE, next[u]);
+    }
+}
+
+INLINED void put_b(__local float *to, const unit *next) {
+#pragma unroll
+    for (int u = 0; u < UNITS_B; u++) {
+        if (TURNED_B)
+            put_across(to + u * OVER(LINES_B), B_LINE, next[u]);
+        else
+            put_along(to + u * STEPS(LINES_B, TILE_N) * B_LINE, next[u]);
+    }
+}
+
+/* sum += the products of a tile's operands in local memory. */
+INLINED void multiply_accumulate(float (*sum)[ITEM_N], __local const float *a_tile, __local const float *b_tile,
+                                 const int x, const int y, const int none) {
+#pragma unroll UNROLL
+    for (int s = 0; s < TURNS(TILE_K, none); s++) {
+        float over[ITEM_M];
+#pragma unroll
+        for (int i = 0; i < ITEM_M; i += HIGH) {
+            const rows_type quad = *(__local const rows_type *)(a_tile + s * A_LINE + QUAD_ROW(i));
+            over[i] = quad.x;
+            over[i + 1] = quad.y;
+#if HIGH == 4
+            over[i + 2] = quad.z;
+            over[i + 3] = quad.w;
+#endif
+        }
+#pragma unroll
+        for (int j = 0; j < ITEM_N; j += 4) {
+            const float4 quad = *(__local const float4 *)(b_tile + s * B_LINE + QUAD_COLUMN(j));
+#pragma unroll
+            for (int i = 0; i < ITEM_M; i++) {
+                sum[i][j] = tfm_fma(over[i], quad.x, sum[i][j]);
+                sum[i][j + 1] = tfm_fma(over[i], quad.y, sum[i][j + 1]);
+                sum[i][j + 2] = tfm_fma(over[i], quad.z, sum[i][j + 2]);
+                sum[i][j + 3] = tfm_fma(over[i], quad.w, sum[i][j + 3]);
+            }
+        }
+    }
+}
+
+/* An item's sums of row r of the tile to c. */
+INLINED void store_row(const tile_epilogue out, const output_tile tile, const float *sum, const int r, const int x) {
+#pragma unroll
+    for (int j = 0; j < ITEM_N; j += 4) {
+        if (QUAD_COLUMN(j) < tile.columns) { /* beside it c may be the addend too, and is another item's to write */
+            float quad[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                quad[e] =
+                    epilogue_of(out, sum[j + e], tile.row + r, tile.column + min(QUAD_COLUMN(j) + e, tile.columns - 1));
+            __global float *to = out.c + (tile.row + r) * out.n + tile.column + QUAD_COLUMN(j);
+#if QUADS
+            *(__global float4 *)to = (float4)(quad[0], quad[1], quad[2], quad[3]);
+#else
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (QUAD_COLUMN(j) + e < tile.columns)
+                    to[e] = quad[e];
+#endif
+        }
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
+           const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
+           const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
+    __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
+    __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
+    const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
+    const int none = TFM_NONE(parts);
+    const output_tile tile = output_tile_of(batch, m, n);
+
+    /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
+     * from before it: what is made of them is not stored. */
+    const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
+    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
+    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
+    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), tile.rows - UNIT) : ALONG(LINES_A, TILE_M);
+    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), tile.columns - UNIT) : ALONG(LINES_B, TILE_N);
+    const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
+    __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
+    __global const stored *from_b =
+        TFM_AT(b) + (INDEX)tile.z * (INDEX)b_batch + tile.column * b_column + first * b_step;
+    const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
+    const INDEX a_stride = STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row;
+    const INDEX b_stride = STEPS(LINES_B, TILE_N) * b_step + OVER(LINES_B) * b_column;
+    __local float *to_a = a_tile + steps_a * A_LINE + ALONG(LINES_A, TILE_M);
+    __local float *to_b = b_tile + steps_b * B_LINE + ALONG(LINES_B, TILE_N);
+
+    float sum[ITEM_M][ITEM_N];
+#pragma unroll
+    for (int i = 0; i < ITEM_M; i++)
+#pragma unroll
+        for (int j = 0; j < ITEM_N; j++)
+            sum[i][j] = 0.0f;
+
+    unit next_a[UNITS_A], next_b[UNITS_B];
+    int left = (int)(stop - first);
+    fetch_a(next_a, from_a, a_at, a_stride, steps_a, a_along, left, tile.rows);
+    fetch_b(next_b, from_b, b_at, b_stride, steps_b, b_along, left, tile.columns);
+    for (; left > 0; left -= TILE_K) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        put_a(to_a, next_a);
+        put_b(to_b, next_b);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        from_a += TILE_K * a_step;
+        from_b += TILE_K * b_step;
+        fetch_a(next_a, from_a, a_at, a_stride, steps_a, a_along, left - TILE_K, tile.rows);
+        fetch_b(next_b, from_b, b_at, b_stride, steps_b, b_along, left - TILE_K, tile.columns);
+        multiply_accumulate(sum, a_tile, b_tile, x, y, none);
+    }
+
+    TILE_EPILOGUE(tile)
+    EACH_WRITTEN
+    for (int i = 0; i < TURNS(ITEM_M, none); i++) {
+        if (QUAD_ROW(i) < tile.rows)
+            store_row(out, tile, sum[ROLLED ? 0 : i], QUAD_ROW(i), x);
+            /* The next row's sums come to the first one's place. */
+#pragma unroll
+        for (int e = 0; e < (ROLLED ? (ITEM_M - 1) * ITEM_N : 0); e++)
+            sum[e / ITEM_N][e % ITEM_N] = sum[e / ITEM_N + 1][e % ITEM_N];
+    }
+}
+
+/* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `parts` sums (R, N), always in this order.
+ * Grid: tfm__fours_grid of `count` = R N; by fours N is a multiple of four too. */
+TFM_KERNEL void gemm_tiled_sum(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend), const long count,
+                               const long rows, const long n, const long parts, const long addend_batch,
+                               const long addend_row, const long has_addend, const float alpha) {
+    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
+    for (long i = first; i < end; i += TFM_WIDTH) {
+        tfm_vec sum = tfm_load(TFM_AT(sums) + i), add = (tfm_vec)(0.0f);
+        for (long part = 1; part < parts; part++)
+            sum += tfm_load(TFM_AT(sums) + part * count + i);
+        if (has_addend) { /* divisions of 64 bits are long */
+            const long row = i / n;
+            add = tfm_load(TFM_AT(addend) + row / rows * addend_batch + row % rows * addend_row + (i - row * n));
+        }
+        tfm_store(tfm_activate_vec(tfm_fma((tfm_vec)(alpha), sum, add)), TFM_AT(c) + i);
+    }
+}

@@ -1,0 +1,399 @@
+/* Linear layers whose weights are bytes: c (M, N) = activation(x w^T + bias), where row j of w is scales[j] times the
+ * bytes q[j], and row i of x is taken as steps[i] times whole numbers of -127 to 127, which are made here. So sums are
+ * of products of whole numbers, exact in 32 bits, and each is scaled once, at its end:
+ *
+ *     c[i][j] = activation(steps[i] scales[j] sum over k of a[i][k] q[j][k] + bias[j])
+ *
+ * A row of x with an element that is not finite gives NaN. Largest numbers below 1e-30 count as zeros.
+ *
+ * The plain kernels run on every device. Wide devices have tiles of rows x 4 columns, whose sums stay in registers
+ * while K goes by; a vector of sums holds parts of one sum. How two vectors are multiplied and added up is up to what
+ * the compiler or the host says that the CPU has:
+ *
+ *     vpdpbusd    4 products a lane, of bytes without a sign by bytes with one: a is kept with 128 added, and 128 times
+ *                 the sum of a weight's row, which the host has (`row_sums`), is where its sum begins
+ *     vpmaddwd    2 products a lane, of 16 bits: the bytes are widened, those of x once for all columns. vpmaddubsw,
+ *                 which would take bytes, saturates at 16 bits, and costs two multiplies for 32 products, as this does
+ *     sdot        4 products a lane, of bytes with signs
+ *     tdpbusd     where there are many rows: 16 rows of 64 bytes without a sign by as many rows for 16 columns, in 16
+ *                 cycles (AMX). It takes the numbers of vpdpbusd, which are turned for it in the same way
+ *
+ * The host compares them with the plain kernels before it uses them. K stays below 2^17, so that no sum overflows.
+ *
+ * The host gives TFM_ACTIVATION, PLAIN where only the plain kernels are wanted, and TILES, 1 where the processor has
+ * tdpbusd and the system lets us use it. */
+#ifndef TILES
+#define TILES 0
+#endif
+#if TILES
+#include "amx.cl"
+#endif
+
+/* Few rows, and a row that an item may keep copies of, at most. */
+#ifndef MOST_ROWS
+#define MOST_ROWS 8
+#endif
+#ifndef MOST_DEPTH
+#define MOST_DEPTH 4096
+#endif
+
+#include "int8_common.cl"
+
+#define ROUNDED(v) (tfm_as_int_vec(tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUNDER))) - 0x4B400000)
+
+/* ---- Everywhere ---- */
+
+/* a (M, PADDED(K)) and steps (M) of x (M, K). Layout: TFM_GROUP items share a row. */
+TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
+                                const long k) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= m)
+        return;
+    __global const float *from = TFM_AT(x) + row * k;
+    __global char *to = TFM_AT(a) + row * PADDED(k);
+    float largest = 0, inverse;
+    int odd = 0; /* what is not finite, which a maximum of floats would lose */
+    for (long i = TFM_LANE(); i < k; i += TFM_GROUP) {
+        largest = fmax(largest, fabs(from[i]));
+        odd |= (as_int(from[i]) & 0x7fffffff) >= 0x7f800000;
+    }
+    largest = tfm_group_max(largest);
+    const float any = tfm_group_max((float)odd);
+    const float step = step_of(any > 0 ? 0x7f800000 : as_int(largest), &inverse);
+    for (long i = TFM_LANE(); i < PADDED(k); i += TFM_GROUP)
+        to[i] = i < k && inverse != 0 ? (char)ROUNDED_ONE(from[i]) : 0;
+    if (TFM_LANE() == 0)
+        TFM_AT(steps)[row] = step;
+}
+
+/* Layout: one work-item for TFM_CHUNK elements of c. */
+TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps),
+                                   TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m,
+                                   const long n, const long k, const long has_bias) {
+    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, m * n);
+    for (long e = first; e < end; e++) {
+        const long i = e / n, j = e - i * n;
+        __global const char *x = TFM_AT(a) + i * PADDED(k), *w = TFM_AT(q) + j * k;
+        int sum = 0;
+        int p = 0;
+        for (; p + 8 <= (int)k; p += 8) { /* llvmpipe ends a loop after 65,535 rounds */
+            const int8 v = convert_int8(vload8(0, x + p)) * convert_int8(vload8(0, w + p));
+            const int4 u = v.lo + v.hi;
+            sum += u.x + u.y + u.z + u.w;
+        }
+        for (; p < (int)k; p++)
+            sum += x[p] * w[p];
+        const float scale = TFM_AT(steps)[i] * TFM_AT(scales)[j];
+        TFM_AT(c)[e] = tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[j] : 0.0f));
+    }
+}
+
+#if defined(TFM_WIDE) && !defined(PLAIN)
+
+/* ---- What the CPU multiplies with ---- */
+
+typedef struct __attribute__((packed)) loose_bytes {
+    char16 all;
+} loose_bytes;
+typedef struct __attribute__((packed)) loose_shorts {
+    short16 all;
+} loose_shorts;
+typedef struct __attribute__((packed)) loose_ints {
+    tfm_ivec all;
+} loose_ints;
+#define LOAD(SPACE, TYPE, p) (((SPACE const TYPE *)(p))->all)
+
+/* A compiler may build for an older CPU than there is, as Debian's PoCL does: then the host knows what it has, and an
+ * instruction in assembler is built all the same. */
+#if defined(__AVX512VL__) && (defined(__AVX512VNNI__) || defined(TFM_HAS_AVX512VNNI)) && TFM_WIDTH >= 8
+#define VPDPBUSD "vpdpbusd %2, %1, %0"
+#define VECTOR "v"
+#elif defined(__AVX2__) && (defined(__AVXVNNI__) || defined(TFM_HAS_AVXVNNI)) && TFM_WIDTH == 8
+#define VPDPBUSD "%{vex%} vpdpbusd %2, %1, %0"
+#define VECTOR "x"
+#endif
+
+#if TILES && !(defined(VPDPBUSD) && TFM_WIDTH == 16)
+#error tiles take the numbers of vpdpbusd
+#endif
+
+/* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
+ * part_sums gives four sums of vectors of them. */
+#ifdef VPDPBUSD
+#define STEP (4 * TFM_WIDTH)
+#define OFFSET 128
+typedef char number;
+typedef tfm_ivec line, weights, sums;
+#define NUMBERS(v) (TFM_CAT(convert_char, TFM_WIDTH)(v) ^ (char)(-128))
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_ints, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_ints, p)
+static inline sums add_products(sums sum, line x, weights w) {
+    __asm__(VPDPBUSD : "+" VECTOR(sum) : VECTOR(x), VECTOR(w));
+    return sum;
+}
+#elif TFM_WIDTH == 4 && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define STEP 16
+#define OFFSET 0
+typedef char number;
+typedef char16 line, weights;
+typedef int4 sums;
+#define NUMBERS(v) TFM_CAT(convert_char, TFM_WIDTH)(v)
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_bytes, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_bytes, p)
+static inline sums add_products(sums sum, line x, weights w) {
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
+    return sum;
+}
+#else
+#define STEP 16
+#define OFFSET 0
+typedef short number;
+typedef short16 line, weights;
+typedef int8 sums;
+#define NUMBERS(v) TFM_CAT(convert_short, TFM_WIDTH)(v)
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_shorts, p)
+#define LOAD_WEIGHTS(SPACE, p) convert_short16(LOAD(SPACE, loose_bytes, p))
+#ifdef __AVX2__
+typedef short words __attribute__((vector_size(32)));
+static inline sums add_products(sums sum, line x, weights w) {
+    return sum +
+           __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
+}
+#else
+static inline sums add_products(sums sum, line x, weights w) {
+    return sum + convert_int8(x.even) * convert_int8(w.even) + convert_int8(x.odd) * convert_int8(w.odd);
+}
+#endif
+#endif
+
+/* Rows of a tile: with four columns they leave registers for what is multiplied. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TILE_ROWS 4
+#else
+#define TILE_ROWS 3
+#endif
+
+static inline int4 quarter16(int16 v) {
+    const int8 half_sum = v.lo + v.hi;
+    return half_sum.lo + half_sum.hi;
+}
+static inline int4 quarter8(int8 v) {
+    return v.lo + v.hi;
+}
+static inline int4 quarter4(int4 v) {
+    return v;
+}
+#if STEP == 64
+#define QUARTER quarter16
+#elif TFM_WIDTH == 4 && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define QUARTER quarter4
+#else
+#define QUARTER quarter8
+#endif
+static inline int4 part_sums(sums a, sums b, sums c, sums d) {
+    const int4 w = QUARTER(a), x = QUARTER(b), y = QUARTER(c), z = QUARTER(d);
+    const int4 u = (int4)(w.even, x.even) + (int4)(w.odd, x.odd), v = (int4)(y.even, z.even) + (int4)(y.odd, z.odd);
+    return (int4)(u.even, v.even) + (int4)(u.odd, v.odd);
+}
+
+/* ---- Rows of x as whole numbers ---- */
+
+#define DEFINE_WHOLE_NUMBERS(NAME, SPACE)                                                                              \
+    static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
+        float inverse;                                                                                                 \
+        const float step = step_of(largest_bits(x, k), &inverse);                                                      \
+        int i = 0;                                                                                                     \
+        for (; inverse != 0 && i + TFM_WIDTH <= k; i += TFM_WIDTH)                                                     \
+            tfm_store(NUMBERS(ROUNDED(tfm_load(x + i))), to + i);                                                      \
+        float rest[TFM_WIDTH];                                                                                         \
+        for (; i < PADDED(k); i += TFM_WIDTH) {                                                                        \
+            for (int p = 0; p < TFM_WIDTH; p++)                                                                        \
+                rest[p] = i + p < k && inverse != 0 ? x[i + p] : 0.0f;                                                 \
+            tfm_store(NUMBERS(ROUNDED(tfm_load(rest))), to + i);                                                       \
+        }                                                                                                              \
+        return step;                                                                                                   \
+    }
+DEFINE_WHOLE_NUMBERS(whole_numbers, __global)
+DEFINE_WHOLE_NUMBERS(own_whole_numbers, __private)
+
+/* a (M, PADDED(K)) and steps (M) of x (M, K). Grid: items of `rows` rows each. */
+TFM_KERNEL void int8_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
+                          const long k, const long rows) {
+    const long first = get_global_id(0) * rows, last = min(first + rows, m);
+    for (long i = first; i < last; i++)
+        TFM_AT(steps)[i] = whole_numbers(TFM_AT(a) + i * PADDED(k), TFM_AT(x) + i * k, (int)k);
+}
+
+/* out (N): the sums of w's rows, where `a` has an offset. Layout: one work-item a row. */
+TFM_KERNEL void int8_row_sums(TFM_TENSOR(int, out), TFM_INPUT(char, q), const long n, const long k) {
+    const long row = TFM_ROW();
+    int sum = 0;
+    if (!OFFSET || row >= n)
+        return;
+    for (long i = 0; i < k; i++)
+        sum += TFM_AT(q)[row * k + i];
+    TFM_AT(out)[row] = sum;
+}
+
+/* ---- Tiles ---- */
+
+/* What a tile is made of, and where it goes. */
+typedef struct product {
+    __global float *c;
+    __global const char *q;
+    __global const float *scales, *bias; /* bias may be 0 */
+    __global const int *row_sums;
+    long n;
+    int k;
+    float least;
+} product;
+
+#define UNROLL _Pragma("unroll")
+
+/* STEP bytes of which `count` are there. */
+static inline weights last_weights(__global const char *q, int count) {
+    char part[STEP];
+    for (int i = 0; i < STEP; i++)
+        part[i] = i < count ? q[i] : 0;
+    return LOAD_WEIGHTS(__private, part);
+}
+
+/* Four results of row `row`, of columns from `column` on, of which some may be over the edge. */
+static inline void finish(const product *p, long row, long column, int4 total, float step) {
+    const int there = (int)min(p->n - column, 4L);
+    __global float *to = p->c + row * p->n + column;
+#if OFFSET
+    if (there == 4)
+        total -= OFFSET * vload4(0, p->row_sums + column);
+    else
+        for (int j = 0; j < there; j++)
+            ((int *)&total)[j] -= OFFSET * p->row_sums[column + j];
+#endif
+    if (there == 4) {
+        const float4 scale = step * vload4(0, p->scales + column);
+        const float4 add = p->bias ? vload4(0, p->bias + column) : (float4)(0.0f);
+        const float4 v = tfm_fma(convert_float4(total), scale, add);
+        vstore4(v < (float4)(p->least) ? (float4)(p->least) : v, 0, to);
+        return;
+    }
+    for (int j = 0; j < there; j++) {
+        const float v = tfm_fma((float)((const int *)&total)[j], step * p->scales[column + j],
+                                p->bias ? p->bias[column + j] : 0.0f);
+        to[j] = v < p->least ? p->least : v;
+    }
+}
+
+/* An item of few rows has them in memory of its own and reads each weight once, so weights are what it waits for. They
+ * are asked for AHEAD bytes before their turn, the next four rows of the weight or further, since the processor does
+ * not look that far by itself. */
+#define AHEAD(k) max(2048, 4 * (k))
+#define FETCH_AHEAD___global(p)
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH_AHEAD___private(p) __builtin_prefetch((const void *)(size_t)(p), 0, 3)
+#endif
+#endif
+#ifndef FETCH_AHEAD___private
+#define FETCH_AHEAD___private(p)
+#endif
+
+/* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Rows and columns that are not there
+ * read the last one and are not stored. `a` is where the first row's whole numbers are. */
+#define DEFINE_TILE(NAME, SPACE, R)                                                                                    \
+    static void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,            \
+                     long column) {                                                                                    \
+        SPACE const number *from[R];                                                                                   \
+        __global const char *w[4];                                                                                     \
+        sums sum[R][4];                                                                                                \
+        int s = 0;                                                                                                     \
+        _Pragma("unroll") for (int i = 0; i < R; i++) from[i] = a + min(i, rows - 1) * PADDED(p->k);                   \
+        _Pragma("unroll") for (int j = 0; j < 4; j++) w[j] = p->q + min(column + j, p->n - 1) * p->k;                  \
+        _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < 4; j++) sum[i][j] = 0;     \
+        for (; s + STEP <= p->k; s += STEP) {                                                                          \
+            line x[R];                                                                                                 \
+            _Pragma("unroll") for (int i = 0; i < R; i++) x[i] = LOAD_LINE(SPACE, from[i] + s);                        \
+            _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
+                const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
+                FETCH_AHEAD_##SPACE(w[j] + s + AHEAD(p->k));                                                           \
+                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] = add_products(sum[i][j], x[i], v);            \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (s < p->k)                                                                                                  \
+            _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
+                const weights v = last_weights(w[j] + s, p->k - s);                                                    \
+                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] =                                              \
+                    add_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                                         \
+            }                                                                                                          \
+        _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows)                                                    \
+            finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), steps[i]);               \
+    }
+
+#define DEFINE_TILES(NAME, SPACE)                                                                                      \
+    DEFINE_TILE(NAME##_1, SPACE, 1)                                                                                    \
+    DEFINE_TILE(NAME##_2, SPACE, 2)                                                                                    \
+    DEFINE_TILE(NAME##_most, SPACE, TILE_ROWS)                                                                         \
+    static inline void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,     \
+                            long column) {                                                                             \
+        if (rows == 1)                                                                                                 \
+            NAME##_1(p, a, steps, row, rows, column);                                                                  \
+        else if (rows == 2)                                                                                            \
+            NAME##_2(p, a, steps, row, rows, column);                                                                  \
+        else                                                                                                           \
+            NAME##_most(p, a, steps, row, rows, column);                                                               \
+    }
+DEFINE_TILES(tile, __global)
+DEFINE_TILES(own_tile, __private)
+
+/* An activation that takes many instructions, on a part of c that was just written: vectors of it are quicker. */
+static void activate_part(const product *p, long row, int rows, long column, long end) {
+    if (TFM_ACTIVATION <= 1)
+        return;
+    for (int i = 0; i < rows; i++) {
+        __global float *line_of_c = p->c + (row + i) * p->n;
+        long j = column;
+        for (; j + TFM_WIDTH <= end; j += TFM_WIDTH)
+            tfm_store(tfm_activate_vec(tfm_load(line_of_c + j)), line_of_c + j);
+        for (; j < end; j++)
+            line_of_c[j] = tfm_activate(line_of_c[j]);
+    }
+}
+
+#define PRODUCT_PARAMETERS                                                                                             \
+    TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(int, row_sums), TFM_INPUT(float, bias), const long m,      \
+        const long n, const long k, const long has_bias, const float least
+#define PRODUCT()                                                                                                      \
+    { TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, least }
+
+/* Many rows, whose whole numbers int8_rows has made. Grid: groups of `rows` rows x groups of `columns` columns, a
+ * multiple of four: their weights stay in the cache while the rows go by. */
+TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
+                             const long rows, const long columns) {
+    const product p = PRODUCT();
+    const long row = get_global_id(0) * rows, end = min(row + rows, m);
+    const long column = get_global_id(1) * columns, edge = min(column + columns, n);
+    for (long i = row; i < end; i += TILE_ROWS) {
+        const int there = (int)min(end - i, (long)TILE_ROWS);
+        for (long j = column; j < edge; j += 4)
+            tile(&p, TFM_AT(a) + i * PADDED(k), TFM_AT(steps) + i, i, there, j);
+        activate_part(&p, i, there, column, edge);
+    }
+}
+
+#include "gemm_int8_cpu.cl"
+
+/* Few rows, MOST_ROWS of MOST_DEPTH at most, as a step of decoding has: bound by reading w. Each item makes the whole
+ * numbers for itself, since another launch takes longer. Grid: groups of `columns` columns, a multiple of four. */
+TFM_KERNEL void int8_few(TFM_TENSOR(float, c), TFM_INPUT(float, x), PRODUCT_PARAMETERS, const long columns) {
+    const product p = PRODUCT();
+    const long column = get_global_id(0) * columns, edge = min(column + columns, n);
+    number a[MOST_ROWS * MOST_DEPTH];
+    float steps[MOST_ROWS];
+    for (int i = 0; i < (int)m; i++)
+        steps[i] = own_whole_numbers(a + i * PADDED(p.k), TFM_AT(x) + i * k, (int)k);
+    for (long j = column; j < edge; j += 4)
+        for (int i = 0; i < (int)m; i += TILE_ROWS)
+            own_tile(&p, a + i * PADDED(p.k), steps + i, i, min((int)m - i, TILE_ROWS), j);
+    activate_part(&p, 0, (int)m, column, edge);
+}
+#endif

@@ -1,0 +1,126 @@
+/* Linear layers of few rows whose weights are bytes, as a step of decoding has, on devices that run work-items side by
+ * side: c (M, N) = activation(x w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it, bound by the reading of
+ * w.
+ *
+ * With DEPTH 0 the rows of x have been made whole numbers before: a and steps. Else each work-group makes those of its
+ * rows for itself, in local memory of DEPTH bytes a row, since that takes less than another launch; DEPTH is a multiple
+ * of PADDING, and PADDED(K) at least.
+ *
+ * Layout: as cl/gemm/gemm_gpu_skinny.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items
+ * read 16 bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local
+ * memory. PARTS teams share the same columns, as there. Groups in one dimension: all column blocks for the first ROWS
+ * rows, and so on. */
+#include "int8_common.cl"
+#include "dp4a.cl"
+#ifndef ROWS
+#define ROWS 8
+#define DEPTH 0
+#endif
+#ifndef PARTS
+#define PARTS 1
+#endif
+#define LANES 32
+#define TEAMS 4
+#define ITEMS (LANES * TEAMS)
+#define COLUMNS (4 * TEAMS / PARTS)
+#define SUMS (ROWS * 4)
+
+/* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one more so that they fall into different banks;
+ * before that the rows' words. */
+#define SUMS_LINE (ITEMS + 1)
+#define LAST (PARTS > 1 ? PARTS : LANES) /* sums that are left to add up of a row and column, at last */
+#define WORDS (ROWS * DEPTH / 4)
+#define INTS (SUMS * SUMS_LINE > WORDS ? SUMS * SUMS_LINE : WORDS)
+
+/* What lies in `count` places. */
+static inline int line_sum(__local const int *from, const int count) {
+    int sum = 0;
+    for (int l = 0; l < count; l++)
+        sum += from[l];
+    return sum;
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, steps),
+               TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n,
+               const long k, const long has_bias) {
+    __local int local_ints[INTS] __attribute__((aligned(16)));
+    const int id = (int)get_local_id(0), lane = id % LANES, team = id / LANES;
+    const int width = (int)n, depth = (int)k, blocks = (width + COLUMNS - 1) / COLUMNS;
+    const int block = (int)(get_group_id(0) % blocks), row = (int)(get_group_id(0) / blocks) * ROWS;
+    const int rows = min(ROWS, (int)m - row);
+
+#if DEPTH
+    __local int most[ITEMS];
+    __local float own_steps[ROWS];
+    for (int turn = 0; turn < (ROWS + TEAMS - 1) / TEAMS; turn++) { /* a row for each team */
+        const int r = turn * TEAMS + team;
+        __global const float *from = TFM_AT(x) + (long)(row + min(r, rows - 1)) * depth;
+        int bits = 0;
+        float inverse;
+        for (int s = lane * 4; s < depth; s += LANES * 4)
+            bits = max(bits, most_bits(floats4(from + s, depth - s)));
+        const float step = step_of(team_most(bits, most, id, LANES), &inverse);
+        if (r < ROWS) {
+            for (int s = lane * 4; s < PADDED(depth); s += LANES * 4)
+                local_ints[(r * DEPTH + s) / 4] = rounded_word(floats4(from + s, depth - s), inverse);
+            if (lane == 0)
+                own_steps[r] = step;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#define X(r, s) (*(__local const int4 *)(local_ints + ((r)*DEPTH + (s)) / 4))
+#define ROW_STEP(r) own_steps[r]
+#else
+    __global const char *in = TFM_AT(a) + (long)row * PADDED(depth);
+    __global const float *in_steps = TFM_AT(steps) + row;
+#define X(r, s) (*(__global const int4 *)(in + min(r, rows - 1) * PADDED(depth) + (s)))
+#define ROW_STEP(r) in_steps[r]
+#endif
+
+    /* Rows and columns after the last are the last again: what is made of them is not stored. */
+    __global const char *line[4];
+    int acc[SUMS];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        line[j] = TFM_AT(q) + (long)min(block * COLUMNS + team / PARTS * 4 + j, width - 1) * depth;
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        acc[e] = 0;
+    for (int s = (team % PARTS * LANES + lane) * 16; s < depth; s += PARTS * LANES * 16) {
+        const int4 w0 = bytes16(line[0] + s, depth - s), w1 = bytes16(line[1] + s, depth - s);
+        const int4 w2 = bytes16(line[2] + s, depth - s), w3 = bytes16(line[3] + s, depth - s);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int4 v = X(r, s);
+            acc[r * 4] = dot16(v, w0, acc[r * 4]);
+            acc[r * 4 + 1] = dot16(v, w1, acc[r * 4 + 1]);
+            acc[r * 4 + 2] = dot16(v, w2, acc[r * 4 + 2]);
+            acc[r * 4 + 3] = dot16(v, w3, acc[r * 4 + 3]);
+        }
+    }
+
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        local_ints[e * SUMS_LINE + id] = acc[e];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#if PARTS > 1
+    const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
+    const int team_total = id < SUMS * TEAMS ? line_sum(local_ints + mine + its * LANES, LANES) : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < SUMS * TEAMS)
+        local_ints[mine + its] = team_total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    for (int e = id; e < rows * COLUMNS; e += ITEMS) {
+        const int r = e / COLUMNS, j = e % COLUMNS, column = block * COLUMNS + j;
+        if (column >= width)
+            continue;
+        const int sum = line_sum(local_ints + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LAST, LAST);
+        const float scale = ROW_STEP(r) * TFM_AT(scales)[column];
+        TFM_AT(c)
+        [(long)(row + r) * width + column] =
+            tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[column] : 0.0f));
+    }
+}

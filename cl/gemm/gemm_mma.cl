@@ -1,0 +1,222 @@
+/* GEMM by matrix engines: what gemm_gpu_tiled.cl computes, with operands rounded to 16 bits on their way to local
+ * memory, and with the products and sums of a tile by the instruction of mma.cl. Sums are floats, and what becomes of
+ * them is the same.
+ *
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension. Each of its waves computes
+ * WAVE_M x WAVE_N of that, in pieces of the engine's size, whose sums stay in registers. In local memory lie rows of a
+ * and columns of b, along the inner dimension, as words of two numbers. While the products of a tile are added up, the
+ * next one is on its way from global memory to registers.
+ *
+ * TURNED_A, TURNED_B, UNIT and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid, of ITEMS
+ * items a group. The host gives the sizes (a table in lib/ops/gemm/gemm_mma.c). b may be of the engine's own numbers of
+ * 16 bits (STORED is INPUT then), which go to local memory as they are. */
+#ifndef TILE_M
+#define TILE_M 64
+#define TILE_N 64
+#define TILE_K 32
+#define WAVE_M 32
+#define WAVE_N 32
+#define UNIT 1
+#define INDEX long
+#define TURNED_A 0
+#define TURNED_B 0
+#endif
+#ifndef STORED
+#define STORED 0
+#endif
+#include "tile_swizzle.cl"
+#include "mma.cl"
+#if STORED && STORED != INPUT
+#error "b is stored in other numbers than the engine's"
+#endif
+
+#define WAVES_N (TILE_N / WAVE_N)
+#define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
+#define PIECES_M (WAVE_M / ENGINE_M)
+#define PIECES_N (WAVE_N / ENGINE_N)
+/* Words of a line of local memory: four more than it has, so that what lanes read together lies in different banks. */
+#define LINE (TILE_K / 2 + 4)
+
+#if UNIT == 4
+typedef float4 unit;
+#else
+typedef float unit;
+#endif
+#if STORED
+typedef ushort b_stored;
+#if UNIT == 4
+typedef ushort4 b_unit;
+#else
+typedef ushort b_unit;
+#endif
+#define B_WORD_OF(low, high) ((uint)(low) | (uint)(high) << 16)
+#else
+typedef float b_stored;
+typedef unit b_unit;
+#define B_WORD_OF engine_word
+#endif
+#define LOAD_A(from) (*(__global const unit *)(from))
+#define LOAD_B(from) (*(__global const b_unit *)(from))
+
+/* What an item brings: of an operand whose lines are along the inner dimension and which is read by fours, one unit a
+ * round, which is two words; else two units, of neighbours along the inner dimension, which are a word for each of
+ * their floats. LINES says that the operand's lines are across. Then SPAN items read neighbouring units, and those
+ * after them other steps, which share a line of local memory. */
+#define LINES_A TURNED_A
+#define LINES_B (!TURNED_B)
+#define UNITS(lines) (UNIT == 4 && !(lines) ? 1 : 2)
+#define ROUNDS(lines, tile) ((tile)*TILE_K / UNIT / UNITS(lines) / ITEMS)
+#define ACROSS (TILE_K / (UNIT == 4 ? 4 : 2))
+#define SPAN(tile) ((tile) / UNIT < 8 ? (tile) / UNIT : 8)
+#define BLOCK(tile) (SPAN(tile) * (TILE_K / 2))
+/* Row or column of the tile and step of an item's first unit, and how far those of its u-th round are from it. */
+#define ALONG(lines, tile) ((lines) ? (id % SPAN(tile) + id / BLOCK(tile) * SPAN(tile)) * UNIT : id / ACROSS)
+#define STEP(lines, tile) ((lines) ? id / SPAN(tile) % (TILE_K / 2) * 2 : id % ACROSS * (TILE_K / ACROSS))
+#define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * UNIT : (u)*ITEMS / ACROSS)
+#define LATER(lines, tile, u) ((lines) ? (u)*ITEMS % BLOCK(tile) / SPAN(tile) * 2 : 0)
+
+/* To a tile: the two units, or the one, by `word`, which makes a word of two of their numbers. */
+#if UNIT == 4
+#define PUT_TWO(to, first, second, word)                                                                               \
+    (to)[0] = word((first).x, (second).x);                                                                             \
+    (to)[LINE] = word((first).y, (second).y);                                                                          \
+    (to)[2 * LINE] = word((first).z, (second).z);                                                                      \
+    (to)[3 * LINE] = word((first).w, (second).w);
+#define PUT_WHOLE(to, all, word) *(__local uint2 *)(to) = (uint2)(word((all).x, (all).y), word((all).z, (all).w));
+#else
+#define PUT_TWO(to, first, second, word) (to)[0] = word(first, second);
+#define PUT_WHOLE(to, all, word)
+#endif
+
+/* An item's units of a tile, of an operand from `from` + `at` on; zeros after the last of `left` steps, of both
+ * operands, since 0 times what is there may be NaN. `row`, `column`, `step`: from one of them to the next. */
+INLINED void fetch_a(unit (*next)[UNITS(LINES_A)], __global const float *from, const INDEX at, const INDEX row,
+                     const INDEX step, const int steps, const int along, const int left, const int rows) {
+    UNROLLED
+    for (int u = 0; u < ROUNDS(LINES_A, TILE_M); u++)
+        UNROLLED
+    for (int h = 0; h < UNITS(LINES_A); h++)
+        next[u][h] = steps + LATER(LINES_A, TILE_M, u) + h < left && along + OVER(LINES_A, TILE_M, u) < rows
+                         ? LOAD_A(from + at + OVER(LINES_A, TILE_M, u) * row + (LATER(LINES_A, TILE_M, u) + h) * step)
+                         : (unit)(0.0f);
+}
+
+INLINED void fetch_b(b_unit (*next)[UNITS(LINES_B)], __global const b_stored *from, const INDEX at, const INDEX column,
+                     const INDEX step, const int steps, const int along, const int left, const int columns) {
+    UNROLLED
+    for (int u = 0; u < ROUNDS(LINES_B, TILE_N); u++)
+        UNROLLED
+    for (int h = 0; h < UNITS(LINES_B); h++)
+        next[u][h] =
+            steps + LATER(LINES_B, TILE_N, u) + h < left && along + OVER(LINES_B, TILE_N, u) < columns
+                ? LOAD_B(from + at + OVER(LINES_B, TILE_N, u) * column + (LATER(LINES_B, TILE_N, u) + h) * step)
+                : (b_unit)(0);
+}
+
+/* Units to a tile in local memory, as words of two numbers. Operands differ in the type of a unit and in `word`. */
+#define DEFINE_PUT(NAME, TYPE, lines, tile, word)                                                                      \
+    INLINED void NAME(__local uint *to, TYPE(*next)[UNITS(lines)]) {                                                   \
+        UNROLLED                                                                                                       \
+        for (int u = 0; u < ROUNDS(lines, tile); u++) {                                                                \
+            __local uint *at = to + OVER(lines, tile, u) * LINE + LATER(lines, tile, u) / 2;                           \
+            if (UNITS(lines) == 2) {                                                                                   \
+                PUT_TWO(at, next[u][0], next[u][UNITS(lines) - 1], word)                                               \
+            } else {                                                                                                   \
+                PUT_WHOLE(at, next[u][0], word)                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+DEFINE_PUT(put_a, unit, LINES_A, TILE_M, engine_word)
+DEFINE_PUT(put_b, b_unit, LINES_B, TILE_N, B_WORD_OF)
+
+/* sum += the products of a tile's operands, from the wave's first row of a and column of b on. */
+INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], __local const uint *a_tile, __local const uint *b_tile,
+                                 const int lane, __local uint *engine_open) {
+    UNROLLED
+    for (int s = 0; s < TILE_K; s += ENGINE_K) {
+        uint over[PIECES_N][B_WORDS];
+        UNROLLED
+        for (int j = 0; j < PIECES_N; j++)
+            engine_read_b(over[j], b_tile + j * ENGINE_N * LINE + s / 2, LINE, lane);
+        UNROLLED
+        for (int i = 0; i < PIECES_M; i++) {
+            uint down[A_WORDS];
+            engine_read_a(down, a_tile + i * ENGINE_M * LINE + s / 2, LINE, lane);
+            UNROLLED
+            for (int j = 0; j < PIECES_N; j++)
+                engine_multiply(sum[i][j], down, over[j], lane);
+        }
+    }
+}
+
+__kernel ENGINE_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
+            const long batch, const long m, const long n, const long k, const long parts, const long chunk,
+            const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
+            const float alpha) {
+    __local uint a_tile[TILE_M * LINE] __attribute__((aligned(16)));
+    __local uint b_tile[TILE_N * LINE] __attribute__((aligned(16)));
+    ENGINE_SCRATCH(ITEMS)
+    const int id = ENGINE_ITEM, lane = id % LANES, wave = id / LANES;
+    const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
+    const output_tile tile = output_tile_of(batch, m, n);
+
+    const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
+    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
+    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
+    const int a_along = ALONG(LINES_A, TILE_M), b_along = ALONG(LINES_B, TILE_N);
+    const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
+    __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
+    __global const b_stored *from_b =
+        TFM_AT(b) + (INDEX)tile.z * (INDEX)b_batch + tile.column * b_column + first * b_step;
+    const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
+    __local uint *to_a = a_tile + a_along * LINE + steps_a / 2;
+    __local uint *to_b = b_tile + b_along * LINE + steps_b / 2;
+
+    float sum[PIECES_M][PIECES_N][SUMS];
+    UNROLLED
+    for (int i = 0; i < PIECES_M; i++)
+        UNROLLED
+    for (int j = 0; j < PIECES_N; j++)
+        UNROLLED
+    for (int s = 0; s < SUMS; s++)
+        sum[i][j][s] = 0.0f;
+
+    unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)];
+    b_unit next_b[ROUNDS(LINES_B, TILE_N)][UNITS(LINES_B)];
+    int left = (int)(stop - first);
+    fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left, tile.rows);
+    fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left, tile.columns);
+    for (; left > 0; left -= TILE_K) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        put_a(to_a, next_a);
+        put_b(to_b, next_b);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        from_a += TILE_K * a_step;
+        from_b += TILE_K * b_step;
+        fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left - TILE_K, tile.rows);
+        fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left - TILE_K, tile.columns);
+        multiply_accumulate(sum, a_tile + wave_row * LINE, b_tile + wave_column * LINE, lane, engine_open);
+    }
+
+    TILE_EPILOGUE(tile)
+    ENGINE_TURNS
+    for (int i = 0; i < PIECES_M; i++)
+        ENGINE_TURNS
+    for (int j = 0; j < PIECES_N; j++) {
+        UNROLLED
+        for (int s = 0; s < SUMS; s++) {
+            const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
+            const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
+            if (down < tile.rows && over < tile.columns) {
+                const INDEX y = tile.row + down, x = tile.column + over;
+                out.c[y * out.n + x] = epilogue_of(out, ENGINE_ROLLED ? sum[0][0][s] : sum[i][j][s], y, x);
+            }
+        }
+        /* The next piece's sums come to the first one's place. */
+        UNROLLED
+        for (int s = 0; s < (ENGINE_ROLLED ? (PIECES_M * PIECES_N - 1) * SUMS : 0); s++)
+            sum[s / SUMS / PIECES_N][s / SUMS % PIECES_N][s % SUMS] =
+                sum[(s / SUMS + 1) / PIECES_N][(s / SUMS + 1) % PIECES_N][s % SUMS];
+    }
+}

@@ -1,0 +1,24 @@
+/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED(K)) and steps (M) of
+ * x (M, K), as cl/gemm/gemm_int8.cl has them. Layout: a work-group of ITEMS items a row; an item has four neighbours at
+ * a time, which it reads as a vector where rows begin at multiples of four, and writes as a word. */
+#include "int8_common.cl"
+#include "dp4a.cl"
+#define ITEMS 128
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+int8_rounded(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long k) {
+    __local int most[ITEMS];
+    const int id = (int)get_local_id(0), depth = (int)k;
+    const long row = (long)get_group_id(0);
+    __global const float *from = TFM_AT(x) + row * depth;
+    __global int *to = (__global int *)(TFM_AT(a) + row * PADDED(depth));
+    int bits = 0;
+    float inverse;
+    for (int s = id * 4; s < depth; s += ITEMS * 4)
+        bits = max(bits, most_bits(floats4(from + s, depth - s)));
+    const float step = step_of(team_most(bits, most, id, ITEMS), &inverse);
+    for (int s = id * 4; s < PADDED(depth); s += ITEMS * 4)
+        to[s / 4] = rounded_word(floats4(from + s, depth - s), inverse);
+    if (id == 0)
+        TFM_AT(steps)[row] = step;
+}

@@ -1,0 +1,294 @@
+/* One context: one device, one in-order queue, one pool, one set of programs. */
+#include <stdio.h>
+#include <string.h>
+#include "dev/device/device_select.h"
+#include "dev/device/context_internal.h"
+#include "dev/offline/kernel_export.h"
+#include "dev/pocl/cpu_partition.h"
+#include "dev/offline/kernel_pack.h"
+#include "dev/pocl/launch_order.h"
+#include "dev/launch/profile.h"
+
+/* The pack that TFM_KERNELS names is of this device, or the context does not open. */
+static tfm_status open_pack(tfm_context *ctx) {
+    const char *path = getenv("TFM_KERNELS");
+    if (!path || !*path)
+        return TFM_OK;
+    tfm__device_words words;
+    tfm_status status = tfm__device_words_ask(&words, ctx->device);
+    if (status == TFM_OK)
+        status = tfm__pack_open(&ctx->pack, path);
+    if (status == TFM_OK)
+        status = tfm__pack_check(ctx->pack, &words);
+    ctx->info.compiler = false; /* nothing is compiled, by nobody */
+    return status == TFM_OK ? TFM_OK : tfm__fail(status, "TFM_KERNELS: %s", tfm_error_message());
+}
+
+/* Everything that follows from the device and the OpenCL context, which are set. */
+static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
+    const bool profile = tfm__profile_wanted(options && options->profile);
+    if (own_queue) {
+        cl_int error;
+        cl_command_queue_properties flags = profile ? CL_QUEUE_PROFILING_ENABLE : 0;
+        ctx->queue = clCreateCommandQueue(ctx->cl, ctx->device, flags, &error);
+        if (error != CL_SUCCESS)
+            return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
+    }
+    tfm__pocl_join(ctx);
+    tfm__capabilities_ask(&ctx->capabilities, ctx->device);
+    ctx->limits = ctx->capabilities.limits;
+    const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
+    ctx->room = limit > 0 && (all == 0 || limit < all) ? limit : all;
+    tfm_status status = open_pack(ctx);
+    if (status == TFM_OK)
+        status = tfm__collect_begin(ctx);
+    if (status == TFM_OK)
+        status = tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
+    if (status != TFM_OK)
+        return status;
+    tfm__tuned_load(ctx);
+    return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
+}
+
+/* A context with one owner, or NULL with the sentence set. */
+static tfm_status context_new(tfm_context **out, const char *what, const tfm_context_options *options) {
+    if (!out)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: out is NULL", what);
+    *out = NULL;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    *out = tfm__alloc(1, sizeof(**out));
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&(*out)->owners, 1);
+    (*out)->on_build = options ? options->on_build : NULL;
+    (*out)->on_build_user = options ? options->on_build_user : NULL;
+    return TFM_OK;
+}
+
+/* The rest of what opens a context, once its device is chosen, if that has gone well. */
+static tfm_status open_chosen(tfm_context **out, const tfm_context_options *options, tfm_status status) {
+    tfm_context *ctx = *out;
+    if (status == TFM_OK) {
+        cl_int error;
+        ctx->cl = tfm__cl_context_take(ctx->platform, ctx->device, &error);
+        ctx->common = true;
+        status = error == CL_SUCCESS ? set_up(ctx, options, true) : tfm__cl_fail(ctx, error, "clCreateContext");
+    }
+    if (status != TFM_OK)
+        tfm_context_free(out);
+    return status;
+}
+
+tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
+    const tfm_status status = context_new(out, "context_open", options);
+    if (status != TFM_OK)
+        return status;
+    tfm_context *ctx = *out;
+    return open_chosen(out, options,
+                       tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL));
+}
+
+tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, size_t index,
+                                const tfm_context_options *options) {
+    const tfm_status status = context_new(out, "context_open", options);
+    if (status != TFM_OK)
+        return status;
+    (*out)->info = devices[index].info;
+    (*out)->platform = devices[index].platform;
+    (*out)->device = devices[index].device;
+    tfm__device_tell(&(*out)->info);
+    return open_chosen(out, options, TFM_OK);
+}
+
+tfm_context *tfm_context_retain(tfm_context *ctx) {
+    if (ctx)
+        atomic_fetch_add(&ctx->owners, 1);
+    return ctx;
+}
+
+static tfm_status check_queue(tfm_context *ctx, bool profile) {
+    cl_command_queue_properties flags = 0;
+    cl_context owner = NULL;
+    cl_device_id device = NULL;
+    cl_int error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_PROPERTIES, sizeof(flags), &flags, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_CONTEXT, sizeof(owner), &owner, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+    if (error != CL_SUCCESS)
+        return tfm__cl_fail(ctx, error, "context_wrap: the queue is not one: clGetCommandQueueInfo");
+    if (owner != ctx->cl || device != ctx->device)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue is of another context or device: make it of the ones given");
+    if (flags & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue is out of order and ops rely on order: give an in-order one");
+    if (profile && !(flags & CL_QUEUE_PROFILING_ENABLE))
+        return tfm__context_fail(
+            ctx, TFM_ERROR_ARGUMENT,
+            "context_wrap: profiling needs a queue made with CL_QUEUE_PROFILING_ENABLE, this one is not");
+    return TFM_OK;
+}
+
+/* Retains the caller's objects. */
+static tfm_status adopt(tfm_context *ctx, cl_context context, cl_device_id device, cl_command_queue queue,
+                        const tfm_context_options *options) {
+    const tfm_status status = tfm__device_describe(&ctx->info, &ctx->platform, device);
+    if (status != TFM_OK)
+        return status;
+    if (clRetainContext(context) != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the context is not a cl_context");
+    ctx->cl = context;
+    ctx->device = device;
+    if (queue && clRetainCommandQueue(queue) != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the queue is not a cl_command_queue");
+    ctx->queue = queue;
+    return queue ? check_queue(ctx, tfm__profile_wanted(options && options->profile)) : TFM_OK;
+}
+
+tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id device, cl_command_queue queue,
+                            const tfm_context_options *options) {
+    tfm_status status = context_new(out, "context_wrap", options);
+    if (status == TFM_OK && (!context || !device))
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: needs a cl_context and a cl_device_id");
+    if (status == TFM_OK)
+        status = adopt(*out, context, device, queue, options);
+    if (status == TFM_OK)
+        status = set_up(*out, options, !queue);
+    if (status != TFM_OK && out)
+        tfm_context_free(out);
+    return status;
+}
+
+void tfm_context_free(tfm_context **pointer) {
+    tfm_context *ctx = pointer ? *pointer : NULL;
+    if (!ctx)
+        return;
+    *pointer = NULL;
+    if (atomic_fetch_sub(&ctx->owners, 1) > 1)
+        return;
+    char kept[TFM__MESSAGE]; /* what the cache, the file of times or an export cannot do is no failure of this call */
+    tfm__error_keep(kept);
+    tfm__cores_share(ctx, false);
+    if (ctx->queue)
+        clFinish(ctx->queue);
+    tfm__pocl_part(ctx);
+    tfm__slots_free(ctx);
+    if (ctx->profile)
+        tfm__profile_close(&ctx->profile);
+    if (ctx->status == TFM_OK)
+        tfm__programs_export(ctx);
+    tfm__collect_take(ctx);
+    tfm__error_restore(kept);
+    /* Kernels before programs, programs before the context: PoCL insists. */
+    tfm__programs_free(ctx);
+    tfm__pack_close(&ctx->pack);
+    tfm__pool_free(ctx);
+    if (ctx->queue)
+        clReleaseCommandQueue(ctx->queue);
+    if (ctx->whole && ctx->whole != ctx->queue) /* it could not be taken again */
+        clReleaseCommandQueue(ctx->whole);
+    if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
+        clReleaseContext(ctx->cl);
+    tfm__tuned_free(ctx);
+    free(ctx);
+}
+
+const tfm_device_info *tfm_context_device(const tfm_context *ctx) {
+    return ctx ? &ctx->info : NULL;
+}
+
+double tfm_context_build_seconds(const tfm_context *ctx) {
+    return ctx ? ctx->build_seconds : 0;
+}
+
+const char *tfm_context_variant(const tfm_context *ctx) {
+    return ctx ? ctx->tuning.name : NULL;
+}
+
+int tfm__scope_depth(const tfm_context *ctx) {
+    return ctx->depth;
+}
+
+void tfm__context_unheard(tfm_context *ctx) {
+    ctx->on_build = NULL;
+}
+
+static void recover(tfm_context *ctx, int depth) {
+    bool crowded = ctx->status == TFM_ERROR_MEMORY;
+    ctx->status = TFM_OK;
+    ctx->message[0] = 0;
+    while (ctx->depth > depth)
+        tfm_scope_close(ctx, 0, NULL);
+    if (crowded) /* a driver that allocates late found no room beside the free blocks */
+        tfm__pool_trim(ctx);
+}
+
+void tfm__context_recover(tfm_context *ctx, int depth) {
+    const bool failed = ctx->status != TFM_OK;
+    recover(ctx, depth);
+    if (failed)
+        tfm__error_restore(ctx->before);
+}
+
+bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {
+    if (status != TFM_ERROR_AGAIN)
+        return false;
+    tfm__context_recover(ctx, depth);
+    return true;
+}
+
+void tfm_context_clear_error(tfm_context *ctx) {
+    if (ctx)
+        recover(ctx, 0);
+}
+
+tfm_status tfm_context_finish(tfm_context *ctx) {
+    if (!ctx)
+        return tfm__context_sticky(ctx);
+    ctx->waits++;
+    cl_int error = clFinish(ctx->queue);
+    return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
+}
+
+bool tfm__context_profiles(const tfm_context *ctx) {
+    return ctx->profile != NULL;
+}
+
+const tfm__tuning *tfm__context_tuning(const tfm_context *ctx) {
+    return &ctx->tuning;
+}
+
+tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs) {
+    const tfm_dtype before = ctx->tuning.gemm_inputs;
+    ctx->tuning.gemm_inputs = inputs;
+    return before;
+}
+
+const char *tfm__context_closed(const tfm_context *ctx) {
+    return ctx->pack             ? "kernels come from a pack"
+           : ctx->collects       ? "kernels are exported, and its own would be missing"
+           : !ctx->info.compiler ? "the device has no compiler"
+                                 : NULL;
+}
+
+void tfm__context_span(tfm_context *ctx, const char *name, double begun, double ended) {
+    tfm__profile_span(ctx->profile, name, begun, ended);
+}
+
+const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
+    return &ctx->limits;
+}
+
+cl_context tfm_context_cl(const tfm_context *ctx) {
+    return ctx ? ctx->cl : NULL;
+}
+
+cl_device_id tfm_context_cl_device(const tfm_context *ctx) {
+    return ctx ? ctx->device : NULL;
+}
+
+cl_command_queue tfm_context_cl_queue(const tfm_context *ctx) {
+    return ctx ? ctx->queue : NULL;
+}

@@ -1,0 +1,131 @@
+/* The probe: a driver may list a device, build for it, and still not compute. Asked only where the ranking
+ * has a choice, and once per device and driver, since a compilation costs more than the rest of a warm start.
+ */
+#include <math.h>
+#include <string.h>
+#include "dev/cache/cache.h"
+#include "dev/device/device_select.h"
+#include "dev/program/kernel_text.h"
+
+#define ITEMS 64
+#define TOLERANCE 1e-5
+
+/* What the probe holds while it runs, released in one place. */
+struct rig {
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+    cl_kernel kernel;
+    cl_mem x, y;
+};
+
+static const char *probe_text(void) {
+    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
+    while (entry->name && strcmp(entry->name, "probe") != 0)
+        entry++;
+    return entry->text;
+}
+
+static cl_int build(struct rig *rig, const tfm__device *device, const char *text, float *input) {
+    cl_int error;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
+    const size_t bytes = ITEMS * sizeof(*input);
+    rig->context = clCreateContext(properties, 1, &device->device, NULL, NULL, &error);
+    if (error == CL_SUCCESS)
+        rig->queue = clCreateCommandQueue(rig->context, device->device, 0, &error);
+    if (error == CL_SUCCESS)
+        rig->program = clCreateProgramWithSource(rig->context, 1, &text, NULL, &error);
+    if (error == CL_SUCCESS)
+        error = clBuildProgram(rig->program, 1, &device->device, "-cl-std=CL1.2", NULL, NULL);
+    if (error == CL_SUCCESS)
+        rig->kernel = clCreateKernel(rig->program, "probe", &error);
+    if (error == CL_SUCCESS)
+        rig->x = clCreateBuffer(rig->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, input, &error);
+    if (error == CL_SUCCESS)
+        rig->y = clCreateBuffer(rig->context, CL_MEM_WRITE_ONLY, bytes, NULL, &error);
+    return error;
+}
+
+static cl_int compute(struct rig *rig, float *output) {
+    const cl_int n = ITEMS;
+    const size_t items = ITEMS;
+    cl_int error = clSetKernelArg(rig->kernel, 0, sizeof(rig->x), &rig->x);
+    if (error == CL_SUCCESS)
+        error = clSetKernelArg(rig->kernel, 1, sizeof(rig->y), &rig->y);
+    if (error == CL_SUCCESS)
+        error = clSetKernelArg(rig->kernel, 2, sizeof(n), &n);
+    if (error == CL_SUCCESS)
+        error = clEnqueueNDRangeKernel(rig->queue, rig->kernel, 1, NULL, &items, NULL, 0, NULL, NULL);
+    if (error == CL_SUCCESS)
+        error = clEnqueueReadBuffer(rig->queue, rig->y, CL_TRUE, 0, ITEMS * sizeof(*output), output, 0, NULL, NULL);
+    return error;
+}
+
+static void release(struct rig *rig) {
+    if (rig->queue)
+        clFinish(rig->queue); /* a read that failed may have left the kernel running */
+    if (rig->y)
+        clReleaseMemObject(rig->y);
+    if (rig->x)
+        clReleaseMemObject(rig->x);
+    if (rig->kernel)
+        clReleaseKernel(rig->kernel);
+    if (rig->program)
+        clReleaseProgram(rig->program);
+    if (rig->queue)
+        clReleaseCommandQueue(rig->queue);
+    if (rig->context)
+        clReleaseContext(rig->context);
+}
+
+/* Whether y is what the kernel's formula gives in double precision. */
+static bool right(const float *x, const float *y) {
+    for (int i = 0; i < ITEMS; i++) {
+        double expected = exp((double)x[i]);
+        for (int j = 0; j < 8; j++)
+            expected += (double)x[(i + j) % ITEMS];
+        if (!(fabs((double)y[i] - expected) <= TOLERANCE * (fabs(expected) + 1)))
+            return false;
+    }
+    return true;
+}
+
+static tfm_status run(const tfm__device *device, const char *text) {
+    struct rig rig = {0};
+    float x[ITEMS], y[ITEMS];
+    for (int i = 0; i < ITEMS; i++) {
+        x[i] = (float)(i - ITEMS / 2) / 16;
+        y[i] = NAN;
+    }
+    cl_int error = build(&rig, device, text, x);
+    if (error == CL_SUCCESS)
+        error = compute(&rig, y);
+    release(&rig);
+    if (error != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_DEVICE, "%s does not run a small kernel: %s (%d)", device->info.name,
+                         tfm__cl_error_name(error), (int)error);
+    if (!right(x, y))
+        return tfm__fail(TFM_ERROR_DEVICE, "%s gives wrong numbers for a small kernel", device->info.name);
+    return TFM_OK;
+}
+
+tfm_status tfm__device_probe(const tfm__device *device) {
+    static const char PASSED[] = "passed";
+    const char *text = probe_text();
+    char *identity = tfm__device_identity(device->device);
+    char *key = identity
+                    ? tfm__format("probe %016llx\n%s", (unsigned long long)tfm__hash64(text, strlen(text), 0), identity)
+                    : NULL;
+    free(identity);
+    size_t bytes = 0;
+    void *known = key ? tfm__cache_get(key, &bytes) : NULL;
+    tfm_status status = TFM_OK;
+    if (!known || bytes != sizeof(PASSED) || memcmp(known, PASSED, bytes) != 0) {
+        status = run(device, text);
+        if (status == TFM_OK && key)
+            tfm__cache_put(key, PASSED, sizeof(PASSED));
+    }
+    free(known);
+    free(key);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* Launching: arguments by name, errors with the kernel's name. */
+#include <stdio.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "dev/pocl/launch_order.h"
+#include "dev/launch/profile.h"
+
+static int parameters_of(const tfm__arg *arg) {
+    return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
+}
+
+/* PoCL renames parameters that are called like built-in functions: `length` is `_cl_length` there. */
+static bool same_name(const char *driver, const char *ours) {
+    return strcmp(driver, ours) == 0 || (strncmp(driver, "_cl_", 4) == 0 && strcmp(driver + 4, ours) == 0);
+}
+
+/* Once per kernel, where the driver keeps names: the n-th argument is the one that the kernel calls so. A tensor's
+ * second parameter, its offset, follows by the prelude's macro. */
+static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
+    cl_uint index = 0;
+    for (size_t i = 0; i < count; i++) {
+        char name[128] = "";
+        if (index < kernel->parameters &&
+            clGetKernelArgInfo(kernel->cl, index, CL_KERNEL_ARG_NAME, sizeof(name), name, NULL) == CL_SUCCESS &&
+            name[0] && !same_name(name, args[i].name))
+            return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: parameter %u is '%s', the launch gives '%s'",
+                                     kernel->name, (unsigned)index, name, args[i].name);
+        index += (cl_uint)parameters_of(&args[i]);
+    }
+    if (index != kernel->parameters)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s has %u parameters, the launch gives %u",
+                                 kernel->name, (unsigned)kernel->parameters, (unsigned)index);
+    kernel->checked = true;
+    return TFM_OK;
+}
+
+size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel) {
+    if (kernel->most > 0)
+        return kernel->most;
+    size_t most = 0, multiple = 0;
+    const cl_int asked =
+        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, NULL);
+    clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof(multiple),
+                             &multiple, NULL);
+    /* Mesa 22.3 gives the size of a sub-group for either question, whatever the kernel. */
+    const bool untold = most == multiple && strcmp(ctx->info.platform, "rusticl") == 0;
+    kernel->most = asked == CL_SUCCESS && most > 0 && !untold ? most : SIZE_MAX;
+    return kernel->most;
+}
+
+static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *arg, cl_int error) {
+    return tfm__context_fail(ctx, TFM_ERROR_DEVICE, "kernel %s: argument '%s' is not taken by %s: %s (%d)",
+                             kernel->name, arg->name, ctx->info.name, tfm__cl_error_name(error), (int)error);
+}
+
+/* A scalar stays set until it is set anew, and most are what they were at the last launch. Buffers are set every time:
+ * another one may have got the handle of one that is gone. */
+static cl_int set_scalar(tfm__kernel *kernel, cl_uint index, const void *value, size_t size) {
+    uint64_t bits = 0;
+    memcpy(&bits, value, size);
+    if (kernel->scalars[index].set && kernel->scalars[index].bits == bits)
+        return CL_SUCCESS;
+    const cl_int error = clSetKernelArg(kernel->cl, index, size, value);
+    kernel->scalars[index].bits = bits;
+    kernel->scalars[index].set = error == CL_SUCCESS;
+    return error;
+}
+
+static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, const tfm__arg *arg) {
+    cl_int error;
+    if (arg->kind == TFM__ARG_TENSOR) {
+        cl_long offset = (cl_long)arg->tensor.offset;
+        cl_mem *memory = arg->tensor.buffer ? &arg->tensor.buffer->memory : NULL;
+        if (memory && !tfm__tensor_alive(ctx, arg->tensor))
+            return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                     "kernel %s: tensor '%s' is used after its scope was closed", kernel->name,
+                                     arg->name);
+        error = clSetKernelArg(kernel->cl, index, sizeof(cl_mem), memory);
+        if (error == CL_SUCCESS)
+            error = set_scalar(kernel, index + 1, &offset, sizeof(offset));
+    } else if (arg->kind == TFM__ARG_INT) {
+        cl_long value = arg->integer;
+        error = set_scalar(kernel, index, &value, sizeof(value));
+    } else if (arg->kind == TFM__ARG_STRUCT) {
+        error = clSetKernelArg(kernel->cl, index, arg->bytes, arg->data);
+    } else {
+        cl_float value = arg->real;
+        error = set_scalar(kernel, index, &value, sizeof(value));
+    }
+    return error == CL_SUCCESS ? TFM_OK : refuse(ctx, kernel, arg, error);
+}
+
+static size_t items_of(const tfm__grid *grid) {
+    return grid->local[0] * grid->local[1] * grid->local[2];
+}
+
+/* Where work-groups share rows, a group that is larger than what the driver says of the kernel is not even tried: not
+ * every driver refuses it, some run it wrong. Whether the context has smaller ones now. */
+static bool too_large(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
+    const size_t items = items_of(grid);
+    if (ctx->tuning.class != TFM__SIMT || items <= tfm__kernel_most(ctx, kernel))
+        return false;
+    char what[256];
+    snprintf(what, sizeof(what), "kernel %s has %zux%zux%zu items in a group, of which %s takes %zu", kernel->name,
+             grid->local[0], grid->local[1], grid->local[2], ctx->info.name, kernel->most);
+    return tfm__groups_shrink(ctx, what, items, kernel->most);
+}
+
+/* Whether a launch failed for the size of its groups; then the context has smaller ones now. On wide devices, whose
+ * groups are of one item but for the plain product's, what the driver says of the kernel counts only here, since
+ * drivers of CPUs tell less than what they run. "Out of resources" may also be want of memory, so there it must agree.
+ */
+static bool refused_for_group(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
+    const size_t items = items_of(grid);
+    bool large = error == CL_INVALID_WORK_GROUP_SIZE || error == CL_INVALID_WORK_ITEM_SIZE;
+    if (error == CL_OUT_OF_RESOURCES) {
+        cl_ulong local = 0;
+        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
+        large = items > tfm__kernel_most(ctx, kernel) || local > ctx->limits.local_bytes;
+    }
+    char what[256];
+    snprintf(what, sizeof(what), "kernel %s does not run in groups of %zux%zux%zu items on %s: %s (%d)", kernel->name,
+             grid->local[0], grid->local[1], grid->local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);
+    return large && tfm__groups_shrink(ctx, what, items, tfm__kernel_most(ctx, kernel));
+}
+
+static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__kernel *kernel, cl_int error) {
+    char sentence[256];
+    snprintf(sentence, sizeof(sentence), "%s kernel %s", what, kernel->name);
+    return tfm__cl_fail_wait(ctx, error, sentence);
+}
+
+tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
+    if (ctx->status != TFM_OK || !kernel)
+        return ctx->status;
+    if (!kernel->checked && check_names(ctx, kernel, count, args) != TFM_OK)
+        return ctx->status;
+    if (too_large(ctx, kernel, &grid))
+        return ctx->status;
+    cl_uint index = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (set_arg(ctx, kernel, index, &args[i]) != TFM_OK)
+            return ctx->status;
+        index += (cl_uint)parameters_of(&args[i]);
+    }
+    if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
+        return TFM_OK;
+    cl_event event = NULL;
+    ctx->launches++;
+    /* PoCL compiles when a kernel first runs, and again for other groups: that is waited for and counted. */
+    const bool compiles = kernel->fresh && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
+    cl_int waited = compiles ? clFinish(ctx->queue) : CL_SUCCESS;
+    if (waited != CL_SUCCESS)
+        return wait_failed(ctx, "what was launched before", kernel, waited);
+    const double begun = compiles ? tfm__seconds() : 0;
+    const tfm__pocl_turn turn = tfm__pocl_begin(ctx, kernel, &grid);
+    cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
+                                          ctx->profile ? &event : NULL);
+    if ((compiles || turn == TFM__POCL_ALONE) && error == CL_SUCCESS)
+        waited = clFinish(ctx->queue);
+    tfm__pocl_end(turn, error == CL_SUCCESS);
+    if (waited != CL_SUCCESS) {
+        if (event)
+            clReleaseEvent(event);
+        return wait_failed(ctx, compiles ? "the first launch of" : "the launch of", kernel, waited);
+    }
+    if (compiles && error == CL_SUCCESS) {
+        ctx->build_seconds += tfm__seconds() - begun;
+        memcpy(kernel->local, grid.local, sizeof(grid.local));
+    }
+    if (error != CL_SUCCESS && refused_for_group(ctx, kernel, &grid, error))
+        return ctx->status;
+    if (error != CL_SUCCESS) {
+        const tfm_status status = tfm__cl_status(ctx, error);
+        return tfm__context_fail(
+            ctx, status, "kernel %s, %zux%zux%zu items in groups of %zux%zux%zu, does not run on %s: %s (%d)%s",
+            kernel->name, grid.global[0], grid.global[1], grid.global[2], grid.local[0], grid.local[1], grid.local[2],
+            ctx->info.name, tfm__cl_error_name(error), (int)error, tfm__cl_advice(status, error));
+    }
+    if (event)
+        tfm__profile_add(ctx->profile, kernel->name, event, &grid);
+    return TFM_OK;
+}

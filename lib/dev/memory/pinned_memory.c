@@ -1,0 +1,62 @@
+/* Memory of the host that a device reads and writes by itself: what moves between the two often, such as gradients on
+ * their way to other ranks, goes by the bus at its full speed, where a driver copies other memory through a little room
+ * of this kind of its own. OpenCL gives it as a buffer that stays mapped (CL_MEM_ALLOC_HOST_PTR). A processor that is
+ * the device copies at its own speed either way, and has ordinary memory; so has a driver that has none of the other.
+ */
+#include <string.h>
+#include "dev/device/context_internal.h"
+
+struct tfm__host_room {
+    cl_mem memory; /* NULL: `data` is ordinary memory */
+    void *data;
+};
+
+/* What was mapped, or NULL; no failure of it is the context's. */
+static void *map(tfm_context *ctx, cl_mem *memory, size_t bytes) {
+    cl_int error;
+    *memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &error);
+    if (error != CL_SUCCESS) {
+        *memory = NULL;
+        return NULL;
+    }
+    void *data =
+        clEnqueueMapBuffer(ctx->queue, *memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &error);
+    if (error == CL_SUCCESS && data)
+        return data;
+    clReleaseMemObject(*memory);
+    *memory = NULL;
+    return NULL;
+}
+
+void *tfm__host_room_new(tfm_context *ctx, tfm__host_room **out, size_t bytes) {
+    tfm__host_room *r = *out = tfm__alloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    const bool own = ctx->status == TFM_OK && ctx->tuning.class != TFM__WIDE && bytes <= ctx->limits.max_alloc;
+    if (own && (r->data = map(ctx, &r->memory, bytes)))
+        memset(r->data, 0, bytes);
+    else
+        r->data = tfm__alloc(bytes, 1);
+    if (!r->data)
+        tfm__host_room_free(ctx, out);
+    return *out ? r->data : NULL;
+}
+
+/* The queue is in order, so what was enqueued before is done with the memory when the driver gives it back. */
+void tfm__host_room_free(tfm_context *ctx, tfm__host_room **room) {
+    tfm__host_room *r = *room;
+    *room = NULL;
+    if (!r)
+        return;
+    if (r->memory) {
+        clEnqueueUnmapMemObject(ctx->queue, r->memory, r->data, 0, NULL, NULL);
+        clFinish(ctx->queue);
+        clReleaseMemObject(r->memory);
+    } else
+        free(r->data);
+    free(r);
+}
+
+bool tfm__host_room_mapped(const tfm__host_room *room) {
+    return room->memory;
+}

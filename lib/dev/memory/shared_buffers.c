@@ -1,0 +1,126 @@
+/* What contexts on one device have in common: the OpenCL context, so that memory of one can be read by the other, and
+ * tensors that nobody writes, such as the parameters of a model that several have opened. */
+#include <pthread.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct common {
+    cl_device_id device;
+    cl_context cl;
+    int users;
+    bool broken; /* its users keep it, and nobody else gets it */
+    struct common *next;
+} common;
+
+static common *commons;
+
+cl_context tfm__cl_context_take(cl_platform_id platform, cl_device_id device, cl_int *error) {
+    pthread_mutex_lock(&lock);
+    common *c = commons;
+    while (c && (c->device != device || c->broken))
+        c = c->next;
+    *error = CL_SUCCESS;
+    if (!c && (c = tfm__alloc(1, sizeof(*c)))) {
+        const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
+        *c = (common){.device = device, .next = commons};
+        c->cl = clCreateContext(properties, 1, &device, NULL, NULL, error);
+        if (*error == CL_SUCCESS) {
+            commons = c;
+        } else {
+            free(c);
+            c = NULL;
+        }
+    } else if (!c) {
+        *error = CL_OUT_OF_HOST_MEMORY;
+    }
+    cl_context cl = c ? c->cl : NULL;
+    if (c)
+        c->users++;
+    pthread_mutex_unlock(&lock);
+    return cl;
+}
+
+void tfm__cl_context_broken(cl_context cl) {
+    pthread_mutex_lock(&lock);
+    for (common *c = commons; c; c = c->next)
+        c->broken |= c->cl == cl;
+    pthread_mutex_unlock(&lock);
+}
+
+bool tfm__cl_context_give(cl_context cl) {
+    pthread_mutex_lock(&lock);
+    common **link = &commons;
+    while (*link && (*link)->cl != cl)
+        link = &(*link)->next;
+    common *c = *link;
+    if (c && --c->users == 0) {
+        *link = c->next;
+        clReleaseContext(c->cl);
+        free(c);
+    }
+    pthread_mutex_unlock(&lock);
+    return c != NULL;
+}
+
+/* ---- Tensors that nobody writes ---- */
+
+struct tfm__shared {
+    tfm__shared_key key;
+    cl_context cl;
+    cl_mem memory;
+    size_t bytes;
+    int users;
+    tfm__shared *next;
+};
+
+static tfm__shared *all;
+
+tfm__shared *tfm__shared_find(cl_context cl, tfm__shared_key key, cl_mem *memory, size_t *bytes) {
+    pthread_mutex_lock(&lock);
+    tfm__shared *s = all;
+    while (s && (s->cl != cl || memcmp(&s->key, &key, sizeof(key)) != 0))
+        s = s->next;
+    if (s && clRetainMemObject(s->memory) != CL_SUCCESS)
+        s = NULL; /* then the caller makes its own */
+    if (s) {
+        s->users++;
+        *memory = s->memory;
+        *bytes = s->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+tfm__shared *tfm__shared_add(cl_context cl, tfm__shared_key key, cl_mem memory, size_t bytes) {
+    tfm__shared *s = tfm__alloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    *s = (tfm__shared){.key = key, .cl = cl, .memory = memory, .bytes = bytes, .users = 1, .next = all};
+    all = s;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+uint64_t tfm__shared_bytes(cl_context cl) {
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&lock);
+    for (const tfm__shared *s = all; s; s = s->next)
+        bytes += s->cl == cl ? s->bytes : 0;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+void tfm__shared_drop(tfm__shared *shared) {
+    pthread_mutex_lock(&lock);
+    if (--shared->users == 0) {
+        tfm__shared **link = &all;
+        while (*link != shared)
+            link = &(*link)->next;
+        *link = shared->next;
+        free(shared);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,296 @@
+/* Programs for devices without a compiler: found by running, and written as texts that need nothing else. */
+#include "dev/offline/kernel_export.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "dev/offline/kernel_pack.h"
+#include "dev/program/program.h"
+#include "tfm/kernels.h"
+
+enum { FORMAT = 1 };
+#define MANIFEST "manifest.json"
+#define AGAIN "give an empty folder"
+
+/* What the process collects. Contexts end on threads of their own. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    char *dir, *device; /* dir is NULL: nothing is collected */
+    json_t *texts;      /* name: the text of the .cl file */
+    json_t *programs;   /* name: its entry of the manifest */
+    json_t *said;       /* of the device that all are for; NULL before the first context */
+    char variant[32];   /* whose kernels they are */
+    tfm_status status;  /* the first failure */
+    char message[TFM__MESSAGE];
+} all;
+
+/* The lock is held. */
+static void failed(tfm_status status) {
+    if (all.status == TFM_OK && status != TFM_OK) {
+        all.status = status;
+        snprintf(all.message, sizeof(all.message), "%s", tfm_error_message());
+    }
+}
+
+static void forget(void) {
+    free(all.dir);
+    free(all.device);
+    json_decref(all.texts);
+    json_decref(all.programs);
+    json_decref(all.said);
+    memset(&all, 0, sizeof(all));
+}
+
+tfm_status tfm_kernels_begin(const char *dir, const char *device) {
+    if (TFM__NEEDS("kernels_begin", dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = tfm__dir_makeable(dir);
+    if (status != TFM_OK)
+        return status;
+    pthread_mutex_lock(&lock);
+    if (all.dir) {
+        status =
+            tfm__fail(TFM_ERROR_ARGUMENT,
+                      "kernels_begin: programs are collected already, for %s: call tfm_kernels_end first", all.dir);
+    } else {
+        all.dir = tfm__strdup(dir);
+        all.device = device ? tfm__strdup(device) : NULL;
+        all.texts = json_object();
+        all.programs = json_object();
+        if (!all.dir || (device && !all.device) || !all.texts || !all.programs) {
+            forget();
+            status = tfm__fail(TFM_ERROR_MEMORY, "kernels_begin: out of host memory");
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- Contexts -------------------------------------------------------------------------------------------------- */
+
+/* Takes what tuning and limits follow from, from the device that programs are for. This context's own has the memory.
+ */
+static tfm_status stand_in(tfm_context *ctx, const char *wanted, cl_device_id *device) {
+    cl_platform_id platform;
+    tfm_device_info info;
+    const tfm_status status = tfm__device_choose(&info, &platform, device, wanted);
+    if (status != TFM_OK)
+        return status;
+    const uint64_t memory = ctx->info.memory_bytes, most = ctx->info.max_alloc_bytes;
+    ctx->info = info;
+    ctx->info.memory_bytes = memory;
+    ctx->info.max_alloc_bytes = most < info.max_alloc_bytes ? most : info.max_alloc_bytes;
+    ctx->info.compiler = true; /* as the device has that runs them */
+    ctx->stands_in = true;
+    tfm__capabilities_ask(&ctx->capabilities, *device);
+    if (ctx->capabilities.limits.max_alloc > most)
+        ctx->capabilities.limits.max_alloc = most;
+    ctx->limits = ctx->capabilities.limits;
+    return TFM_OK;
+}
+
+tfm_status tfm__collect_begin(tfm_context *ctx) {
+    cl_device_id device = ctx->device;
+    tfm__device_words words;
+    pthread_mutex_lock(&lock);
+    tfm_status status = TFM_OK;
+    ctx->collects = all.dir != NULL;
+    if (ctx->collects && ctx->pack)
+        status =
+            tfm__fail(TFM_ERROR_ARGUMENT, "programs are exported, and TFM_KERNELS has them all from a pack: unset it");
+    else if (ctx->collects && !ctx->info.compiler)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s has no compiler, so what runs on it is found on another device: name one to run on",
+                           ctx->info.name);
+    if (status == TFM_OK && ctx->collects && all.device)
+        status = stand_in(ctx, all.device, &device);
+    if (status == TFM_OK && ctx->collects)
+        status = tfm__device_words_ask(&words, device);
+    if (status == TFM_OK && ctx->collects && !all.said)
+        status = (all.said = tfm__device_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
+    else if (status == TFM_OK && ctx->collects)
+        status =
+            tfm__device_same(all.said, NULL, &words, "what was run before", "export for one device at a time") == TFM_OK
+                ? TFM_OK
+                : TFM_ERROR_INPUT;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- A program as a text of its own ----------------------------------------------------------------------------- */
+
+/* Takes out the #line marks, in place: a compiler is to name the lines of the file at hand. */
+static void drop_marks(char *text) {
+    char *to = text;
+    for (const char *at = text; *at;) {
+        const size_t length = strcspn(at, "\n"), whole = length + (at[length] == '\n');
+        if (strncmp(at, "#line ", 6) != 0) {
+            memmove(to, at, whole);
+            to += whole;
+        }
+        at += whole;
+    }
+    *to = 0;
+}
+
+/* [{"name": "softmax", "group": [1, 1, 1]}, ...], as far as the driver says; NULL without memory. */
+static json_t *kernels_of(tfm_context *ctx, cl_program program) {
+    char names[4096] = "", *rest = NULL;
+    if (clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, sizeof(names), names, NULL) != CL_SUCCESS)
+        names[0] = 0;
+    json_t *out = json_array();
+    for (char *name = strtok_r(names, ";", &rest); name; name = strtok_r(NULL, ";", &rest)) {
+        size_t group[3] = {0};
+        cl_int error;
+        cl_kernel kernel = clCreateKernel(program, name, &error);
+        if (error != CL_SUCCESS)
+            continue;
+        clGetKernelWorkGroupInfo(kernel, ctx->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof(group), group, NULL);
+        clReleaseKernel(kernel);
+        json_array_append_new(out, json_pack("{s:s, s:[I, I, I]}", "name", name, "group", (json_int_t)group[0],
+                                             (json_int_t)group[1], (json_int_t)group[2]));
+    }
+    return out;
+}
+
+/* The lock is held. */
+static bool take_program(void *user, const tfm__program_parts *p) {
+    tfm_context *ctx = user;
+    if (json_object_get(all.programs, p->name))
+        return true;
+    char *defines, *rest;
+    if (!tfm__options_split(&defines, &rest, p->options))
+        return false;
+    char *file = tfm__format("%s.cl", p->name);
+    drop_marks(p->source);
+    char *text = tfm__format("/* A program of tfm %s, %s.cl, for devices without a compiler. Options: %s */\n%s%s",
+                             tfm_version(), p->file, rest, defines, p->source);
+    json_t *kernels = kernels_of(ctx, p->cl);
+    const bool whole = file && text && kernels &&
+                       json_object_set_new(all.programs, p->name,
+                                           json_pack("{s:s, s:s, s:s, s:O}", "name", p->name, "file", file, "options",
+                                                     rest, "kernels", kernels)) == 0 &&
+                       json_object_set_new(all.texts, p->name, json_string(text)) == 0;
+    json_decref(kernels);
+    free(file);
+    free(defines);
+    free(rest);
+    free(text);
+    return whole;
+}
+
+void tfm__collect_take(tfm_context *ctx) {
+    if (!ctx->collects)
+        return;
+    pthread_mutex_lock(&lock);
+    if (all.dir) {
+        snprintf(all.variant, sizeof(all.variant), "%s", ctx->tuning.name ? ctx->tuning.name : "");
+        if (!tfm__programs_show(ctx, take_program, ctx))
+            failed(tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the programs of %s", ctx->info.name));
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- The folder ------------------------------------------------------------------------------------------------ */
+
+tfm_status tfm__manifest_load(json_t **out, const char *dir) {
+    char *path = tfm__path_join(dir, MANIFEST);
+    tfm_status status = path ? tfm__json_load(out, path) : TFM_ERROR_MEMORY;
+    const json_t *programs = status == TFM_OK ? json_object_get(*out, "programs") : NULL;
+    bool good = json_is_array(programs) && json_is_array(json_object_get(*out, "binary_suffixes")) &&
+                json_string_value(json_object_get(*out, "tfm"));
+    for (size_t i = 0; i < json_array_size(programs) && good; i++) {
+        const json_t *one = json_array_get(programs, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
+        good = name && name[0] && !strchr(name, '/') && json_string_value(json_object_get(one, "options"));
+    }
+    if (status == TFM_OK && !good) {
+        json_decref(*out);
+        *out = NULL;
+        status = tfm__fail(TFM_ERROR_FORMAT, "%s is no manifest of kernels: export them again", path);
+    }
+    free(path);
+    return status;
+}
+
+/* Puts what the folder has already beside what was collected. */
+static tfm_status merge(int *before, const char *dir) {
+    char *path = tfm__path_join(dir, MANIFEST), *what = tfm__format("the export in %s", dir);
+    json_t *old = NULL;
+    tfm_status status = path && what ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && tfm__file_exists(path)) {
+        status = tfm__manifest_load(&old, dir);
+        tfm__device_words words = {0};
+        for (int i = 0; i < TFM__DEVICE_WORDS; i++)
+            snprintf(words.text[i], sizeof(words.text[i]), "%s",
+                     json_string_value(json_object_get(all.said, tfm__device_word_names[i])));
+        if (status == TFM_OK)
+            status = tfm__device_same(json_object_get(old, "device"), json_string_value(json_object_get(old, "tfm")),
+                                      &words, what, AGAIN);
+    }
+    const json_t *programs = json_object_get(old, "programs");
+    for (size_t i = 0; i < json_array_size(programs) && status == TFM_OK; i++) {
+        json_t *one = json_array_get(programs, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (json_object_get(all.programs, name))
+            ++*before;
+        else if (json_object_set(all.programs, name, one) != 0)
+            status = tfm__fail(TFM_ERROR_MEMORY, "out of host memory for %s", path);
+        else
+            ++*before;
+    }
+    json_decref(old);
+    free(path);
+    free(what);
+    return status;
+}
+
+static json_t *manifest(void) {
+    json_t *programs = json_array(), *one;
+    const char *name;
+    json_object_foreach(all.programs, name, one) json_array_append(programs, one);
+    return json_pack("{s:i, s:s, s:s, s:O, s:[s, s, s], s:o}", "format", FORMAT, "tfm", tfm_version(), "variant",
+                     all.variant, "device", all.said, "binary_suffixes", ".bin", ".aocx", ".xclbin", "programs",
+                     programs);
+}
+
+static tfm_status write_all(tfm_kernels_report *report) {
+    int before = 0;
+    tfm_status status = tfm__dir_make(all.dir, 0777);
+    if (status == TFM_OK)
+        status = merge(&before, all.dir);
+    const char *name;
+    json_t *text;
+    json_object_foreach(all.texts, name, text) {
+        char *file = tfm__format("%s/%s.cl", all.dir, name);
+        if (status == TFM_OK)
+            status = file ? tfm__file_write(file, json_string_value(text), json_string_length(text)) : TFM_ERROR_MEMORY;
+        free(file);
+    }
+    report->programs = (int)json_object_size(all.programs);
+    report->added = report->programs - before;
+    return status == TFM_OK ? tfm__json_write(all.dir, MANIFEST, manifest(), "the manifest of kernels") : status;
+}
+
+tfm_status tfm_kernels_end(tfm_kernels_report *report) {
+    tfm_kernels_report unused;
+    report = report ? report : &unused;
+    memset(report, 0, sizeof(*report));
+    pthread_mutex_lock(&lock);
+    tfm_status status = all.status;
+    if (!all.dir)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "kernels_end: call tfm_kernels_begin before");
+    else if (status != TFM_OK)
+        tfm__fail(status, "%s", all.message);
+    else if (json_object_size(all.programs) == 0)
+        status = tfm__fail(TFM_ERROR_INPUT,
+                           "no program was asked for, so there is nothing to write into %s: run "
+                           "something on a device, and free its context",
+                           all.dir);
+    else
+        status = write_all(report);
+    forget();
+    pthread_mutex_unlock(&lock);
+    return status;
+}

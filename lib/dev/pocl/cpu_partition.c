@@ -1,0 +1,132 @@
+/* Parts of a CPU's cores for contexts that are at work at the same time.
+ *
+ * Where all cores work on each kernel, they meet at its end, and a kernel of a small model takes less time than waking
+ * those that wait for the next one. A context that has a core for itself never waits for another, so two that work side
+ * by side on half of the cores each are sooner done than two on all of them: by a tenth to a third, as a machine is
+ * slow to wake. When one of them has no more to do the other one takes all cores again.
+ *
+ * A part is a sub-device, and a queue on it: the program, its kernels and all memory are those of the device. PoCL
+ * takes such a queue in the device's own context. Other drivers might want sub-devices to be named when a context is
+ * made, so they are not asked. */
+#include "dev/pocl/cpu_partition.h"
+#include <pthread.h>
+#include "dev/pocl/launch_order.h"
+
+enum { MOST_PARTS = 16 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tfm_context *sharing;
+static atomic_uint changes; /* of that list */
+
+/* Which part of how many is the context's: those of one device in the order of the list, and all cores for the others.
+ */
+static void part_of(const tfm_context *ctx, size_t *part, size_t *parts) {
+    bool shares = false;
+    *part = *parts = 0;
+    for (const tfm_context *other = sharing; other; other = other->next_sharing) {
+        if (other->device != ctx->device)
+            continue;
+        if (other == ctx) {
+            *part = *parts;
+            shares = true;
+        }
+        ++*parts;
+    }
+    if (!shares || *parts > MOST_PARTS || *parts > (size_t)ctx->info.compute_units)
+        *parts = 1;
+    if (*parts == 1)
+        *part = 0;
+}
+
+/* The sub-devices of a device that is cut into so many parts, or NULL. They are made once and stay as long as the
+ * program: a driver's own threads may look at one after its last queue is gone. */
+static const cl_device_id *parts_of(const tfm_context *ctx, size_t parts) {
+    static struct {
+        cl_device_id device, made[MOST_PARTS];
+        size_t parts;
+    } known[8];
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
+        if (known[i].device == ctx->device && known[i].parts == parts)
+            return known[i].made;
+    if (count == TFM__COUNT(known))
+        return NULL;
+    const size_t units = (size_t)ctx->info.compute_units;
+    cl_device_partition_property counts[MOST_PARTS + 2] = {CL_DEVICE_PARTITION_BY_COUNTS};
+    for (size_t i = 0; i < parts; i++)
+        counts[i + 1] = (cl_device_partition_property)(units / parts + (i < units % parts));
+    counts[parts + 1] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+    if (clCreateSubDevices(ctx->device, counts, (cl_uint)parts, known[count].made, NULL) != CL_SUCCESS)
+        return NULL;
+    known[count].device = ctx->device;
+    known[count].parts = parts;
+    return known[count++].made;
+}
+
+static cl_command_queue queue_on(const tfm_context *ctx, size_t part, size_t parts) {
+    cl_int error = CL_SUCCESS;
+    pthread_mutex_lock(&lock);
+    const cl_device_id *devices = parts_of(ctx, parts);
+    pthread_mutex_unlock(&lock);
+    cl_command_queue queue = devices ? clCreateCommandQueue(ctx->cl, devices[part], 0, &error) : NULL;
+    return error == CL_SUCCESS ? queue : NULL;
+}
+
+/* Takes this part, or all cores where it cannot be had. */
+static void take(tfm_context *ctx, size_t part, size_t parts) {
+    cl_command_queue to = parts > 1 ? queue_on(ctx, part, parts) : NULL;
+    if (!to) {
+        to = ctx->whole ? ctx->whole : ctx->queue;
+        part = 0;
+        parts = 1;
+    }
+    if (to == ctx->queue)
+        return;
+    const cl_int error = clFinish(ctx->queue);
+    if (error != CL_SUCCESS) {
+        if (to != ctx->whole)
+            clReleaseCommandQueue(to);
+        tfm__cl_fail_wait(ctx, error, "clFinish");
+        return;
+    }
+    if (!ctx->whole)
+        ctx->whole = ctx->queue;
+    cl_command_queue before = tfm__pocl_swap(ctx, to);
+    if (before != ctx->whole)
+        clReleaseCommandQueue(before);
+    ctx->part = part;
+    ctx->parts = parts;
+}
+
+/* Whether its queue may change: it is not the caller's, nor one with clocks. */
+static bool may_share(const tfm_context *ctx) {
+    return ctx->on_pocl && ctx->common && !ctx->profile;
+}
+
+void tfm__cores_follow(tfm_context *ctx) {
+    size_t part, parts;
+    const unsigned now = atomic_load(&changes);
+    if (!may_share(ctx) || ctx->followed == now)
+        return;
+    ctx->followed = now;
+    pthread_mutex_lock(&lock);
+    part_of(ctx, &part, &parts);
+    pthread_mutex_unlock(&lock);
+    if (part != ctx->part || parts != (ctx->parts ? ctx->parts : 1))
+        take(ctx, part, parts);
+}
+
+void tfm__cores_share(tfm_context *ctx, bool shares) {
+    shares = shares && may_share(ctx);
+    pthread_mutex_lock(&lock);
+    tfm_context **at = &sharing;
+    while (*at && *at != ctx)
+        at = &(*at)->next_sharing;
+    if (shares != (*at != NULL)) {
+        *at = shares ? ctx : ctx->next_sharing;
+        ctx->next_sharing = NULL;
+        atomic_fetch_add(&changes, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    tfm__cores_follow(ctx);
+}

@@ -1,0 +1,131 @@
+/* The text of a program: the prelude, and the op's own with what it includes. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "dev/program/program.h"
+#include "dev/program/kernel_text.h"
+
+static const tfm__kernel_text *embedded(const char *file) {
+    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
+    while (entry->name && strcmp(entry->name, file) != 0)
+        entry++;
+    return entry;
+}
+
+/* The text of a kernel file: from TFM_CL_DIR if it holds one, there or in the folder that it has below cl/, else the
+ * embedded one. Owned by the caller. */
+static char *kernel_text(tfm_context *ctx, const char *file) {
+    const tfm__kernel_text *entry = embedded(file);
+    const char *directory = getenv("TFM_CL_DIR");
+    if (directory && *directory) {
+        char *path = tfm__format("%s/%s.cl", directory, file), *text = NULL;
+        if (path && !tfm__file_exists(path) && entry->name) {
+            free(path);
+            path = tfm__format("%s/%s/%s.cl", directory, entry->folder, file);
+        }
+        if (path && tfm__file_exists(path) && tfm__file_read(&text, NULL, path) != TFM_OK)
+            tfm__context_fail(ctx, TFM_ERROR_IO, "TFM_CL_DIR: %s", tfm_error_message());
+        free(path);
+        if (text || ctx->status != TFM_OK)
+            return text;
+    }
+    if (!entry->name) {
+        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "there is no kernel text '%s.cl'", file);
+        return NULL;
+    }
+    return tfm__strdup(entry->text);
+}
+
+/* Appends `more` to `*source` and frees it. Without memory it frees both and returns false. */
+static bool append(char **source, char *more) {
+    char *both = more ? tfm__format("%s%s", *source, more) : NULL;
+    free(*source);
+    free(more);
+    *source = both;
+    return both != NULL;
+}
+
+/* The next line of the text that begins with #include, or its end. */
+static const char *next_include(const char *text) {
+    static const char WORD[] = "#include \"";
+    if (strncmp(text, WORD, strlen(WORD)) == 0)
+        return text;
+    const char *found = strstr(text, "\n#include \"");
+    return found ? found + 1 : text + strlen(text);
+}
+
+/* `#include "name.cl"` on a line of its own stands for that text, so that kernels of several files share functions. A
+ * text that is included includes none itself. */
+static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
+    bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
+    for (int line = 1; whole && *text;) {
+        const char *end = next_include(text);
+        whole = append(source, tfm__format("%.*s", (int)(end - text), text));
+        for (; text < end; text++)
+            line += *text == '\n';
+        if (!whole || !*text)
+            break;
+        text = strchr(text, '"') + 1;
+        char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text),
+             *part = other ? kernel_text(ctx, other) : NULL;
+        whole = part &&
+                append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
+        text += strcspn(text, "\n");
+        free(other);
+        free(part);
+    }
+    return whole && append(source, tfm__strdup("\n"));
+}
+
+char *tfm__program_source(tfm_context *ctx, const char *file) {
+    char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
+    char *source = text ? tfm__strdup("") : NULL;
+    const bool whole = source && append_with_includes(ctx, &source, "prelude", prelude) &&
+                       append_with_includes(ctx, &source, file, text);
+    free(prelude);
+    free(text);
+    if (!whole && ctx->status == TFM_OK)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
+    if (whole)
+        return source;
+    free(source);
+    return NULL;
+}
+
+/* The place of a line of the assembled text, by the #line marks before it: NVIDIA's compiler does not follow them, and
+ * tells of "<kernel>:413:15". */
+static void place_of(const char *source, long line, char *name, size_t size, long *at) {
+    snprintf(name, size, "<kernel>");
+    *at = line;
+    for (long i = 1; source && i < line; i++) {
+        long first;
+        char file[64];
+        if (sscanf(source, "#line %ld \"%63[^\"\n]\"", &first, file) == 2) {
+            snprintf(name, size, "%s", file);
+            *at = first + line - i - 1;
+        }
+        source = strchr(source, '\n');
+        source = source ? source + 1 : NULL;
+    }
+}
+
+char *tfm__build_log_places(const char *log, const char *source) {
+    static const char MARK[] = "<kernel>:";
+    char *out = tfm__strdup("");
+    while (out && *log) {
+        const char *mark = strstr(log, MARK), *rest = mark ? mark + strlen(MARK) : log + strlen(log);
+        char name[64] = "<kernel>", *more;
+        long at = 0;
+        const size_t digits = strspn(rest, "0123456789");
+        if (mark && digits > 0 && digits < 9)
+            place_of(source, strtol(rest, NULL, 10), name, sizeof(name), &at);
+        if (at > 0)
+            more = tfm__format("%s%.*s%s:%ld", out, (int)(mark - log), log, name, at);
+        else
+            more = tfm__format("%s%.*s", out, (int)(rest - log), log);
+        free(out);
+        out = more;
+        log = at > 0 ? rest + digits : rest;
+    }
+    return out;
+}

@@ -1,0 +1,59 @@
+/* BLOOM ("BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", BigScience 2022): GPT-2 with ALiBi, a norm
+ * over the embedding, and queries, keys and values in one tensor, head by head. Keys and the defaults of absent ones
+ * are those of BloomConfig. */
+#include "model/arch/decoder.h"
+
+static const tfm__decoder_kind KIND = {.width_key = "n_embed",
+                                       .feed_forward_key = "",
+                                       .layers_key = "n_layer",
+                                       .heads_key = "n_head",
+                                       .kv_heads_key = "",
+                                       .positions_key = "seq_length",
+                                       .width = 64,
+                                       .layers = 2,
+                                       .heads = 8,
+                                       .whole_heads = true,
+                                       .no_head_width = true,
+                                       .max_positions = 2048,
+                                       .vocabulary = 250880,
+                                       .epsilon = 1e-5,
+                                       .epsilon_key = "layer_norm_epsilon",
+                                       .layer_norms = true,
+                                       .embedding_norm = true,
+                                       .tied = true,
+                                       .activation = TFM_GELU_TANH,
+                                       .ungated = true,
+                                       .biased = true,
+                                       .alibi = true,
+                                       .refused =
+                                           (const char *const[]){"apply_residual_connection_post_layernorm", NULL}};
+
+static const tfm__naming COMMON[TFM__ROLES] = {
+    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("transformer.word_embeddings"),
+    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+};
+
+static const tfm__naming DECODER[TFM__ROLES] = {
+    [TFM__EMBEDDING_NORM] = TFM__PAIR("transformer.word_embeddings_layernorm"),
+    [TFM__FINAL_NORM] = TFM__PAIR("transformer.ln_f"),
+    [TFM__SELF_QUERY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_KEY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_VALUE] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_OUT] = TFM__PAIR("transformer.h.#.self_attention.dense"),
+    [TFM__SELF_NORM] = TFM__PAIR("transformer.h.#.input_layernorm"),
+    [TFM__UP] = TFM__PAIR("transformer.h.#.mlp.dense_h_to_4h"),
+    [TFM__DOWN] = TFM__PAIR("transformer.h.#.mlp.dense_4h_to_h"),
+    [TFM__FEED_FORWARD_NORM] = TFM__PAIR("transformer.h.#.post_attention_layernorm"),
+};
+
+const tfm__family tfm__family_bloom = {
+    .name = "bloom",
+    .types = (const char *const[]){"bloom", NULL},
+    .classes = (const char *const[]){"Bloom", NULL},
+    .prefixes = (const char *const[]){"transformer.", NULL},
+    .by_head = true,
+    TFM__DECODER_CALLS,
+    .decoder_kind = &KIND,
+    .common = COMMON,
+    .decoder = DECODER,
+};

@@ -1,0 +1,13 @@
+/* Models as Marian itself keeps them: an .npz or .bin with its configuration inside. They have no config.json. */
+#ifndef TFM_LIB_MARIAN_NMT_H
+#define TFM_LIB_MARIAN_NMT_H
+
+#include "model/arch/family.h"
+#include "text/marian_folder.h"
+
+/* Opens the model of these files, and reads its arch and rules. What of it tfm does not run is TFM_ERROR_UNSUPPORTED by
+ * its key. */
+tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules,
+                                tfm__family_files *files, const tfm__marian_folder *found);
+
+#endif

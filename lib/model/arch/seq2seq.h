@@ -1,0 +1,57 @@
+/* What the families have in common whose encoder-decoders transformers took from one another, Marian, BART and M2M-100
+ * among them: most of their keys in config.json, and the names of their tensors. */
+#ifndef TFM_LIB_SEQ2SEQ_H
+#define TFM_LIB_SEQ2SEQ_H
+
+#include "model/arch/config_keys.h"
+
+/* config.json's own words; a family fills in its defaults before they are read. */
+typedef struct tfm__seq2seq {
+    int d_model, encoder_layers, decoder_layers, encoder_heads, decoder_heads, encoder_ffn, decoder_ffn;
+    int vocab_size, max_positions;
+    bool scale_embedding, tie;
+    tfm_activation activation;
+} tfm__seq2seq;
+
+/* The sizes of the large models, which all configurations have as defaults. */
+#define TFM__SEQ2SEQ_DEFAULTS                                                                                          \
+    .d_model = 1024, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16, .decoder_heads = 16,             \
+    .encoder_ffn = 4096, .decoder_ffn = 4096, .max_positions = 1024, .tie = true, .activation = TFM_GELU
+
+/* Refuses what the first of `architectures` says of a model that does not write about a source: a classifier, or one
+ * stack alone. */
+tfm_status tfm__seq2seq_check_class(const tfm__config_files *from);
+
+/* Takes the keys that the files have; what they do not have stays. Checks the class before. */
+tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
+
+/* A stack of these sizes with layer norms after its sub-layers, biases everywhere and no positions; the family sets
+ * what differs. */
+tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder);
+
+/* `write` of a family: the same keys of config.json, and the ids. */
+json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules);
+
+/* ---- Names ---- */
+
+#define TFM__SEQ2SEQ_BLOCK(stack, name) TFM__PAIR("model." stack ".layers.#." name)
+#define TFM__SEQ2SEQ_STACK(stack)                                                                                      \
+    [TFM__EMBEDDING_NORM] = TFM__PAIR("model." stack ".layernorm_embedding"),                                          \
+    [TFM__FINAL_NORM] = TFM__PAIR("model." stack ".layer_norm"),                                                       \
+    [TFM__POSITIONS] = TFM__TABLE_NAME("model." stack ".embed_positions"),                                             \
+    [TFM__SELF_QUERY] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.q_proj"),                                                 \
+    [TFM__SELF_KEY] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.k_proj"),                                                   \
+    [TFM__SELF_VALUE] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.v_proj"),                                                 \
+    [TFM__SELF_OUT] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.out_proj"),                                                 \
+    [TFM__SELF_NORM] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn_layer_norm"),                                              \
+    [TFM__UP] = TFM__SEQ2SEQ_BLOCK(stack, "fc1"), [TFM__DOWN] = TFM__SEQ2SEQ_BLOCK(stack, "fc2"),                      \
+    [TFM__FEED_FORWARD_NORM] = TFM__SEQ2SEQ_BLOCK(stack, "final_layer_norm")
+
+/* The tables of names, [TFM__ROLES] each. */
+extern const tfm__naming tfm__seq2seq_common[], tfm__seq2seq_encoder[], tfm__seq2seq_decoder[];
+/* In front of names, missing in files of models saved without their head; NULL last. */
+extern const char *const tfm__seq2seq_prefixes[];
+/* Endings of stored tensors that are computed: sinusoids, as older versions stored them; NULL last. */
+extern const char *const tfm__seq2seq_ignored[];
+
+#endif

@@ -1,0 +1,130 @@
+/* Embedding tables and the output projection: which stored tensors they are, which roles share one, and the biases of
+ * the logits. */
+#include <math.h>
+#include <string.h>
+#include "model/core/load.h"
+
+/* Who may stand in for whom where a role's own name is missing, by the ties that the configuration tells of, in the
+ * order in which transformers looks. Checkpoints of different ages hold any subset of the names of a tied table. The
+ * second order is that of families whose files alone say whether the output has a table of its own. */
+static const struct {
+    tfm__role role;
+    bool shared, tied; /* needs these flags */
+} STAND_INS[2][TFM__TABLES][6] = {
+    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 1, 1}, {TFM__TARGET_TABLE, 1, 0}},
+     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 1}, {TFM__SOURCE_TABLE, 1, 0}},
+     {{TFM__OUTPUT_TABLE, 0, 0},
+      {TFM__SHARED_TABLE, 1, 1},
+      {TFM__TARGET_TABLE, 0, 1},
+      {TFM__SHARED_TABLE, 0, 1},
+      {TFM__SOURCE_TABLE, 1, 1}}},
+    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
+     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
+     {{TFM__OUTPUT_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}}},
+};
+
+static const char *table_name(const tfm__loader *l, tfm__role role) {
+    return tfm__role_naming(l->family, true, role)->weight;
+}
+
+static const tfm__stored *find_table(const tfm__loader *l, int role) {
+    /* Where there is one stack, it is its own other. */
+    const bool shared = l->arch->shared_tables || l->arch->encoder.layers == 0 || l->arch->decoder.layers == 0;
+    const int order = l->family->output_by_file;
+    for (size_t i = 0; STAND_INS[order][role][i].role != TFM__NO_ROLE; i++) {
+        const tfm__role name = STAND_INS[order][role][i].role;
+        const bool allowed =
+            (shared || !STAND_INS[order][role][i].shared) && (l->arch->tied_output || !STAND_INS[order][role][i].tied);
+        if (!table_name(l, name) || !allowed)
+            continue;
+        const tfm__stored *stored = tfm__load_find(l, table_name(l, name));
+        if (stored)
+            return stored;
+    }
+    tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
+              table_name(l, STAND_INS[order][role][0].role),
+              role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
+    return NULL;
+}
+
+/* Whether two stored tensors are one: the same, or copies. */
+static bool equal(const tfm__stored *a, const tfm__stored *b) {
+    bool same = a->usable && b->usable && a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return a == b || (same && memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+/* Whether two roles have one table. Where the configuration says so and the file has two that differ, the file counts,
+ * as it does in transformers. */
+static bool one_table(const tfm__loader *l, int a, int b, bool tied) {
+    const tfm__stored *x = l->tables[a], *y = l->tables[b];
+    if (x == y || (tied && equal(x, y)))
+        return true;
+    if (tied && x->usable && y->usable && !(a == 2 && l->family->output_by_file))
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
+                 x->name, y->name);
+    return false;
+}
+
+/* A model has those tables that its parts need. Of one that only encodes, the output projection belongs to the
+ * encoder. */
+void tfm__load_tables(tfm__loader *l) {
+    const bool encodes = l->arch->encoder.layers > 0, decodes = l->arch->decoder.layers > 0;
+    const bool wanted[TFM__TABLES] = {encodes, decodes, !l->arch->headless};
+    for (int role = 0; role < TFM__TABLES && l->status == TFM_OK; role++)
+        if (wanted[role] && !(l->tables[role] = find_table(l, role)))
+            l->status = TFM_ERROR_FORMAT;
+    if (l->status != TFM_OK)
+        return;
+    if (encodes && decodes)
+        l->arch->shared_tables = one_table(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
+                                 (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
+    if (!l->arch->headless)
+        l->arch->tied_output = one_table(l, 2, decodes ? 1 : 0, l->arch->tied_output);
+    /* One table for both sides has one size. */
+    if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
+        l->status = tfm__fail(
+            TFM_ERROR_FORMAT, "%s: %s has %lld rows and serves as a table of %d: the configuration says otherwise",
+            l->tables[1]->file, l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
+    if (l->model) {
+        l->model->arch = *l->arch;
+        tfm__model_set_tables(l->model);
+    }
+}
+
+/* Whether this is another copy of a table that is used. */
+bool tfm__load_alias(const tfm__loader *l, const tfm__stored *stored) {
+    for (int role = 0; role < TFM__TABLES; role++)
+        if (l->tables[role] && equal(stored, l->tables[role]))
+            return true;
+    return false;
+}
+
+/* ---- Of a model ---- */
+
+void tfm__model_set_tables(tfm_model *model) {
+    const tfm__arch *arch = &model->arch;
+    model->encoder.table = &model->tables[0];
+    model->decoder.table = arch->shared_tables ? model->encoder.table : &model->tables[1];
+    model->output = arch->headless         ? NULL
+                    : !arch->tied_output   ? &model->tables[2]
+                    : arch->decoder.layers ? model->decoder.table
+                                           : model->encoder.table;
+}
+
+tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
+    const int64_t size = tfm__arch_writer(&model->arch)->vocabulary;
+    const int64_t some = tfm__arch_writer(&model->arch)->stored_vocabulary, stored = some ? some : size;
+    tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
+    bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
+    tfm_status status = TFM_OK;
+    for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
+        tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
+        for (int64_t i = 0; without[k] && i < size; i++)
+            bias[i] = i >= stored || without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
+        status = tfm_tensor_write(model->ctx, *tensors[k], bias);
+    }
+    return status;
+}

@@ -1,0 +1,530 @@
+/* The one forward of a stack: embedding and positions, its blocks, its final norm. Encoder and decoder differ by their
+ * arch alone. */
+#include "model/core/positions.h"
+#include "nn/residual.h"
+#include "ops/gemm/quantize.h"
+#include "ops/autograd/tape.h"
+#include "ops/ops.h"
+
+void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes) {
+    model->training = training;
+    model->recomputes = training && recomputes;
+    for (int i = 0; i < model->arch.encoder.layers; i++)
+        model->encoder.blocks[i].training = model->encoder.blocks[i].feed_forward.training = training;
+    for (int i = 0; i < model->arch.decoder.layers; i++)
+        model->decoder.blocks[i].training = model->decoder.blocks[i].feed_forward.training = training;
+}
+
+/* What one pass through a stack works on besides ids. */
+typedef struct pass {
+    tfm__stack *stack;
+    const tfm__stack_arch *arch;
+    int64_t position;         /* of the first id of each row */
+    tfm_tensor positions;     /* (B, T) of each id, in place of that; or empty */
+    tfm_tensor lengths;       /* (B) of the stack's own input, or empty */
+    tfm_tensor types;         /* (B, T) of the ids, or empty: all are 0 */
+    tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
+    tfm_tensor cross_lengths; /* (N) */
+    const tfm__step *step;    /* NULL: whole sequences */
+    bool keys_alone;          /* of the last block only the keys and values in the log are wanted */
+    tfm_tensor buckets;       /* of distances (T, S), or empty */
+    tfm_tensor bias;         /* of scores by distance (1, H, T, S), or empty: layers have their own, or there is none */
+    tfm__observer *observer; /* or NULL */
+    tfm_attention_kind own, cross;
+} pass;
+
+static bool has_stopped(const pass *p) {
+    return p->observer && p->observer->stopped;
+}
+
+/* (P, E): what is added to the embedding at each position, or empty. */
+static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const tfm__stack_arch *arch) {
+    tfm_tensor used = stack->positions;
+    if (stack->learned.value.buffer)
+        tfm_tensor_rows(ctx, &used, stack->learned.value, arch->position_offset, arch->max_positions);
+    return used;
+}
+
+/* *x (R, 1, e): what ids (R, 1) get that stand where p->positions says, but for those that stand nowhere. */
+static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids, tfm_tensor table) {
+    tfm_context *ctx = model->ctx;
+    const int64_t tokens = ids.dims[0] * ids.dims[1];
+    const tfm__skip skip = {.id = p->arch->skipped_id, .blank = true};
+    tfm_tensor flat = {0}, rows = {0}, line = {0}, made = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
+    tfm_gather(ctx, &rows, table, flat);
+    tfm_tensor_reshape(ctx, &line, ids, 2, (int64_t[]){1, tokens});
+    tfm__embedding_param(ctx, &made, p->stack->table, line, p->arch->embedding_scale, rows, 0, &skip);
+    tfm_tensor_reshape(ctx, x, made, 3, (int64_t[]){ids.dims[0], ids.dims[1], made.dims[2]});
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
+}
+
+/* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says, or one after the
+ * other from `first` on; a table of one row is for all of them. */
+static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table,
+                                bool scattered, int64_t first) {
+    tfm_context *ctx = model->ctx;
+    const int64_t tokens = x.dims[0] * x.dims[1];
+    tfm_tensor flat = {0}, rows = {0}, placed = {0};
+    tfm_scope_open(ctx);
+    if (scattered) {
+        tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
+        tfm_gather(ctx, &rows, table, flat);
+        tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
+    } else {
+        tfm_tensor_rows(ctx, &placed, table, first, x.dims[1]);
+    }
+    tfm_add(ctx, sum, x, placed);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
+}
+
+/* x (B, T, E) = what widens the embedding, without a norm over it, + positions, and in training dropout. */
+static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack *stack = p->stack;
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
+    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
+    tfm_tensor narrow = {0}, wide = {0}, placed = {0};
+    tfm_scope_open(ctx);
+    tfm__embedding_param(ctx, &narrow, stack->table, ids, p->arch->embedding_scale, (tfm_tensor){0}, 0, NULL);
+    tfm_dense_forward(ctx, &wide, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
+    add_positions(model, dropout ? &placed : x, p, wide, positions, p->positions.buffer, p->position);
+    if (dropout)
+        tfm_dropout(ctx, x, placed, dropout);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
+}
+
+/* x (B, T, e) = embedding * scale + positions, then the norm over it where the stack has one, and in training
+ * dropout. */
+static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack *stack = p->stack;
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
+    const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
+    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
+    const bool scattered = p->positions.buffer && positions.buffer;
+    tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
+    tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
+    const tfm__skip skip = {
+        .id = p->arch->skipped_id, .counted = true, .blank = p->arch->skips == TFM__SKIPS_TO_NOTHING};
+    const bool skips = p->arch->skips != TFM__SKIPS_NONE && positions.buffer;
+    tfm_scope_open(ctx);
+    if (scattered && skips)
+        embed_skipping(model, placed, p, ids, positions);
+    else
+        tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
+                             scattered ? (tfm_tensor){0} : positions, p->position, skips ? &skip : NULL);
+    if (scattered && !skips)
+        add_positions(model, placed, p, bare, positions, true, 0);
+    if (typed) {
+        if (p->types.buffer)
+            tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);
+        else
+            tfm_tensor_rows(ctx, &first, stack->token_types.value, 0, 1);
+        tfm_add(ctx, last, words, first);
+    }
+    if (normed)
+        tfm_norm_forward(ctx, dropout ? &between : x, NULL, &stack->embedding_norm, sum, (tfm_tensor){0});
+    if (dropout)
+        tfm_dropout(ctx, x, normed ? between : sum, dropout);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
+}
+
+/* x (B, T, E): that, widened where it is narrower than the stack. */
+static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+    tfm_tensor narrow = {0};
+    if (p->arch->projected)
+        return embed_projected(model, x, p, ids);
+    if (!p->arch->narrow_width)
+        return embed_narrow(model, x, p, ids);
+    tfm_scope_open(model->ctx);
+    embed_narrow(model, &narrow, p, ids);
+    tfm_dense_forward(model->ctx, x, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
+    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){x});
+}
+
+tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position) {
+    return embed(model, x, &(pass){.stack = &model->decoder, .arch = &model->arch.decoder, .position = position}, ids);
+}
+
+/* ---- Blocks ---- */
+
+static bool is_wanted(const pass *p, tfm_attention_kind kind, int layer) {
+    const tfm__observer *o = p->observer;
+    return o && !o->stopped && (!o->wants || o->wants(o->user, kind, layer));
+}
+
+/* Shows one layer's weights to the observer. There are none where he does not want them, and after a failure. */
+static void show(tfm_model *model, const pass *p, tfm_attention_kind kind, int layer, tfm_tensor weights) {
+    if (weights.buffer && !has_stopped(p) && tfm_context_status(model->ctx) == TFM_OK)
+        p->observer->stopped = !p->observer->see(p->observer->user, kind, layer, &weights);
+}
+
+/* *bias, which may be empty, and what the mask hides besides. */
+static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
+    tfm_tensor both = {0};
+    if (mask.buffer && bias->buffer)
+        tfm_add(ctx, &both, *bias, mask);
+    *bias = !mask.buffer ? *bias : both.buffer ? both : mask;
+}
+
+/* *bias of scores in a layer, or in all layers where they share it. */
+static void find_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
+    if (p->buckets.buffer)
+        tfm__places_bias(model, bias, p->stack, p->arch, layer, p->buckets);
+    else if (p->step)
+        tfm__places_bias_row(model, bias, p->step->relative, layer, p->position);
+    if (p->step)
+        hide(model->ctx, bias, p->step->mask);
+}
+
+static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+    tfm_context *ctx = model->ctx;
+    tfm_block *block = &p->stack->blocks[layer];
+    const bool cross = p->arch->cross;
+    const unsigned bits = p->arch->layer[layer];
+    const tfm__turns *turns = &p->stack->turns[bits & TFM__LOCAL_LAYER ? 1 : 0];
+    tfm_block_memory memory = {.lengths = p->lengths,
+                               .cross_lengths = p->cross_lengths,
+                               .bias = p->bias,
+                               .cosines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->cosines,
+                               .sines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->sines,
+                               .interleaved = p->arch->rotary.interleaved,
+                               .position = p->position,
+                               .positions = p->positions};
+    tfm_tensor own = {0}, over_source = {0};
+    tfm_scope_open(ctx);
+    if (p->arch->relative.each)
+        find_bias(model, &memory.bias, p, layer);
+    if (p->step) {
+        const int64_t rows = stream->x.dims[0] * stream->x.dims[1];
+        memory.lengths = p->step->lengths;
+        memory.cross = cross ? p->step->cross[layer] : memory.cross;
+        memory.cross_lengths = p->step->cross_lengths;
+        memory.cross_sources = p->step->sources;
+        if (p->step->cache->logs) /* else the context has failed, and nothing is computed */
+            memory.log = p->step->cache->logs[layer];
+        memory.rows = p->step->table;
+        tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, p->step->node, rows);
+        tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->node, rows);
+    } else if (cross) {
+        tfm_multi_head_project(ctx, &memory.cross, &block->cross, p->encoded);
+    }
+    if (p->keys_alone && layer == p->arch->layers - 1) {
+        tfm__block_remember(ctx, stream, block, &memory);
+        tfm_scope_close(ctx, 0, NULL);
+        return;
+    }
+    tfm__block_run(ctx, stream, !p->arch->recurrent && is_wanted(p, p->own, layer) ? &own : NULL,
+                   cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, &memory);
+    show(model, p, p->own, layer, own);
+    show(model, p, p->cross, layer, over_source);
+    tfm_scope_close(ctx, 2, (tfm_tensor *[]){&stream->x, &stream->added});
+}
+
+/* A block, as the backward pass runs it once more. */
+typedef struct again {
+    tfm_model *model;
+    int layer;
+    tfm__stream stream;
+    pass pass;
+    uint64_t draws; /* the stream of random numbers that its first draw has */
+} again;
+
+_Static_assert(sizeof(again) <= TFM__TAPE_DATA, "the tape copies it");
+
+static tfm_status block_again(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
+    const again *a = record->data;
+    tfm_training *training = a->model->training;
+    tfm__stream stream = a->stream;
+    const uint64_t draws = training->stream;
+    training->stream = a->draws;
+    run_block(a->model, a->layer, &stream, &a->pass);
+    training->stream = draws;
+    out[0] = stream.x;
+    out[1] = stream.added;
+    return tfm_context_status(ctx);
+}
+
+/* Of a block the tape keeps only what it has read. */
+static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+    const size_t place = tfm__tape_place(model->ctx);
+    const again a = {model, layer, *stream, *p, model->training->stream};
+    const tfm_tensor x = stream->x, added = stream->added;
+    run_block(model, layer, stream, p);
+    tfm__tape_fold(
+        model->ctx, place,
+        &(tfm__record){.op = "block",
+                       .again = block_again,
+                       .out = {stream->x.buffer == x.buffer ? (tfm_tensor){0} : stream->x, stream->added},
+                       .in = {x, added, p->encoded, p->bias},
+                       .keep = {x, added, p->encoded, p->bias, p->lengths, p->cross_lengths, p->positions, p->buckets},
+                       .data = &a,
+                       .data_bytes = sizeof(a)});
+}
+
+/* Gives back what a block has read: memory for one layer at a time. */
+static void free_read(tfm_context *ctx, tfm__stream *read, const tfm__stream *stream) {
+    tfm_tensor_free(ctx, &read->added);
+    if (read->x.buffer != stream->x.buffer)
+        tfm_tensor_free(ctx, &read->x);
+}
+
+/* Blocks that are no step's, which the tape may record. */
+static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
+    for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
+        tfm__stream read = *stream;
+        if (model->recomputes && !p->observer)
+            run_block_folded(model, i, stream, p);
+        else
+            run_block(model, i, stream, p);
+        free_read(model->ctx, &read, stream);
+    }
+}
+
+tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
+    const float scale = model->arch.output_scale;
+    tfm_tensor factor = {0};
+    if (scale == 0) {
+        *out = x;
+        return tfm_context_status(model->ctx);
+    }
+    tfm_tensor_new(model->ctx, &factor, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(model->ctx, factor, &scale);
+    tfm_mul(model->ctx, out, x, factor);
+    tfm_tensor_free(model->ctx, &factor);
+    return tfm_context_status(model->ctx);
+}
+
+/* *out: what a stack gives of x (..., E), which comes out of its last block: the norm of it, and its projection, or
+ * what there is of them. */
+static tfm_status end_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor normed = {0}, dropped = {0};
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout =
+        p->arch->final_dropout ? tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL) : NULL;
+    const bool projected = p->arch->projected;
+    tfm_scope_open(ctx);
+    if (p->arch->final_norm) {
+        tfm_norm_forward(ctx, dropout || projected ? &normed : out, NULL, &p->stack->final_norm, x, (tfm_tensor){0});
+        x = dropout || projected ? normed : *out;
+    }
+    if (dropout) {
+        tfm_dropout(ctx, projected ? &dropped : out, x, dropout);
+        x = dropped;
+    }
+    if (projected)
+        tfm_dense_forward(ctx, out, &p->stack->output_dense, x, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+/* out (B, T, tfm__stack_given): all of a stack, from ids (B, T) to its end. Empty where the observer stopped it. */
+static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
+    tfm_context *ctx = model->ctx;
+    tfm__stream stream = {0};
+    tfm_tensor last = {0};
+    const bool ends = p->arch->final_norm || p->arch->projected;
+    tfm_scope_open(ctx);
+    tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
+    tfm__places_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
+    if (!p->arch->relative.each)
+        find_bias(model, &p->bias, p, 0);
+    embed(model, &stream.x, p, ids);
+    run_blocks(model, &stream, p);
+    if (!has_stopped(p)) {
+        tfm__stream_settle(ctx, ends ? &last : out, &stream);
+        if (ends)
+            end_stack(model, out, p, last);
+    }
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+/* ---- Passes ---- */
+
+static tfm_status check_ids(tfm_model *model, const char *what, int parts, tfm_tensor ids, int max_positions) {
+    if (tfm__model_needs(model, what, parts) != TFM_OK)
+        return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
+    if (TFM__OP_BEGIN(model->ctx, what, "i", ids) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    if (ids.rank != 2 || ids.dims[1] > max_positions)
+        return tfm__op_refuse(model->ctx, what, "ids are %s: (B, T) with T up to %d, the model's positions, is needed",
+                              TFM__SHAPE(ids), max_positions);
+    return TFM_OK;
+}
+
+tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths) {
+    if (TFM__NEEDS("model_encode", model, encoded) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return tfm__model_encode_observed(model, encoded, ids, lengths, NULL);
+}
+
+tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
+                                      tfm__observer *observer) {
+    const tfm__stack_arch *arch = &model->arch.encoder;
+    if (check_ids(model, "model_encode", TFM__NEEDS_ENCODER, ids, arch->max_positions) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    return run_stack(
+        model, encoded, ids,
+        &(pass){
+            .stack = &model->encoder, .arch = arch, .lengths = lengths, .observer = observer, .own = TFM_ENCODER_SELF});
+}
+
+tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
+                                   tfm_tensor lengths) {
+    const tfm__stack_arch *arch = &model->arch.encoder;
+    if (check_ids(model, "model_encode", TFM__NEEDS_ENCODER, ids, arch->max_positions) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    return run_stack(
+        model, encoded, ids,
+        &(pass){.stack = &model->encoder, .arch = arch, .lengths = lengths, .types = types, .own = TFM_ENCODER_SELF});
+}
+
+tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
+                                    tfm_tensor lengths, tfm__observer *observer) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    if (check_ids(model, "model_decode", TFM__NEEDS_DECODER, ids, arch->max_positions) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    return run_stack(model, hidden, ids,
+                     &(pass){.stack = &model->decoder,
+                             .arch = arch,
+                             .encoded = encoded,
+                             .cross_lengths = lengths,
+                             .observer = observer,
+                             .own = TFM_DECODER_SELF,
+                             .cross = TFM_DECODER_CROSS});
+}
+
+/* logits = cap tanh(logits / cap) + bias: what the bias forbids stays forbidden. */
+static tfm_status cap_logits(tfm_model *model, tfm_tensor logits, tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor factor = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(ctx, factor, &model->arch.logit_cap);
+    tfm_div(ctx, &logits, logits, factor);
+    tfm_tanh(ctx, &logits, logits);
+    tfm_mul(ctx, &logits, logits, factor);
+    if (bias.buffer)
+        tfm_add(ctx, &logits, logits, bias);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+tfm_tensor tfm__model_inner_bias(const tfm_model *model, tfm_tensor bias) {
+    return model->arch.logit_cap == 0 ? bias : (tfm_tensor){0};
+}
+
+tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hidden, tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor scaled = {0};
+    tfm_scope_open(ctx);
+    tfm__model_scale_output(model, &scaled, hidden);
+    tfm_linear(ctx, logits, scaled, model->output, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
+    if (model->arch.logit_cap != 0)
+        cap_logits(model, *logits, bias);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
+}
+
+tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
+                            tfm_tensor lengths) {
+    if (TFM__NEEDS("model_decode", model, logits) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__model_needs(model, "model_decode", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
+        return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
+    tfm_tensor hidden = {0};
+    tfm_scope_open(model->ctx);
+    tfm__model_decode_hidden(model, &hidden, ids, encoded, lengths, NULL);
+    tfm__model_logits(model, logits, hidden, model->logits_bias);
+    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
+}
+
+tfm_status tfm__model_log_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    return tfm_kv_cache_new_as(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
+                               arch->recurrent ? TFM_F32 : model->kept);
+}
+
+tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const int64_t dims[] = {encoded.dims[0], encoded.dims[1], (int64_t)arch->kv_heads * arch->head_width};
+    for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {
+        tfm_tensor_new(model->ctx, &cross[i].keys, model->kept, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].values, model->kept, 3, dims);
+        tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
+    }
+    return tfm_context_status(model->ctx);
+}
+
+/* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
+ * them where nothing stands between the two. Or what they would be made of, where the step has `read`. */
+static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    tfm_param *const projection = p->step->output ? p->step->output : model->output;
+    const int64_t tokens = stream->x.dims[1];
+    tfm_tensor whole = {0}, ended = {0}, scaled = {0};
+    if (tokens == 1 && !p->arch->projected && model->arch.output_scale == 0 && !p->step->read) {
+        const tfm__fused_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
+        tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
+                         TFM_NO_ACTIVATION);
+        return;
+    }
+    tfm__stream_settle(ctx, &whole, stream);
+    if (tokens > 1) {
+        tfm_tensor last = {0};
+        tfm_slice(ctx, &last, whole, (tfm_range[]){TFM_WHOLE, {tokens - 1, tokens, 1}, TFM_WHOLE});
+        whole = last;
+    }
+    if (p->arch->final_norm || p->arch->projected)
+        end_stack(model, &ended, p, whole);
+    tfm__model_scale_output(model, &scaled, ended.buffer ? ended : whole);
+    if (p->step->read)
+        tfm_tensor_reshape(ctx, p->step->read, scaled, 2, (int64_t[]){scaled.dims[0], tfm__last_dim(scaled)});
+    else
+        tfm_linear(ctx, logits, scaled, projection, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
+}
+
+tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
+                           tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
+    tfm_tensor block = {0}, last = {0};
+    tfm__stream stream = {0};
+    pass p = {.stack = &model->decoder,
+              .arch = arch,
+              .position = step->position,
+              .positions = step->positions,
+              .step = step,
+              .keys_alone = !logits};
+    if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
+        return tfm__op_refuse(ctx, "model_step",
+                              "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
+                              "log: it must be run again from its first token",
+                              (long long)end);
+    tfm_scope_open(ctx);
+    tfm__places_turn(model, &model->decoder, arch, end, step->length > end ? step->length : end);
+    if (tokens > 1)
+        tfm__places_buckets(model, &p.buckets, arch, step->position, tokens);
+    if (!arch->relative.each)
+        find_bias(model, &p.bias, &p, 0);
+    tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
+    embed(model, &stream.x, &p, block);
+    for (int i = 0; i < arch->layers; i++) {
+        tfm__stream read = stream;
+        run_block(model, i, &stream, &p);
+        free_read(ctx, &read, &stream);
+    }
+    if (!logits)
+        return tfm_scope_close(ctx, 0, NULL);
+    finish_step(model, &last, &stream, &p, bias);
+    if (step->read)
+        return tfm_scope_close(ctx, 1, (tfm_tensor *[]){step->read});
+    if (model->arch.logit_cap != 0)
+        cap_logits(model, last, bias);
+    const int64_t words = step->output ? step->output->value.dims[0] : arch->vocabulary;
+    tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, words});
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
+}

@@ -1,0 +1,137 @@
+/* What stands after an encoder that does not translate: masked words, classes of texts. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/core/model.h"
+#include "tfm/embed.h"
+#include "ops/ops.h"
+
+void tfm__head_new(tfm__head *head, const tfm__arch *arch) {
+    head->norm = (tfm_norm){.epsilon = arch->encoder.epsilon, .kind = arch->encoder.norm};
+}
+
+void tfm__head_free(tfm_context *ctx, tfm__head *head) {
+    tfm_dense_free(ctx, &head->dense);
+    tfm_norm_free(ctx, &head->norm);
+    tfm_dense_free(ctx, &head->out);
+}
+
+/* ---- Passes ---- */
+
+/* *out (..., E) = norm(activation(x weight^T + bias)), of which the norm may be absent. */
+static tfm_status run_head(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
+    tfm_context *ctx = model->ctx;
+    const tfm__head_arch *arch = &model->arch.head;
+    tfm_tensor hidden = {0};
+    tfm_scope_open(ctx);
+    tfm_dense_forward(ctx, &hidden, &model->head.dense, x, arch->tanh ? TFM_NO_ACTIVATION : arch->activation);
+    if (arch->tanh)
+        tfm_tanh(ctx, &hidden, hidden);
+    if (arch->norm)
+        tfm_norm_forward(ctx, out, NULL, &model->head.norm, hidden, (tfm_tensor){0});
+    else
+        *out = hidden;
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+/* Refuses a model without such a head, and what is not (..., E). */
+static tfm_status check_encoded(tfm_model *model, const char *what, int part, tfm_tensor encoded, int rank) {
+    if (tfm__model_needs(model, what, part) != TFM_OK)
+        return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
+    if (TFM__OP_BEGIN(model->ctx, what, "f", encoded) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    if (encoded.rank < rank || tfm__last_dim(encoded) != model->arch.encoder.width)
+        return tfm__op_refuse(model->ctx, what, "encoded is %s: the model's encoder gives (B, T, %d)",
+                              TFM__SHAPE(encoded), model->arch.encoder.width);
+    return TFM_OK;
+}
+
+tfm_status tfm_model_encode_pairs(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
+                                  tfm_tensor lengths) {
+    if (TFM__NEEDS("model_encode_pairs", model, encoded) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return tfm__model_encode_typed(model, encoded, ids, types, lengths);
+}
+
+tfm_status tfm_model_word_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded) {
+    const char *what = "model_word_logits";
+    if (TFM__NEEDS(what, model, logits) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (check_encoded(model, what, TFM__NEEDS_WORDS, encoded, 2) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    tfm_tensor hidden = {0};
+    tfm_scope_open(model->ctx);
+    run_head(model, &hidden, encoded);
+    tfm__model_logits(model, logits, hidden, model->logits_bias);
+    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
+}
+
+tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded, tfm_tensor lengths) {
+    const char *what = "model_class_logits";
+    if (TFM__NEEDS(what, model, logits) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (check_encoded(model, what, TFM__NEEDS_CLASSES, encoded, 3) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    tfm_tensor text = {0}, hidden = {0};
+    tfm_scope_open(model->ctx);
+    tfm_pool(model->ctx, &text, encoded, lengths, model->arch.head.mean ? TFM_POOL_MEAN : TFM_POOL_FIRST, 0);
+    run_head(model, &hidden, text);
+    tfm_dense_forward(model->ctx, logits, &model->head.out, hidden, TFM_NO_ACTIVATION);
+    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
+}
+
+/* ---- Classes ---- */
+
+/* `problem_type` where there is one. Of a single class, its probability is asked for. */
+static tfm__scores scores_of(const json_t *config, int count) {
+    const char *type = json_string_value(json_object_get(config, "problem_type"));
+    if (type && strcmp(type, "regression") == 0)
+        return TFM__PLAIN_SCORES;
+    return count == 1 || (type && strcmp(type, "multi_label_classification") == 0) ? TFM__SIGMOID_SCORES
+                                                                                   : TFM__SOFTMAX_SCORES;
+}
+
+static tfm_status name_classes(tfm__classes *out, const json_t *config, int count) {
+    const json_t *labels = json_object_get(config, "id2label");
+    out->names = tfm__alloc((size_t)count, sizeof(*out->names));
+    if (!out->names)
+        return TFM_ERROR_MEMORY;
+    out->scores = scores_of(config, count);
+    for (out->count = 0; out->count < count; out->count++) {
+        char key[16], standard[24];
+        snprintf(key, sizeof(key), "%d", out->count);
+        snprintf(standard, sizeof(standard), "LABEL_%d", out->count);
+        const char *name = json_string_value(json_object_get(labels, key));
+        out->names[out->count] = tfm__strdup(name ? name : standard);
+        if (!out->names[out->count])
+            return TFM_ERROR_MEMORY;
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count) {
+    json_t *config = NULL;
+    char *path = tfm__path_join(dir, "config.json");
+    tfm_status status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = name_classes(out, config, count);
+    json_decref(config);
+    free(path);
+    return status;
+}
+
+void tfm__classes_free(tfm__classes *classes) {
+    for (int i = 0; i < classes->count; i++)
+        free(classes->names[i]);
+    free(classes->names);
+    *classes = (tfm__classes){0};
+}
+
+size_t tfm_model_class_count(const tfm_model *model) {
+    return model ? (size_t)model->classes.count : 0;
+}
+
+const char *tfm_model_class_name(const tfm_model *model, size_t index) {
+    return model && index < (size_t)model->classes.count ? model->classes.names[index] : NULL;
+}

@@ -1,0 +1,328 @@
+/* From stored tensors to a model's parameters: each finds its place, none is left over in silence. */
+#include <stdio.h>
+#include <string.h>
+#include "model/core/quantized_params.h"
+#include "model/arch/multimodal.h"
+#include "model/core/load.h"
+#include "ops/ops.h"
+
+/* ---- One tensor ---- */
+
+static bool is_used(const tfm__loader *l, const tfm__stored *stored) {
+    for (size_t i = 0; i < l->used_count; i++)
+        if (l->used[i] == stored)
+            return true;
+    return false;
+}
+
+static void use(tfm__loader *l, const tfm__stored *stored) {
+    if (!is_used(l, stored))
+        l->used[l->used_count++] = stored;
+}
+
+static const tfm__stored *table_of(const tfm__loader *l, tfm__role role) {
+    return role == TFM__TARGET_TABLE ? l->tables[1] : role == TFM__OUTPUT_TABLE ? l->tables[2] : l->tables[0];
+}
+
+/* Bytes are taken where a parameter may be that, with a scale for each of its outputs. */
+static tfm_status check_bytes(const tfm__parameter *p, const tfm__stored *stored) {
+    if (stored->dtype != TFM_I8)
+        return TFM_OK;
+    if (!tfm__may_be_bytes(p))
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: tensor %s is of bytes, which only matrices of layers and tables of "
+                         "words may be",
+                         stored->file, stored->name);
+    if (stored->scale_count != (size_t)p->total)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs", stored->file, stored->name,
+                         stored->scale_count, (long long)p->total);
+    return TFM_OK;
+}
+
+/* Its name in the file. */
+static const char *name_of(const tfm__loader *l, const tfm__parameter *p) {
+    const bool is_words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+    return is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
+}
+
+static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
+    const tfm__stored *stored;
+    const char *name = name_of(l, p);
+    const int64_t rows = p->total, columns = p->dims[1];
+    const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
+    const bool row = p->rank == 1 && l->family->row_vectors;
+    tfm_status status = tfm__weights_get(l->file, &stored, name, row ? 2 : p->rank, row ? (int64_t[]){1, rows} : dims);
+    if (status == TFM_OK)
+        status = check_bytes(p, stored);
+    if (status == TFM_OK && l->model)
+        status = tfm__load_put(l, p, stored);
+    if (status == TFM_OK && l->model)
+        tfm__weights_leave(l->file, stored); /* it has been copied, or has a map of its own */
+    if (status == TFM_OK && l->see)
+        status = l->see(l->user, p, stored);
+    const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
+    if (status == TFM_OK) {
+        const uint64_t count = (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        l->parameters += again ? 0 : count;
+        const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
+        l->bytes += tfm_dtype_size(dtype) * count; /* each has its own */
+        l->bytes += dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0;
+        use(l, stored);
+    }
+    return status;
+}
+
+/* Of a parameter whose rows are tensors of their own, one after another. */
+static tfm_status load_parameter(void *user, const tfm__parameter *p) {
+    char name[256];
+    tfm_status status = p->rows ? TFM_OK : load_tensor(user, p);
+    for (int i = 0; i < p->rows && status == TFM_OK; i++) {
+        tfm__parameter row = *p;
+        tfm__row_name(name, sizeof(name), p->name, i);
+        row.row = i;
+        row.rank = 1;
+        row.dims[0] = row.total = p->dims[1];
+        row.dims[1] = 0;
+        row.name = name;
+        status = load_tensor(user, &row);
+    }
+    return status;
+}
+
+/* ---- Positions and biases ---- */
+
+static tfm_status compute_positions(tfm__loader *l, tfm_tensor *out, const tfm__stack_arch *arch) {
+    if (!l->model)
+        return TFM_OK;
+    tfm_tensor table = {0};
+    tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2,
+                            (int64_t[]){arch->max_positions + arch->position_offset, arch->width});
+    *out = table; /* after a failure too: the model frees what there is of it */
+    tfm_sinusoid(l->model->ctx, &table, 0, 0, arch->sinusoids);
+    tfm_tensor used = {0};
+    if (tfm_tensor_rows(l->model->ctx, &used, table, arch->position_offset, arch->max_positions) == TFM_OK)
+        *out = used;
+    return tfm_context_status(l->model->ctx);
+}
+
+/* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
+static int rows_before(const tfm__stored *stored, const tfm__stack_arch *arch) {
+    return stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
+}
+
+/* Sinusoids are seldom stored; where a file has a table, that table counts. Learned ones are parameters, of which the
+ * file says here how many rows there are. */
+static void load_positions(tfm__loader *l, bool decoder) {
+    tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
+    const char *name = tfm__role_naming(l->family, decoder, TFM__POSITIONS)->weight;
+    tfm_param table = {0};
+    tfm_tensor *out = !l->model ? NULL : decoder ? &l->model->decoder.positions : &l->model->encoder.positions;
+    if (l->status != TFM_OK || arch->layers == 0 || arch->positions == TFM__NO_POSITIONS)
+        return;
+    const tfm__stored *stored = name ? tfm__load_find(l, name) : NULL;
+    if (!stored && arch->positions == TFM__SINUSOIDS) {
+        l->status = compute_positions(l, out, arch);
+        return;
+    }
+    const int skipped = rows_before(stored, arch);
+    if (arch->positions == TFM__LEARNED_POSITIONS) {
+        arch->position_offset = skipped;
+        if (skipped == 0 && arch->skips == TFM__SKIPS_TO_ROW) /* the table has no such row */
+            arch->skips = TFM__SKIPS_TO_NOTHING;
+        if (l->model)
+            l->model->arch = *l->arch;
+        return;
+    }
+    const int64_t rows = arch->max_positions + skipped;
+    l->status = load_parameter(l, &(tfm__parameter){.param = &table,
+                                                    .role = TFM__POSITIONS,
+                                                    .kind = TFM__MATRIX,
+                                                    .rank = 2,
+                                                    .dims = {rows, arch->width},
+                                                    .name = name,
+                                                    .total = rows});
+    if (l->status == TFM_OK) {
+        l->parameters -= stored->count; /* not learned */
+        l->bytes -= 4 * stored->count;
+    }
+    if (l->model)
+        *out = table.value; /* after a failure too: the model frees what there is of it */
+    if (l->status != TFM_OK || !l->model)
+        return;
+    l->model->stored_positions = true;
+    tfm_tensor used = {0};
+    l->status = tfm_tensor_rows(l->model->ctx, &used, table.value, skipped, arch->max_positions);
+    if (l->status == TFM_OK)
+        *out = used;
+}
+
+static void load_output_bias(tfm__loader *l) {
+    const int64_t rows = tfm__arch_writer(l->arch)->vocabulary, some = tfm__arch_writer(l->arch)->stored_vocabulary;
+    const int64_t size = some ? some : rows;
+    const tfm__naming *naming = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS);
+    const tfm__stored *stored = naming->weight && !l->arch->headless ? tfm__load_find(l, naming->weight) : NULL;
+    if (!stored && naming->bias && !l->arch->headless)
+        stored = tfm__load_find(l, naming->bias);
+    const bool flat = stored && stored->rank == 1; /* else (1, V) */
+    if (l->status == TFM_OK && stored)
+        l->status = tfm__weights_get(l->file, &stored, stored->name, flat ? 1 : 2,
+                                     flat ? (int64_t[]){size} : (int64_t[]){1, size});
+    if (l->status == TFM_OK && stored)
+        use(l, stored);
+    if (l->status != TFM_OK || !l->model || l->arch->headless)
+        return;
+    float *bias = tfm__alloc((size_t)rows, sizeof(*bias));
+    if (stored && bias)
+        tfm__stored_floats(bias, stored, 0, (size_t)size, 1);
+    l->status = bias ? tfm__model_set_biases(l->model, bias) : TFM_ERROR_MEMORY;
+    free(bias);
+}
+
+/* A head that config.json speaks of may have been left out when the encoder was trained for something else. */
+static void find_head(tfm__loader *l) {
+    tfm__head_arch *head = &l->arch->head;
+    const tfm__role role = head->kind == TFM__WORDS_HEAD ? TFM__WORDS_DENSE : TFM__CLASSES_OUT;
+    const char *name = tfm__role_naming(l->family, false, role)->weight;
+    if (head->kind == TFM__NO_HEAD || (name && tfm__load_find(l, name)))
+        return;
+    tfm__log(TFM_LOG_INFO, "%s: there is no %s, so the model is an encoder without the head that config.json names",
+             tfm__weights_at(l->file, 0)->file, name ? name : "head");
+    head->kind = TFM__NO_HEAD;
+    l->arch->headless = true;
+}
+
+/* ---- What is left over ---- */
+
+static bool is_ignored(const tfm__loader *l, const char *name) {
+    static const char *const NONE[] = {NULL};
+    for (const char *const *part = l->family->ignored ? l->family->ignored : NONE; *part; part++)
+        if (tfm__ends_with(*part, ".") ? strncmp(name, *part, strlen(*part)) == 0 : tfm__ends_with(name, *part))
+            return true;
+    return false;
+}
+
+/* Whether a name is one of a block of this family: it begins as such names do before the layer's number. */
+static bool is_of_block(const tfm__loader *l, const char *name) {
+    static const char *const NONE[] = {NULL};
+    for (int k = 0; k < 2 * TFM__ROLES; k++) {
+        const tfm__naming *naming = tfm__role_naming(l->family, k % 2, (tfm__role)(k / 2));
+        const char *mark = naming->weight ? strchr(naming->weight, '#') : NULL;
+        if (!mark)
+            continue;
+        if (strncmp(name, naming->weight, (size_t)(mark - naming->weight)) == 0)
+            return true;
+        for (const char *const *prefix = l->family->prefixes ? l->family->prefixes : NONE; *prefix; prefix++) {
+            const char *rest = naming->weight + strlen(*prefix);
+            if (strncmp(naming->weight, *prefix, strlen(*prefix)) == 0 && rest < mark &&
+                strncmp(name, rest, (size_t)(mark - rest)) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether these are the scales of bytes. */
+static bool are_scales(const tfm__loader *l, const tfm__stored *stored) {
+    char name[1024];
+    if (!tfm__ends_with(stored->name, TFM__SCALES))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)(strlen(stored->name) - strlen(TFM__SCALES)), stored->name);
+    const tfm__stored *bytes = tfm__weights_find(l->file, name);
+    return bytes && bytes->scales == stored->data;
+}
+
+/* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
+ * same. Anything else is said. */
+static tfm_status check_unused(const tfm__loader *l) {
+    const tfm__wrapper *wrapper = l->arch->within;
+    size_t aside = 0;
+    char text[1024];
+    for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
+        const tfm__stored *stored = tfm__weights_at(l->file, i);
+        if (is_used(l, stored) || tfm__load_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
+            continue;
+        if (wrapper && tfm__wrapper_aside(wrapper, stored->name)) {
+            aside++;
+            continue;
+        }
+        if (is_of_block(l, tfm__load_plain(l, text, sizeof(text), stored->name)) ||
+            strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
+            return tfm__fail(TFM_ERROR_FORMAT,
+                             "%s: %s has no place in the model that config.json describes: check its numbers of layers "
+                             "and its norms",
+                             stored->file, stored->name);
+        tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
+    }
+    if (wrapper && !l->see) /* who is shown all has no part in this */
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: of %s the text is run, and pictures are not taken: %zu tensors of the parts that see are left "
+                 "aside",
+                 tfm__weights_at(l->file, 0)->file, wrapper->class_name, aside);
+    return TFM_OK;
+}
+
+/* What the file calls otherwise is remembered: whoever names parameters may know it so. */
+static tfm_status keep_name(void *user, const tfm__parameter *p) {
+    const tfm__loader *l = user;
+    tfm_model *model = l->model;
+    const char *name = name_of(l, p);
+    if (strcmp(name, tfm__model_name_in_file(model, p->name)) == 0)
+        return TFM_OK;
+    tfm__other_name *more = tfm__realloc(model->other_names, model->other_name_count + 1, sizeof(*more));
+    if (!more)
+        return TFM_ERROR_MEMORY;
+    model->other_names = more;
+    const tfm__other_name one = more[model->other_name_count++] =
+        (tfm__other_name){tfm__strdup(p->name), tfm__strdup(name)};
+    return one.name && one.in_file ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static tfm_status find_all(tfm__loader *l) {
+    l->used = tfm__alloc(tfm__weights_count(l->file), sizeof(*l->used));
+    if (!l->used)
+        return TFM_ERROR_MEMORY;
+    find_head(l);
+    tfm__load_tables(l);
+    load_positions(l, false);
+    load_positions(l, true);
+    load_output_bias(l);
+    if (l->status == TFM_OK)
+        l->status = tfm__roles_walk(l->family, l->arch, l->model, load_parameter, l);
+    if (l->status == TFM_OK)
+        l->status = check_unused(l);
+    if (l->status == TFM_OK && l->model)
+        l->status = tfm__roles_walk(l->family, l->arch, l->model, keep_name, l);
+    return l->status;
+}
+
+tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
+                           const tfm__weights *file, tfm_model *model, tfm_precision precision) {
+    tfm__loader l = {.family = family, .arch = arch, .file = file, .model = model, .precision = precision};
+    tfm_status status = find_all(&l);
+    if (status == TFM_OK)
+        status = tfm__load_offer(&l);
+    *parameters = l.parameters;
+    *bytes = l.bytes;
+    free(l.used);
+    free(l.offers);
+    return status;
+}
+
+tfm_status tfm__model_places(const tfm__family *family, tfm__arch *arch, const tfm__weights *file, tfm__place_fn see,
+                             void *user) {
+    tfm__loader l = {.family = family, .arch = arch, .file = file, .see = see, .user = user};
+    tfm_status status = find_all(&l);
+    for (size_t i = 0; i < tfm__weights_count(file) && status == TFM_OK; i++) {
+        const tfm__stored *stored = tfm__weights_at(file, i);
+        const tfm__parameter copy = {.role = TFM__OUTPUT_TABLE,
+                                     .kind = TFM__TABLE,
+                                     .rank = 2,
+                                     .dims = {stored->dims[0], stored->dims[1]},
+                                     .name = stored->name,
+                                     .total = stored->dims[0]};
+        if (!is_used(&l, stored) && tfm__load_alias(&l, stored))
+            status = see(user, &copy, stored);
+    }
+    free(l.used);
+    return status;
+}

@@ -1,0 +1,366 @@
+/* A model's life. */
+#include <math.h>
+#include <string.h>
+#include "model/weights/shortlist.h"
+#include "model/multi_device/fleet.h"
+#include "model/core/model.h"
+#include "text/tokenizer.h"
+
+/* What the weights lie in, and the dtype of the largest tensor, in static strings. */
+static void describe_file(tfm_model_info *info, const tfm__weights *file) {
+    const tfm__stored *largest = NULL;
+    for (size_t i = 0; i < tfm__weights_count(file); i++) {
+        const tfm__stored *stored = tfm__weights_at(file, i);
+        if (stored->usable && (!largest || stored->count > largest->count))
+            largest = stored;
+    }
+    info->stored_dtype = !largest ? "none" : largest->coded ? largest->coded : tfm_dtype_name(largest->dtype);
+    info->stored_as = tfm__weights_kind(file);
+    info->stored_files = (int)tfm__weights_files(file);
+}
+
+/* Rows of an embedding that have no piece: some checkpoints round the number of rows up, Marian's by little, others by
+ * as much as they like (Qwen's have 290), but not by most of it. */
+enum { MOST_PADDING = 256 };
+
+static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int rows) {
+    int64_t count = 0;
+    for (int32_t id = 0; id < rows; id++)
+        count += tfm_tokenizer_piece(tokenizer, side, id) == NULL;
+    return count;
+}
+
+/* An id without a token gives no text: a model that writes one leaves something out. Encoders alone write none. */
+static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
+    if (!arch->decoder.layers)
+        return;
+    const tfm__stack_arch *writer = tfm__arch_writer(arch);
+    const tfm_side side = TFM_TARGET;
+    int32_t first = -1;
+    int64_t within = 0;
+    const int32_t named = tfm_tokenizer_get_info(tokenizer)->target_size;
+    for (int32_t id = writer->vocabulary - 1; id >= 0; id--)
+        if (!tfm_tokenizer_piece(tokenizer, side, id)) {
+            first = id;
+            within += id < named;
+        }
+    const int64_t all = nameless_ids(tokenizer, side, writer->vocabulary);
+    if (within > 0 || (all > 0 && tfm__tokenizer_is_marian(tokenizer)))
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: what the model "
+                 "writes with them is left out of texts",
+                 dir, (long long)all, writer->vocabulary, (int)first);
+    else if (all > 0)
+        tfm__log(TFM_LOG_INFO, "%s: the last %lld of the model's %d ids have no token in the vocabulary", dir,
+                 (long long)all, writer->vocabulary);
+}
+
+/* Some tokenizers have a few tokens more than the model has rows, such as Gemma 3's for pictures, or a padding that
+ * somebody has added: texts without these are as good as any. */
+enum { MOST_WITHOUT_ROW = 64 };
+
+static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
+    /* A model with one stack has one vocabulary. */
+    const int source = (arch->encoder.layers ? &arch->encoder : &arch->decoder)->vocabulary;
+    const int target = tfm__arch_writer(arch)->vocabulary;
+    const int more = tfm__tokenizer_is_marian(tokenizer) ? 0 : MOST_WITHOUT_ROW;
+    if (text.source_size - more > source || text.target_size - more > target) {
+        const bool first = text.source_size - more > source;
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: the vocabulary%s has %d ids with added tokens, and the embeddings have %d rows: they are "
+                         "not of one model",
+                         dir,
+                         !arch->encoder.layers || !arch->decoder.layers ? ""
+                         : first                                        ? " of the source"
+                                                                        : " of the target",
+                         first ? text.source_size : text.target_size, first ? source : target);
+    }
+    tfm__tokenizer_limit(tokenizer, source, target);
+    int64_t nameless = nameless_ids(tokenizer, TFM_SOURCE, source) + nameless_ids(tokenizer, TFM_TARGET, target);
+    const int64_t rows = (int64_t)source + target, half = tfm__tokenizer_is_marian(tokenizer) ? 0 : rows / 2;
+    if (nameless > (half > 2 * MOST_PADDING ? half : 2 * MOST_PADDING))
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: %lld rows of the embeddings have no piece in the vocabulary: it is not the model's", dir,
+                         (long long)nameless);
+    if (arch->decoder.layers) /* an encoder writes no text */
+        warn_nameless(tokenizer, arch, dir);
+    return TFM_OK;
+}
+
+/* The directory's tokenizer, if it goes with the model. */
+static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
+                                 const tfm__rules *rules, const char *dir) {
+    tfm_status status = tfm_tokenizer_open(out, dir);
+    if (status == TFM_OK)
+        status = check_vocabulary(*out, arch, dir);
+    if (status == TFM_OK && family->check_tokenizer)
+        status = family->check_tokenizer(*out, rules, dir);
+    if (status != TFM_OK)
+        tfm_tokenizer_free(out);
+    return status;
+}
+
+tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
+    if (TFM__NEEDS("model_open_tokenizer", model, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (model->tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
+    model->changed = true;
+    return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
+}
+
+/* The shortlist of the directory, if it has one. */
+static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *files, const tfm__arch *arch) {
+    const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
+    return files->shortlist ? tfm__shortlist_open(out, files->shortlist, e->stored_vocabulary, d->stored_vocabulary,
+                                                  files->one_vocabulary)
+                            : TFM_OK;
+}
+
+static bool precision_known(const char *what, const tfm_model_options *options) {
+    if (!options || (options->precision >= TFM_PRECISION_STORED && options->precision <= TFM_PRECISION_BF16))
+        return true;
+    tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
+    return false;
+}
+
+/* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
+tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
+    if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const tfm__family *family = NULL;
+    tfm__arch arch;
+    tfm_tokenizer *tokenizer = NULL;
+    tfm__family_files files = {0};
+    tfm__shortlist *list = NULL;
+    uint64_t parameters = 0, bytes = 0;
+    *out = (tfm_model_info){0};
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
+    if (!precision_known("model_read_info", options))
+        return TFM_ERROR_ARGUMENT;
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && !(options && options->no_tokenizer))
+        status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
+    if (status == TFM_OK && !files.weights)
+        status = tfm__weights_open_dir(&files.weights, dir);
+    if (status == TFM_OK)
+        status = tfm__model_load(&parameters, &bytes, family, &arch, files.weights, NULL,
+                                 options ? options->precision : TFM_PRECISION_STORED);
+    if (status == TFM_OK)
+        status = open_shortlist(&list, &files, &arch);
+    if (status == TFM_OK) {
+        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, TFM_F32);
+        describe_file(out, files.weights);
+        out->shortlist = list != NULL;
+    }
+    tfm__shortlist_free(&list);
+    tfm__family_files_free(&files);
+    tfm_tokenizer_free(&tokenizer);
+    free(rules);
+    return status;
+}
+
+static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
+    const unsigned bits = arch->layer[layer];
+    const float scale = arch->score_scale != 0 ? arch->score_scale : 1 / sqrtf((float)arch->head_width);
+    const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm}, none = {.kind = TFM_NORM_NONE};
+    const tfm_multi_head heads = {.heads = arch->heads,
+                                  .kv_heads = arch->kv_heads,
+                                  .query_norm = norm,
+                                  .key_norm = norm,
+                                  .scale = arch->score_scale_falls ? scale / (float)(layer + 1) : arch->score_scale,
+                                  .soft_cap = arch->score_cap};
+    return (tfm_block){
+        .attention = heads,
+        .attention_norm = bits & TFM__UNNORMED_LAYER ? none : norm,
+        .cross = heads,
+        .cross_norm = norm,
+        .feed_forward = {.activation = arch->activation},
+        .feed_forward_norm = norm,
+        .attention_norm_after = norm,
+        .feed_forward_norm_after = norm,
+        .causal = arch->causal,
+        .window = bits & TFM__LOCAL_LAYER,
+        .before = arch->causal ? arch->window - 1 : arch->window / 2,
+        .after = arch->causal ? 0 : arch->window / 2,
+        .norm_place = arch->norm_place,
+        .parallel = arch->parallel,
+        .one_norm = arch->one_norm,
+        .residual_scale = arch->residual_scale,
+    };
+}
+
+/* What the arch says of a stack's blocks and norms. */
+static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
+    if (arch->layers == 0)
+        return TFM_OK;
+    stack->blocks = tfm__alloc((size_t)arch->layers, sizeof(*stack->blocks));
+    if (arch->relative.buckets)
+        stack->relative = tfm__alloc((size_t)tfm__relative_count(arch), sizeof(*stack->relative));
+    if (!stack->blocks || (arch->relative.buckets && !stack->relative))
+        return TFM_ERROR_MEMORY;
+    stack->embedding_norm = stack->final_norm = (tfm_norm){.epsilon = arch->epsilon, .kind = arch->norm};
+    for (int i = 0; i < arch->layers; i++)
+        stack->blocks[i] = block_of(arch, i);
+    return TFM_OK;
+}
+
+tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,
+                          const tfm__rules *rules) {
+    tfm_model *model = *out = tfm__alloc(1, sizeof(*model));
+    if (!model)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&model->owners, 1);
+    model->ctx = tfm_context_retain(ctx);
+    model->family = family;
+    model->arch = *arch;
+    model->rules = *rules;
+    tfm__model_set_tables(model);
+    tfm__model_describe_arch(&model->info, family, arch, rules, 0, 0, TFM_F32);
+    tfm_status status = new_stack(&model->encoder, &arch->encoder);
+    if (status == TFM_OK)
+        status = new_stack(&model->decoder, &arch->decoder);
+    tfm__head_new(&model->head, arch);
+    if (status != TFM_OK)
+        tfm_model_free(out);
+    return status;
+}
+
+static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
+    uint64_t parameters, bytes;
+    tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
+    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_FP16)
+        model->kept = TFM_F16;
+    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_BF16)
+        model->kept = TFM_BF16;
+    if (status == TFM_OK)
+        status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
+    if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
+        model->identity = tfm__weights_at(files->weights, 0)->identity;
+    if (status == TFM_OK)
+        status = open_shortlist(&model->shortlist, files, &model->arch);
+    if (status == TFM_OK) {
+        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
+                                 model->kept);
+        describe_file(&model->info, files->weights);
+        model->info.shortlist = model->shortlist != NULL;
+    }
+    return status;
+}
+
+static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+    const tfm__family *family = NULL;
+    tfm__arch arch;
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm__family_files files = {0};
+    tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm__model_new(out, ctx, family, &arch, rules);
+    free(rules);
+    if (status == TFM_OK)
+        (*out)->generation = json_incref(files.generation);
+    if (status == TFM_OK && !(options && options->no_tokenizer))
+        status = open_tokenizer(&(*out)->tokenizer, family, &(*out)->arch, &(*out)->rules, dir);
+    if (status == TFM_OK)
+        status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_STORED);
+    if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
+        status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
+    tfm__family_files_free(&files);
+    if (status != TFM_OK)
+        tfm_model_free(out);
+    return status;
+}
+
+tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
+    if (!precision_known("model_open", options))
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__context_ready(ctx, "model_open") != TFM_OK)
+        return tfm_context_status(ctx);
+    const int depth = tfm__scope_depth(ctx);
+    tfm_status status;
+    do
+        status = open_dir(out, ctx, dir, options);
+    while (tfm__context_again(ctx, depth, status));
+    return status;
+}
+
+static void free_stack(tfm_context *ctx, tfm__stack *stack, const tfm__stack_arch *arch) {
+    tfm_tensor_free(ctx, &stack->positions);
+    tfm_param_free(ctx, &stack->learned);
+    tfm_param_free(ctx, &stack->token_types);
+    for (int i = 0; stack->relative && i < tfm__relative_count(arch); i++)
+        tfm_param_free(ctx, &stack->relative[i]);
+    free(stack->relative);
+    for (int k = 0; k < 2; k++) {
+        tfm_tensor_free(ctx, &stack->turns[k].cosines);
+        tfm_tensor_free(ctx, &stack->turns[k].sines);
+    }
+    tfm_norm_free(ctx, &stack->embedding_norm);
+    tfm_dense_free(ctx, &stack->embedding_dense);
+    tfm_norm_free(ctx, &stack->final_norm);
+    tfm_dense_free(ctx, &stack->output_dense);
+    for (int i = 0; stack->blocks && i < arch->layers; i++)
+        tfm_block_free(ctx, &stack->blocks[i]);
+    free(stack->blocks);
+}
+
+void tfm_model_free(tfm_model **pointer) {
+    tfm_model *model = pointer ? *pointer : NULL;
+    if (!model)
+        return;
+    *pointer = NULL;
+    if (atomic_fetch_sub(&model->owners, 1) > 1)
+        return;
+    tfm_context *ctx = model->ctx;
+    if (model->mates)
+        model->free_mates(&model->mates);
+    for (int i = 0; i < TFM__TABLES; i++)
+        tfm_param_free(ctx, &model->tables[i]);
+    tfm__screen_free(ctx, &model->screen);
+    tfm_tensor_free(ctx, &model->logits_bias);
+    tfm_tensor_free(ctx, &model->search_bias);
+    tfm_tensor_free(ctx, &model->score_bias);
+    free_stack(ctx, &model->encoder, &model->arch.encoder);
+    free_stack(ctx, &model->decoder, &model->arch.decoder);
+    tfm__head_free(ctx, &model->head);
+    tfm__classes_free(&model->classes);
+    json_decref(model->generation);
+    for (size_t i = 0; i < model->other_name_count; i++) {
+        free(model->other_names[i].name);
+        free(model->other_names[i].in_file);
+    }
+    free(model->other_names);
+    tfm_tokenizer_free(&model->tokenizer);
+    tfm__shortlist_free(&model->shortlist);
+    free(model);
+    tfm_context_free(&ctx);
+}
+
+tfm_model *tfm__model_retain(tfm_model *model) {
+    atomic_fetch_add(&model->owners, 1);
+    return model;
+}
+
+const tfm_model_info *tfm_model_get_info(const tfm_model *model) {
+    return model ? &model->info : NULL;
+}
+
+tfm_context *tfm_model_context(const tfm_model *model) {
+    if (!model)
+        return NULL;
+    return model->ctx;
+}
+
+const tfm_tokenizer *tfm_model_tokenizer(const tfm_model *model) {
+    if (!model)
+        return NULL;
+    return model->tokenizer;
+}

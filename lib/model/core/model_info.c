@@ -1,0 +1,124 @@
+/* What is known of a model: its description, which parts it has, and names of its parameters. */
+#include <string.h>
+#include "model/arch/config_keys.h"
+#include "model/arch/multimodal.h"
+#include "model/core/model.h"
+
+/* Bytes on the device while a default batch is translated, encoded or gone on with: what lasts, and the largest of what
+ * comes and goes. */
+static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_dtype dtype) {
+    const bool both = info->encoder_layers > 0 && info->decoder_layers > 0;
+    const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, width = (uint64_t)info->width;
+    const uint64_t kept = both ? rows * 32 : tokens, layers = (uint64_t)info->decoder_layers;
+    const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_feed_forward : info->decoder_feed_forward);
+    const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
+    const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
+    const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocabulary;
+    const uint64_t copies = info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* bytes are read as they lie */
+    const uint64_t size = tfm_dtype_size(dtype), own_size = arch->decoder.recurrent ? 4 : size;
+    return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + own_size * cache;
+}
+
+static int window_layers(const tfm__stack_arch *arch) {
+    int count = 0;
+    for (int i = 0; i < arch->layers; i++)
+        count += (arch->layer[i] & TFM__LOCAL_LAYER) != 0;
+    return count;
+}
+
+/* How the stack that writes tells positions apart. */
+static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
+    static const char *const scalings[] = {
+        [TFM__ROPE_DEFAULT] = "default", [TFM__ROPE_LINEAR] = "linear",     [TFM__ROPE_DYNAMIC] = "dynamic",
+        [TFM__ROPE_YARN] = "yarn",       [TFM__ROPE_LONGROPE] = "longrope", [TFM__ROPE_LLAMA3] = "llama3",
+    };
+    info->positions = s->positions == TFM__SINUSOIDS           ? "sinusoids"
+                      : s->positions == TFM__LEARNED_POSITIONS ? "learned"
+                      : s->rotary.width                        ? "rotary"
+                      : s->relative.buckets                    ? "relative"
+                      : s->alibi                               ? "alibi"
+                                                               : "none";
+    info->rope_type = s->rotary.width ? scalings[s->rotary.form.type] : "none";
+    info->window_layers = window_layers(s);
+    info->window = info->window_layers ? s->window : 0;
+}
+
+void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
+                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes, tfm_dtype kept) {
+    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
+    *info = (tfm_model_info){
+        .family = family->name,
+        .written = family->write != NULL,
+        .kind = !decoder->layers  ? "encoder"
+                : encoder->layers ? "encoder-decoder"
+                                  : "decoder",
+        .width = writer->width,
+        .encoder_layers = encoder->layers,
+        .decoder_layers = decoder->layers,
+        .encoder_heads = encoder->heads,
+        .decoder_heads = decoder->heads,
+        .encoder_kv_heads = encoder->kv_heads,
+        .decoder_kv_heads = decoder->kv_heads,
+        .encoder_head_width = encoder->head_width,
+        .decoder_head_width = decoder->head_width,
+        .encoder_feed_forward = encoder->feed_forward,
+        .decoder_feed_forward = decoder->feed_forward,
+        .source_vocabulary = encoder->vocabulary,
+        .target_vocabulary = decoder->vocabulary,
+        .max_positions = writer->max_positions,
+        .activation = writer->activation,
+        .pre_norm = writer->norm_place == TFM_NORM_BEFORE || writer->norm_place == TFM_NORM_AROUND,
+        .norms_around = writer->norm_place == TFM_NORM_AROUND,
+        .rms_norm = writer->norm == TFM_NORM_RMS,
+        .gated = writer->gated,
+        .tied_output = arch->tied_output,
+        .has_output = !arch->headless,
+        .classes = arch->head.kind == TFM__CLASSES_HEAD ? arch->head.classes : 0,
+        .recurrent = decoder->recurrent,
+        .part_of = arch->within ? arch->within->class_name : NULL,
+        .stored_dtype = tfm_dtype_name(TFM_F32),
+        .stored_as = "none",
+        .parameters = parameters,
+        .parameter_bytes = bytes,
+        .dropout = tfm__dropout_of(arch, family, TFM__DROPOUT),
+        .attention_dropout = tfm__dropout_of(arch, family, TFM__ATTENTION_DROPOUT),
+        .activation_dropout = tfm__dropout_of(arch, family, TFM__ACTIVATION_DROPOUT),
+        .pad_id = rules->pad_id,
+        .eos_id = rules->eos_id,
+        .start_id = rules->start_id,
+        .beam = rules->beams      ? rules->beams
+                : rules->prompted ? 1
+                                  : 4,
+    };
+    describe_positions(info, writer);
+    info->estimated_bytes = estimate(info, arch, kept);
+}
+
+tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts) {
+    const tfm__arch *arch = &model->arch;
+    const struct {
+        int part;
+        bool there;
+        const char *name;
+    } all[] = {
+        {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder: generate with it, or"},
+        {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder: embed with it, or"},
+        {TFM__NEEDS_OUTPUT, !arch->headless, "output projection:"},
+        {TFM__NEEDS_WORDS, arch->head.kind == TFM__WORDS_HEAD, "head that tells masked words:"},
+        {TFM__NEEDS_CLASSES, arch->head.kind == TFM__CLASSES_HEAD, "head that tells classes:"},
+    };
+    const char *missing = NULL;
+    for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
+        if ((parts & all[i].part) && !all[i].there)
+            missing = all[i].name;
+    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s give one that has", what,
+                               model->family->name, missing)
+                   : TFM_OK;
+}
+
+const char *tfm__model_name_in_file(const tfm_model *model, const char *name) {
+    for (size_t i = 0; i < model->other_name_count; i++)
+        if (strcmp(model->other_names[i].name, name) == 0)
+            return model->other_names[i].in_file;
+    return name;
+}

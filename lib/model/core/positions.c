@@ -1,0 +1,208 @@
+#include "model/core/positions.h"
+#include "ops/ops.h"
+#include <math.h>
+
+/* ---- Rotation ---- */
+
+/* What tables of texts of `length` tokens are for: 0 for all texts up to the border, and for all where there is none.
+ * Beyond it, one length is as another but for rates that follow it. */
+static int64_t kind_of_length(const tfm__rotary_arch *rotary, int64_t length) {
+    if (rotary->border == 0 || length <= rotary->border)
+        return 0;
+    return rotary->form.type == TFM__ROPE_DYNAMIC ? length : rotary->border + 1;
+}
+
+bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
+    for (int k = 0; k < 2; k++)
+        /* Otherwise keys of earlier rates are what others are used with, as in transformers. */
+        if (rotary[k]->width && rotary[k]->again && kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
+            return false;
+    return true;
+}
+
+/* The rate of pair i in texts of a kind. Rates that follow the length belong to a base that grows with it. */
+static double rate_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
+    const tfm__rope_form *form = &rotary->form;
+    if (kind == 0)
+        return rotary->rates[i];
+    if (form->type != TFM__ROPE_DYNAMIC)
+        return rotary->far_rates[i];
+    const float width = (float)rotary->share, factor = (float)form->factor;
+    const float stretch = factor * (float)kind / (float)rotary->border - (factor - 1);
+    const float base = (float)form->theta * powf(stretch, width / (width - 2));
+    return (double)(1 / powf(base, (float)(2 * i) / width));
+}
+
+/* The angle is rounded to float, as in the code that such models were trained with; its sine is that of the rounded
+ * angle. */
+static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotary_arch *rotary, int64_t positions,
+                             int64_t kind) {
+    const int64_t half = rotary->width / 2, dims[] = {positions, half};
+    float *host = tfm__alloc((size_t)(positions * half), sizeof(*host));
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for %lld positions",
+                                 (long long)positions);
+    for (int sine = 0; sine < 2; sine++) {
+        for (int64_t i = 0; i < half; i++) {
+            const float rate = (float)rate_of(rotary, kind, (int)i);
+            for (int64_t p = 0; p < positions; p++) {
+                const double angle = (double)((float)p * rate);
+                host[p * half + i] = (float)(sine ? sin(angle) : cos(angle)) * rotary->scale;
+            }
+        }
+        tfm_tensor *table = sine ? &out->sines : &out->cosines;
+        tfm_tensor_free(ctx, table);
+        tfm__tensor_new_lasting(ctx, table, TFM_F32, 2, dims);
+        tfm_tensor_write(ctx, *table, host);
+    }
+    free(host);
+    out->length = kind;
+    if (tfm_context_status(ctx) != TFM_OK) { /* a caller that goes on with less makes them again, both or none */
+        tfm_tensor_free(ctx, &out->cosines);
+        tfm_tensor_free(ctx, &out->sines);
+    }
+    return tfm_context_status(ctx);
+}
+
+tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
+                            int64_t length) {
+    const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
+    for (int k = 0; k < 2; k++) {
+        const tfm_tensor table = stack->turns[k].cosines;
+        const int64_t rows = table.buffer ? table.dims[0] : 0, kind = kind_of_length(rotary[k], length);
+        int64_t room = rows ? rows : 256;
+        if (rotary[k]->width == 0 || (rows >= positions && stack->turns[k].length == kind))
+            continue;
+        while (room < positions)
+            room *= 2;
+        if (make_turns(model->ctx, &stack->turns[k], rotary[k], room < arch->max_positions ? room : arch->max_positions,
+                       kind) != TFM_OK)
+            return tfm_context_status(model->ctx);
+    }
+    return tfm_context_status(model->ctx);
+}
+
+/* ---- Bias by distance ---- */
+
+/* The bucket of a key that stands `distance` after its query, as transformers' T5 computes it, in float: half of the
+ * buckets are for distances up to their number, one each, the others for logarithmic ranges. Where a query sees keys on
+ * both sides, each side has half of the buckets. */
+static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
+    const int rows = arch->relative.used ? arch->relative.used : arch->relative.buckets;
+    const int buckets = arch->causal ? rows : rows / 2, exact = buckets / 2;
+    const int first = !arch->causal && distance > 0 ? buckets : 0;
+    const int64_t far = distance < 0 ? -distance : arch->causal ? 0 : distance;
+    if (far < exact || exact == 0)
+        return first + (int32_t)(far < buckets ? far : buckets - 1);
+    const float range = (float)log((double)arch->relative.most / exact);
+    const int64_t bucket = exact + (int64_t)(logf((float)far / (float)exact) / range * (float)(buckets - exact));
+    return first + (int32_t)(bucket < buckets ? bucket : buckets - 1);
+}
+
+/* *distances (T, S): how far each key stands behind each query, as a number from 0 down. */
+static tfm_status make_distances(tfm_context *ctx, tfm_tensor *distances, int64_t first, int64_t targets) {
+    const int64_t dims[] = {targets, first + targets};
+    float *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for the bias of %lld positions",
+                                 (long long)dims[1]);
+    for (int64_t t = 0; t < dims[0]; t++)
+        for (int64_t s = 0; s <= first + t; s++)
+            host[t * dims[1] + s] = (float)(s - (first + t));
+    tfm_tensor_new(ctx, distances, TFM_F32, 2, dims);
+    tfm_tensor_write(ctx, *distances, host);
+    free(host);
+    return tfm_context_status(ctx);
+}
+
+/* The slopes of H heads: for the first n, the largest power of two, 2^(-8 i / n), then 2^(-4 (2 i - 1) / n). */
+static tfm_status scale_distances(tfm_context *ctx, tfm_tensor *bias, tfm_tensor distances, int heads) {
+    float *host = tfm__alloc((size_t)heads, sizeof(*host));
+    tfm_tensor slopes = {0}, grid = {0};
+    int n = 1;
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for %d heads", heads);
+    while (2 * n <= heads)
+        n *= 2;
+    for (int h = 0; h < heads; h++)
+        host[h] = (float)(h < n ? exp2(-8.0 * (h + 1) / n) : exp2(-4.0 * (2 * (h - n) + 1) / n));
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &slopes, TFM_F32, 3, (int64_t[]){heads, 1, 1});
+    tfm_tensor_write(ctx, slopes, host);
+    free(host);
+    tfm_tensor_reshape(ctx, &grid, distances, 3, (int64_t[]){1, distances.dims[0], distances.dims[1]});
+    tfm_mul(ctx, bias, slopes, grid);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
+}
+
+tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
+                               int64_t targets) {
+    const int64_t dims[] = {targets, first + targets};
+    if (arch->alibi)
+        return make_distances(model->ctx, buckets, first, targets);
+    if (arch->relative.buckets == 0)
+        return tfm_context_status(model->ctx);
+    int32_t *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
+    if (!host)
+        return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "model: no host memory for the bias of %lld positions",
+                                 (long long)dims[1]);
+    for (int64_t t = 0; t < dims[0]; t++)
+        for (int64_t s = 0; s < dims[1]; s++)
+            host[t * dims[1] + s] = bucket_of(arch, s - (first + t));
+    tfm_tensor_new(model->ctx, buckets, TFM_I32, 2, dims);
+    tfm_tensor_write(model->ctx, *buckets, host);
+    free(host);
+    return tfm_context_status(model->ctx);
+}
+
+tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
+                            int layer, tfm_tensor buckets) {
+    tfm_context *ctx = model->ctx;
+    if (!buckets.buffer)
+        return tfm_context_status(ctx);
+    if (arch->alibi)
+        return scale_distances(ctx, bias, buckets, arch->heads);
+    const tfm_tensor table = stack->relative[layer].value;
+    const int64_t count = buckets.dims[0] * buckets.dims[1], dims[] = {buckets.dims[0], buckets.dims[1], table.dims[1]};
+    tfm_tensor index = {0}, flat = {0}, grid = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_reshape(ctx, &index, buckets, 1, &count);
+    tfm_gather(ctx, &flat, table, index);
+    tfm_tensor_reshape(ctx, &grid, flat, 3, dims);
+    tfm_permute(ctx, bias, grid, (int[]){2, 0, 1});
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
+}
+
+/* The last query's row over all keys serves every earlier one: distances are counted from its end. */
+tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const int64_t heads = arch->heads, tables = tfm__relative_count(arch);
+    tfm_tensor buckets = {0};
+    if (!tfm__stack_biased(arch) || positions < 1)
+        return tfm_context_status(ctx);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, out, TFM_F32, 2, (int64_t[]){tables * heads, positions});
+    tfm__places_buckets(model, &buckets, arch, positions - 1, 1);
+    for (int64_t i = 0; i < tables; i++) {
+        tfm_tensor bias = {0}, rows = {0}, place = {0};
+        tfm__places_bias(model, &bias, &model->decoder, arch, (int)i, buckets);
+        tfm_tensor_reshape(ctx, &rows, bias, 2, (int64_t[]){heads, positions});
+        tfm_tensor_rows(ctx, &place, *out, i * heads, heads);
+        tfm__tensor_copy(ctx, place, rows);
+    }
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int layer, int64_t position) {
+    tfm_context *ctx = model->ctx;
+    const int64_t heads = model->arch.decoder.heads, first = layer * heads;
+    tfm_tensor row = {0}; /* (H, position + 1) */
+    if (!relative.buffer)
+        return tfm_context_status(ctx);
+    const int64_t last = relative.dims[1];
+    tfm_slice(ctx, &row, relative, (tfm_range[]){{first, first + heads, 1}, {last - 1 - position, last, 1}});
+    return tfm_tensor_reshape(ctx, bias, row, 3, (int64_t[]){heads, 1, position + 1});
+}

@@ -1,0 +1,350 @@
+/* A model's directory with smaller numbers: the tensors of its file one by one, and all else as it is. It takes no
+ * device. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/core/quantized_params.h"
+#include "model/arch/family.h"
+#include "model/weights/tensors_write.h"
+#include "model/core/model.h"
+#include "model/tasks/embedder.h"
+
+/* One stored tensor, and what becomes of it. */
+typedef struct item {
+    const tfm__stored *stored;
+    bool shrinks; /* It is a matrix of a layer or a table of words. */
+    bool transposed;
+} item;
+
+typedef struct job {
+    const tfm__weights *file;
+    tfm_dtype dtype;
+    item *items; /* [tfm__weights_count(file)] */
+    tfm__writer to;
+} job;
+
+/* ---- What shrinks ------------------------------------------------------------------------------------- */
+
+static tfm_status see(void *user, const tfm__parameter *p, const tfm__stored *stored) {
+    job *j = user;
+    const bool shrinks = tfm__may_be_bytes(p);
+    for (size_t i = 0; i < tfm__weights_count(j->file); i++)
+        if (j->items[i].stored == stored && shrinks) {
+            j->items[i].shrinks = true;
+            j->items[i].transposed = p->transposed;
+        }
+    return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
+}
+
+static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch) {
+    const size_t count = tfm__weights_count(j->file);
+    j->items = tfm__alloc(count, sizeof(*j->items));
+    if (!j->items)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        j->items[i].stored = tfm__weights_at(j->file, i);
+        if (j->items[i].stored->usable && j->items[i].stored->dtype == TFM_I8)
+            return tfm__fail(TFM_ERROR_ARGUMENT,
+                             "%s is quantised already (%s is of bytes): quantise the model that it was made of",
+                             j->items[i].stored->file, j->items[i].stored->name);
+    }
+    return tfm__model_places(family, arch, j->file, see, j);
+}
+
+/* ---- The file ----------------------------------------------------------------------------------------- */
+
+static const char *dtype_of(const job *j, const item *x) {
+    return x->shrinks ? tfm_dtype_name(j->dtype) : x->stored->dtype_name;
+}
+
+static size_t bytes_of(const job *j, const item *x) {
+    return x->shrinks ? x->stored->count * tfm_dtype_size(j->dtype) : x->stored->bytes;
+}
+
+/* How many scales are written after the tensor. */
+static size_t scales_of(const job *j, const item *x) {
+    return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
+}
+
+/* First those of multiples of TFM__DATA_UNIT, as tfm__tensors_write has them. */
+static tfm_status line_up(job *j) {
+    const size_t count = tfm__weights_count(j->file);
+    item *sorted = tfm__alloc(count, sizeof(*sorted));
+    size_t place = 0;
+    for (int odd = 0; sorted && odd < 2; odd++)
+        for (size_t i = 0; i < count; i++)
+            if (((bytes_of(j, &j->items[i]) + sizeof(float) * scales_of(j, &j->items[i])) % TFM__DATA_UNIT != 0) == odd)
+                sorted[place++] = j->items[i];
+    if (!sorted)
+        return TFM_ERROR_MEMORY;
+    free(j->items);
+    j->items = sorted;
+    return TFM_OK;
+}
+
+static bool name_tensor(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
+                        size_t bytes) {
+    json_t *shape = json_array();
+    for (int d = 0; shape && d < rank; d++)
+        json_array_append_new(shape, json_integer(dims[d]));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)*at,
+                              (json_int_t)(*at + bytes));
+    *at += bytes;
+    return entry && json_object_set_new(header, name, entry) == 0;
+}
+
+/* The header's text, for free(); NULL without memory. */
+static char *header_text(const job *j) {
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    bool good = header != NULL;
+    size_t at = 0;
+    for (size_t i = 0; i < tfm__weights_count(j->file) && good; i++) {
+        const item *x = &j->items[i];
+        const int64_t scales = (int64_t)scales_of(j, x);
+        good =
+            name_tensor(header, x->stored->name, dtype_of(j, x), x->stored->rank, x->stored->dims, &at, bytes_of(j, x));
+        if (good && scales) {
+            char *name = tfm__format("%s%s", x->stored->name, TFM__SCALES);
+            good = name &&
+                   name_tensor(header, name, tfm_dtype_name(TFM_F32), 1, &scales, &at, sizeof(float) * (size_t)scales);
+            free(name);
+        }
+    }
+    char *text = good ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    return text;
+}
+
+static tfm_status put_bytes(job *j, const item *x) {
+    const tfm__stored *stored = x->stored;
+    const size_t rows = scales_of(j, x), columns = stored->count / rows;
+    const tfm__parameter p = {
+        .rank = 2, .dims = {(int64_t)rows, (int64_t)columns}, .transposed = x->transposed, .total = (int64_t)rows};
+    int8_t *bytes = tfm__alloc(stored->count, 1), *turned = x->transposed ? tfm__alloc(stored->count, 1) : NULL;
+    float *scales = tfm__alloc(rows, sizeof(*scales));
+    tfm_status status =
+        bytes && scales && (turned || !x->transposed) ? tfm__bytes_make(bytes, scales, &p, stored) : TFM_ERROR_MEMORY;
+    for (size_t i = 0; turned && status == TFM_OK && i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            turned[k * rows + i] = bytes[i * columns + k];
+    if (status == TFM_OK)
+        status = tfm__writer_add(&j->to, turned ? turned : bytes, stored->count);
+    if (status == TFM_OK)
+        status = tfm__writer_add(&j->to, scales, rows * sizeof(*scales));
+    free(bytes);
+    free(turned);
+    free(scales);
+    return status;
+}
+
+uint16_t tfm__half_of(float value, tfm_dtype dtype) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    const uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (dtype == TFM_BF16)
+        return rest > 0x7f800000 ? (uint16_t)(bits >> 16 | 0x40) : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (rest >= 0x47800000) /* 2^16 and more; inf and NaN */
+        return (uint16_t)(sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00));
+    if (rest >= 0x38800000) /* as it is, rounded; a carry may make it inf */
+        return (uint16_t)(sign | ((rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13));
+    float small;
+    memcpy(&small, &rest, sizeof(small));
+    small += 0.5f; /* whose last bit is worth as much as a half's smallest step */
+    memcpy(&bits, &small, sizeof(bits));
+    return (uint16_t)(sign | (bits - 0x3f000000));
+}
+
+/* As halves; from anything that is none already. */
+static tfm_status put_halves(job *j, const item *x) {
+    enum { PIECE = 1 << 16 };
+    float *floats = tfm__alloc(PIECE, sizeof(*floats));
+    uint16_t *halves = tfm__alloc(PIECE, sizeof(*halves));
+    tfm_status status = floats && halves ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += PIECE) {
+        const size_t n = x->stored->count - at < PIECE ? x->stored->count - at : PIECE;
+        tfm__stored_floats(floats, x->stored, at, n, 1);
+        for (size_t i = 0; i < n; i++)
+            halves[i] = tfm__half_of(floats[i], j->dtype);
+        status = tfm__writer_add(&j->to, halves, n * sizeof(*halves));
+    }
+    free(floats);
+    free(halves);
+    return status;
+}
+
+static tfm_status put_item(job *j, const item *x) {
+    if (!x->shrinks || x->stored->dtype == j->dtype)
+        return tfm__writer_add(&j->to, x->stored->data, x->stored->bytes);
+    return j->dtype == TFM_I8 ? put_bytes(j, x) : put_halves(j, x);
+}
+
+static tfm_status write_file(job *j, const char *path) {
+    char *text = header_text(j);
+    if (!text)
+        return tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
+    unsigned char size[8];
+    const size_t length = strlen(text), padded = tfm__tensors_header(length);
+    char spaces[TFM__DATA_LINE];
+    memset(spaces, ' ', sizeof(spaces));
+    for (int i = 0; i < 8; i++)
+        size[i] = (unsigned char)(padded >> 8 * i);
+    tfm_status status = tfm__writer_open(&j->to, path);
+    if (status == TFM_OK)
+        status = tfm__writer_add(&j->to, size, sizeof(size));
+    if (status == TFM_OK)
+        status = tfm__writer_add(&j->to, text, length);
+    if (status == TFM_OK)
+        status = tfm__writer_add(&j->to, spaces, padded - length);
+    for (size_t i = 0; i < tfm__weights_count(j->file) && status == TFM_OK; i++)
+        status = put_item(j, &j->items[i]);
+    free(text);
+    return tfm__writer_close(&j->to, status);
+}
+
+/* ---- The rest of the directory ------------------------------------------------------------------------ */
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), size = strlen(end);
+    return length >= size && strcmp(text + length - size, end) == 0;
+}
+
+/* Weights in any kind of file, and the lists of such files. */
+static bool is_weights(const char *name) {
+    static const char *const ends[] = {".safetensors", ".bin",  ".index.json", ".h5",  ".msgpack", ".ot",
+                                       ".onnx",        ".gguf", ".pt",         ".pth", ".ckpt",    ".unfinished"};
+    for (size_t i = 0; i < TFM__COUNT(ends); i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+static bool same_folder(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Whether a file or folder is of the training run that made the model, and not of the model. */
+static bool is_of_run(const char *name) {
+    static const char *const NAMES[] = {"recipe.json", "train.jsonl", "curves.svg", "checkpoint.safetensors",
+                                        "snapshots"};
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
+        if (strcmp(name, NAMES[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Copies the files of a folder, and of those in it, but `out` and what is of a training run. Of the folder of the
+ * encoder, `weights` is false: they and its config.json are left out. */
+static tfm_status copy_folder(const char *to, const char *from, const char *encoder, const char *out, int depth) {
+    char **names = NULL;
+    size_t count = 0;
+    tfm_status status = tfm__dir_list(&names, &count, from);
+    const bool own = same_folder(from, encoder);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        char *source = tfm__path_join(from, names[i]), *target = tfm__path_join(to, names[i]);
+        struct stat about = {0};
+        tfm__file map = {0};
+        if (!source || !target)
+            status = TFM_ERROR_MEMORY;
+        else if (is_of_run(names[i]))
+            ; /* the copy cannot go on with it */
+        else if (stat(source, &about) != 0)
+            status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
+        else if (S_ISDIR(about.st_mode) && depth > 0 && strcmp(names[i], "onnx") != 0 &&
+                 strcmp(names[i], "openvino") != 0 && !same_folder(source, out))
+            status = copy_folder(target, source, encoder, out, depth - 1);
+        else if (S_ISREG(about.st_mode) && !(own && (is_weights(names[i]) || strcmp(names[i], "config.json") == 0))) {
+            status = tfm__dir_make(to, 0777);
+            if (status == TFM_OK)
+                status = tfm__file_map(&map, source);
+            if (status == TFM_OK)
+                status = tfm__file_write(target, map.data, map.size);
+            tfm__file_unmap(&map);
+        }
+        free(source);
+        free(target);
+    }
+    tfm__names_free(names, count);
+    return status;
+}
+
+static tfm_status write_config(const char *to, const char *from, tfm_dtype dtype) {
+    char *path = tfm__path_join(from, "config.json");
+    json_t *root = NULL;
+    const tfm_status status = path ? tfm__json_load(&root, path) : TFM_ERROR_MEMORY;
+    free(path);
+    if (status != TFM_OK)
+        return status;
+    if (dtype == TFM_I8)
+        json_object_set_new(root, "quantization_config",
+                            json_pack("{s:s, s:i, s:s}", "quant_method", TFM__QUANT_METHOD, "bits", 8, "scales",
+                                      "one for each output of a matrix, and for each word of a table"));
+    else
+        json_object_set_new(root, "torch_dtype", json_string(dtype == TFM_F16 ? "float16" : "bfloat16"));
+    return tfm__json_write(to, "config.json", root, "model_quantize");
+}
+
+/* ---- The call ----------------------------------------------------------------------------------------- */
+
+/* Of the encoder's folder, which lies in `dir` or is it, the one that it has in `out`. */
+static char *folder_in(const char *out, const char *dir, const char *encoder) {
+    const size_t length = strlen(dir);
+    const char *rest = strncmp(encoder, dir, length) == 0 ? encoder + length : "";
+    rest += strspn(rest, "/");
+    return *rest ? tfm__path_join(out, rest) : tfm__strdup(out);
+}
+
+static tfm_status quantize(job *j, const char *out, const char *dir, const char *encoder, tfm__rules *rules) {
+    const tfm__family *family = NULL;
+    tfm__arch arch;
+    tfm__family_files files = {0};
+    char *folder = folder_in(out, dir, encoder), *path = folder ? tfm__path_join(folder, "model.safetensors") : NULL;
+    tfm_status status = path ? tfm__family_open(&family, &arch, rules, &files, encoder) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && files.weights)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s is one of Marian's own models, which are not written: open it with the precision int8, "
+                           "which keeps the bytes of its file",
+                           encoder);
+    if (status == TFM_OK)
+        status = tfm__weights_open_dir(&files.weights, encoder);
+    j->file = files.weights;
+    if (status == TFM_OK)
+        status = find_items(j, family, &arch);
+    if (status == TFM_OK)
+        status = line_up(j);
+    if (status == TFM_OK)
+        status = tfm__dir_make(folder, 0777);
+    if (status == TFM_OK)
+        status = write_file(j, path);
+    if (status == TFM_OK)
+        status = copy_folder(out, dir, encoder, out, 3);
+    if (status == TFM_OK)
+        status = write_config(folder, encoder, j->dtype);
+    tfm__family_files_free(&files);
+    free(j->items);
+    free(folder);
+    free(path);
+    return status;
+}
+
+tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype) {
+    if (TFM__NEEDS("model_quantize", out, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (dtype != TFM_I8 && dtype != TFM_F16 && dtype != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_quantize: matrices become I8, F16 or BF16, not %s",
+                         tfm_dtype_name(dtype));
+    if (same_folder(out, dir))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
+    char *encoder = NULL;
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules));
+    job j = {.dtype = dtype};
+    tfm_status status = rules ? tfm__modules_encoder_dir(&encoder, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = quantize(&j, out, dir, encoder, rules);
+    free(encoder);
+    free(rules);
+    return status;
+}

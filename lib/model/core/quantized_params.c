@@ -1,0 +1,175 @@
+#include "model/core/quantized_params.h"
+#include <math.h>
+#include <string.h>
+#include "ops/gemm/quantize.h"
+
+bool tfm__may_be_bytes(const tfm__parameter *p) {
+    const bool words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+    return p->rank == 2 && (words || (p->kind == TFM__MATRIX && p->role != TFM__POSITIONS)) &&
+           p->dims[1] <= TFM__BYTES_WIDEST && p->added == 0;
+}
+
+static float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* A half's exponent and fraction where a float has them are the number divided by 2^112. */
+static float of_half(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
+    const float value = (half & 0x7c00) == 0x7c00 ? float_of(rest | 0x7f800000) : float_of(rest) * 0x1p112f;
+    return sign ? -value : value;
+}
+
+/* Halves side by side, each kind in a loop without a choice: gradients come so from other ranks. */
+static void of_halves(float *out, const unsigned char *at, size_t count, bool bfloat) {
+    uint16_t half;
+    for (size_t i = 0; bfloat && i < count; i++) {
+        memcpy(&half, at + 2 * i, sizeof(half));
+        out[i] = float_of((uint32_t)half << 16);
+    }
+    for (size_t i = 0; !bfloat && i < count; i++) {
+        memcpy(&half, at + 2 * i, sizeof(half));
+        out[i] = of_half(half);
+    }
+}
+
+void tfm__stored_floats(float *out, const tfm__stored *stored, size_t first, size_t count, size_t step) {
+    const size_t size = tfm_dtype_size(stored->dtype);
+    const unsigned char *at = stored->data + first * size;
+    if (stored->dtype == TFM_F32 && step == 1) {
+        memcpy(out, at, count * size);
+        return;
+    }
+    if (size == 2 && step == 1) {
+        of_halves(out, at, count, stored->dtype == TFM_BF16);
+        return;
+    }
+    for (size_t i = 0; i < count; i++, at += step * size) {
+        uint16_t half = 0;
+        if (stored->dtype == TFM_F32)
+            memcpy(&out[i], at, sizeof(*out));
+        else if (stored->dtype == TFM_I8)
+            out[i] = (float)(int8_t)*at;
+        else
+            memcpy(&half, at, sizeof(half));
+        if (stored->dtype == TFM_BF16)
+            out[i] = float_of((uint32_t)half << 16);
+        else if (stored->dtype == TFM_F16)
+            out[i] = of_half(half);
+    }
+}
+
+/* Rows of the parameter that the file has. */
+static int64_t stored_rows(const tfm__parameter *p) {
+    return p->dims[0] - p->zeros;
+}
+
+/* Which row of the file row i of the parameter is. */
+static int64_t row_of(const tfm__parameter *p, int64_t i) {
+    return p->first + (p->run ? i / p->run * p->step + i % p->run : i);
+}
+
+static float scale_of(const tfm__stored *stored, int64_t row) {
+    float scale;
+    memcpy(&scale, stored->scales + sizeof(scale) * (size_t)row, sizeof(scale));
+    return scale;
+}
+
+void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored *stored, int64_t i) {
+    const size_t columns = (size_t)p->dims[1];
+    if (i >= stored_rows(p)) {
+        memset(out, 0, columns * sizeof(*out));
+        return;
+    }
+    const size_t row = (size_t)row_of(p, i);
+    tfm__stored_floats(out, stored, p->transposed ? row : row * columns, columns, p->transposed ? (size_t)p->total : 1);
+    for (size_t k = 0; stored->dtype == TFM_I8 && k < columns; k++)
+        out[k] *= scale_of(stored, row_of(p, i));
+}
+
+/* Row i of stored bytes as they are; or of numbers that are whole multiples of one unit, as those of Marian's bytes
+ * are; or quantised. */
+static tfm_status make_row(int8_t *out, float *scale, float *row, const tfm__parameter *p, const tfm__stored *stored,
+                           int64_t i) {
+    const size_t columns = (size_t)p->dims[1];
+    if (stored->dtype == TFM_I8 && i < stored_rows(p)) {
+        const int8_t *from = (const int8_t *)stored->data;
+        for (size_t k = 0; p->transposed && k < columns; k++)
+            out[k] = from[k * (size_t)p->total + (size_t)row_of(p, i)];
+        if (!p->transposed)
+            memcpy(out, from + (size_t)row_of(p, i) * columns, columns);
+        *scale = scale_of(stored, row_of(p, i));
+        return TFM_OK;
+    }
+    tfm__parameter_row(row, p, stored, i);
+    if (stored->unit > 0) {
+        for (size_t k = 0; k < columns; k++)
+            out[k] = (int8_t)fmaxf(-127, rintf(row[k] / stored->unit));
+        *scale = stored->unit;
+        return TFM_OK;
+    }
+    return tfm__quantize_row(out, scale, row, columns)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_FORMAT,
+                           "%s: tensor %s has a number in row %lld that is not finite, so it cannot become bytes",
+                           stored->file, stored->name, (long long)row_of(p, i));
+}
+
+tfm_status tfm__bytes_make(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored *stored) {
+    const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
+    float *row = tfm__alloc(columns, sizeof(*row));
+    tfm_status status = row ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < rows && status == TFM_OK; i++)
+        status = make_row(bytes + i * columns, &scales[i], row, p, stored, (int64_t)i);
+    free(row);
+    return status;
+}
+
+tfm_status tfm__bytes_load(tfm_context *ctx, const tfm__parameter *p, const tfm__stored *stored) {
+    const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
+    if (stored->dtype == TFM_I8 && !p->transposed && !p->run && p->zeros == 0) {
+        const tfm_status status = tfm_tensor_write(ctx, p->param->value, stored->data + (size_t)p->first * columns);
+        return status != TFM_OK ? status
+                                : tfm_tensor_write(ctx, p->param->scales, stored->scales + 4 * (size_t)p->first);
+    }
+    int8_t *bytes = tfm__alloc(rows * columns, 1);
+    float *scales = tfm__alloc(rows, sizeof(*scales));
+    tfm_status status = bytes && scales ? tfm__bytes_make(bytes, scales, p, stored) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = tfm_tensor_write(ctx, p->param->value, bytes);
+    if (status == TFM_OK)
+        status = tfm_tensor_write(ctx, p->param->scales, scales);
+    free(bytes);
+    free(scales);
+    return status;
+}
+
+float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored *stored) {
+    const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
+    float *all = tfm__alloc(rows * columns, sizeof(*all));
+    for (size_t i = 0; all && i < rows; i++)
+        tfm__parameter_row(all + i * columns, p, stored, (int64_t)i);
+    return all;
+}
+
+tfm_status tfm__check_halves(const tfm__parameter *p, const tfm__stored *stored) {
+    const size_t columns = (size_t)p->dims[1];
+    const float end = 65520; /* from here on it would be rounded to what is after 65504, the last one */
+    float *row = tfm__alloc(columns, sizeof(*row)), most = 0;
+    if (!row)
+        return TFM_ERROR_MEMORY;
+    for (int64_t i = 0; i < p->dims[0] && most < end; i++) {
+        tfm__parameter_row(row, p, stored, i);
+        for (size_t k = 0; k < columns; k++)
+            most = fabsf(row[k]) > most && isfinite(row[k]) ? fabsf(row[k]) : most;
+    }
+    free(row);
+    return most < end
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_FORMAT,
+                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: take the precision "
+                           "bf16, which reaches further",
+                           stored->file, stored->name, (double)most);
+}

@@ -1,0 +1,173 @@
+/* Writes a model as the directory that tfm_model_open and Hugging Face's MarianMTModel read. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/arch/config_keys.h"
+#include "model/weights/tensors_write.h"
+#include "model/core/model.h"
+
+/* ---- config.json, generation_config.json ---- */
+
+static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
+    json_t *root = model->family->write(model->family, &model->arch, &model->rules);
+    const char *name = dtype == TFM_F16 ? "float16" : dtype == TFM_BF16 ? "bfloat16" : "float32";
+    if (root) {
+        json_object_set_new(root, "torch_dtype", json_string(name));
+        tfm__dropout_write(root, &model->arch, model->family);
+    }
+    return root;
+}
+
+/* What others do by keys that tfm does not know stays as it was. */
+static json_t *generation_json(const tfm_model *model) {
+    return model->generation ? tfm__write_own_rules(&model->rules, model->generation)
+                             : tfm__write_rules(&model->rules, model->arch.decoder.max_positions);
+}
+
+/* ---- model.safetensors ---- */
+
+typedef struct list {
+    tfm__entry *entries; /* NULL while they are only counted. */
+    size_t count;
+    tfm_dtype dtype;
+} list;
+
+static tfm__entry *put(list *l, const char *name, tfm_tensor x, tfm_dtype dtype) {
+    tfm__entry *entry = l->entries ? &l->entries[l->count] : NULL;
+    l->count++;
+    if (!entry)
+        return NULL;
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    entry->x = x;
+    entry->dtype = dtype;
+    return entry;
+}
+
+/* Lists the rows of a parameter that are tensors of their own. */
+static void put_rows(list *l, const tfm__parameter *p) {
+    char name[256];
+    for (int i = 0; i < p->rows; i++) {
+        tfm_tensor row = p->param->value;
+        row.offset += (size_t)(i * p->dims[1]);
+        row.rank = 1;
+        row.dims[0] = p->dims[1];
+        row.dims[1] = 0;
+        tfm__row_name(name, sizeof(name), p->name, i);
+        put(l, name, row, TFM_F32);
+    }
+}
+
+/* Lists a parameter: matrices and tables in the dtype that was asked for, and vectors, which are small, in F32.
+ * Parameters of one name are parts of one tensor. */
+static tfm_status put_parameter(void *user, const tfm__parameter *p) {
+    list *l = user;
+    const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__TABLE ? l->dtype : TFM_F32;
+    if (p->rows) {
+        put_rows(l, p);
+        return TFM_OK;
+    }
+    if (!l->entries) {
+        l->count++; /* There may be fewer, since some are parts of one tensor. */
+        return TFM_OK;
+    }
+    tfm__entry *entry = NULL;
+    for (size_t i = 0; p->first > 0 && i < l->count; i++)
+        if (strcmp(l->entries[i].name, p->name) == 0)
+            entry = &l->entries[i];
+    if (!entry) {
+        entry = put(l, p->name, p->param->value, dtype);
+        entry->turned = p->transposed;
+        entry->less = p->added;
+        entry->groups = p->run ? p->dims[0] / p->run : 0;
+        return TFM_OK;
+    }
+    entry->more[entry->more_count++] = p->param->value; /* A block has fewer matrices than there is room for. */
+    return TFM_OK;
+}
+
+/* Lists a table of positions as it was read, with the rows before position 0 if it has them. */
+static void put_positions(list *l, const char *name, const tfm__stack *stack, const tfm__stack_arch *arch) {
+    tfm_tensor table = stack->positions;
+    const size_t before = (size_t)arch->position_offset * (size_t)arch->width;
+    if (!table.buffer)
+        return;
+    if (table.offset >= before) {
+        table.offset -= before;
+        table.dims[0] += arch->position_offset;
+    }
+    put(l, name, table, TFM_F32);
+}
+
+static tfm_status put_all(list *l, tfm_model *model) {
+    const tfm__family *family = model->family;
+    tfm_tensor bias = model->logits_bias;
+    if (model->arch.encoder.layers > 0) { /* (1, V) in files, else (V) */
+        bias.rank = 2;
+        bias.dims[1] = bias.dims[0];
+        bias.dims[0] = 1;
+    }
+    l->count = 0;
+    const char *name = tfm__role_naming(family, true, TFM__OUTPUT_BIAS)->bias;
+    if (name && !model->arch.headless)
+        put(l, name, bias, TFM_F32);
+    for (int decoder = 0; decoder < 2 && model->stored_positions; decoder++)
+        put_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
+                      decoder ? &model->decoder : &model->encoder,
+                      decoder ? &model->arch.decoder : &model->arch.encoder);
+    /* Where the output has a table of its own, transformers wants one for either side, the same or not; but of families
+     * whose files alone say so. */
+    const bool apart = model->arch.shared_tables && !model->arch.tied_output && !family->output_by_file;
+    if (apart && family->keeps_shared)
+        put(l, tfm__role_naming(family, false, TFM__SOURCE_TABLE)->weight, model->encoder.table->value, l->dtype);
+    if (apart)
+        put(l, tfm__role_naming(family, true, TFM__TARGET_TABLE)->weight, model->decoder.table->value, l->dtype);
+    return tfm__roles_walk(family, &model->arch, model, put_parameter, l);
+}
+
+static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dtype) {
+    list l = {.dtype = dtype};
+    tfm_status status = put_all(&l, model);
+    l.entries = tfm__alloc(l.count, sizeof(*l.entries));
+    if (!l.entries)
+        return TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = put_all(&l, model);
+    /* Hugging Face's loader asks for this word before it reads a tensor. */
+    const tfm__remark format = {"format", "pt"};
+    if (status == TFM_OK)
+        status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1, false);
+    free(l.entries);
+    return status;
+}
+
+tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
+    if (TFM__NEEDS("model_save", model, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__context_ready(model->ctx, "model_save") != TFM_OK)
+        return tfm_context_status(model->ctx);
+    if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
+                         tfm_dtype_name(dtype));
+    if (model->small)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "model_save: the model's matrices are %s: open it as fp32 to save it, "
+                         "or let tfm_model_quantize write such a directory",
+                         model->small);
+    if (!model->family->write)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
+                         model->family->name);
+    char *path = tfm__path_join(dir, "model.safetensors");
+    tfm_status status = path ? tfm__dir_make(dir, 0777) : TFM_ERROR_MEMORY;
+    const int depth = tfm__scope_depth(model->ctx);
+    if (status == TFM_OK)
+        do
+            status = write_tensors(model, path, dtype);
+        while (tfm__context_again(model->ctx, depth, status));
+    if (status == TFM_OK)
+        status = tfm__json_write(dir, "config.json", config_json(model, dtype), "model_save");
+    if (status == TFM_OK)
+        status = tfm__json_write(dir, "generation_config.json", generation_json(model), "model_save");
+    free(path);
+    return status;
+}

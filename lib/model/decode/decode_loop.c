@@ -1,0 +1,375 @@
+/* Going on with one batch of prompts: they are read into the log of keys and values, then a step for each token. All
+ * stays on the device; the host reads tokens where somebody watches, and otherwise now and then a counter of what
+ * remains, each while the device already has its next step. */
+#include <math.h>
+#include <string.h>
+#include "model/decode/decode_loop.h"
+#include "ops/ops.h"
+
+/* What the host knows of texts that somebody watches. */
+typedef struct watched {
+    const tfm__watch *watch; /* NULL: nobody */
+    int32_t *order;          /* [rows]: which text each row is that the last step chose for */
+    int64_t rows;
+    int32_t *stops;              /* [texts]: ended by who watches */
+    int64_t *seen;               /* [texts]: tokens told of */
+    bool *over;                  /* [texts] */
+    size_t open;                 /* texts that are not over */
+    tfm__read *tokens, *sources; /* under way; sources only where rows have left */
+} watched;
+
+typedef struct run {
+    tfm_model *model;
+    const tfm__generate_rules *rules;
+    const tfm__generate_run *how;
+    tfm__prompts prompts;
+    int64_t texts;                    /* prompts * copies */
+    int32_t *limits;                  /* [texts] */
+    int64_t longest;                  /* of the limits */
+    float *penalty;                   /* [longest + 1] */
+    int32_t *zeros;                   /* [texts] */
+    int32_t *streams;                 /* [texts] */
+    int32_t *waits;                   /* [texts]: tokens before any end; NULL: all have the same */
+    int32_t *sources, *source_counts; /* [texts * longest prompt], [texts]: prompts, where a rule looks at them */
+    int32_t *table, *last;
+    tfm__beam beam;
+    tfm_kv_cache cache;
+    tfm_tensor relative, pads; /* pads (texts): columns before each prompt; empty where all are as long */
+    watched eyes;
+    size_t first; /* the first text's number for who watches */
+} run;
+
+static void run_free(run *r) {
+    void *all[] = {r->limits, r->penalty, r->zeros,      r->streams,    r->waits,     r->sources,  r->source_counts,
+                   r->table,  r->last,    r->eyes.order, r->eyes.stops, r->eyes.seen, r->eyes.over};
+    for (size_t i = 0; i < TFM__COUNT(all); i++)
+        free(all[i]);
+    tfm__prompts_free(&r->prompts);
+}
+
+static tfm_status watch_begin(watched *eyes, const tfm__watch *watch, int64_t texts) {
+    *eyes = (watched){.watch = watch, .rows = texts, .open = (size_t)texts};
+    if (!watch)
+        return TFM_OK;
+    eyes->order = tfm__alloc((size_t)texts, sizeof(*eyes->order));
+    eyes->stops = tfm__alloc((size_t)texts, sizeof(*eyes->stops));
+    eyes->seen = tfm__alloc((size_t)texts, sizeof(*eyes->seen));
+    eyes->over = tfm__alloc((size_t)texts, sizeof(*eyes->over));
+    for (int64_t i = 0; eyes->order && i < texts; i++)
+        eyes->order[i] = (int32_t)i;
+    return eyes->order && eyes->stops && eyes->seen && eyes->over ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* What rules look at besides: how many tokens a text is short of the fewest of it and its prompt, and the prompts. */
+static tfm_status prepare_rules(run *r, const tfm__generate_input *input) {
+    const size_t copies = (size_t)r->rules->copies, texts = (size_t)r->texts, width = (size_t)r->prompts.longest;
+    const int64_t least = r->rules->min_length;
+    const bool looks = tfm__beam_source_rules(&r->rules->choice);
+    r->waits = least > 0 ? tfm__alloc(texts, sizeof(*r->waits)) : NULL;
+    r->sources = looks ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
+    r->source_counts = looks ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
+    if ((least > 0 && !r->waits) || (looks && (!r->sources || !r->source_counts)))
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < texts; i++) {
+        const size_t count = input->counts[i / copies];
+        if (r->waits)
+            r->waits[i] = least > (int64_t)count ? (int32_t)(least - (int64_t)count) : 0;
+        if (r->sources) {
+            memcpy(r->sources + i * width, input->ids[i / copies], count * sizeof(*r->sources));
+            r->source_counts[i] = (int32_t)count;
+        }
+    }
+    return TFM_OK;
+}
+
+/* The host's part of a batch. */
+static tfm_status prepare(run *r, const tfm__generate_input *input) {
+    const size_t copies = (size_t)r->rules->copies, texts = input->count * copies;
+    r->texts = (int64_t)texts;
+    tfm_status status = tfm__prompts_make(&r->prompts, input->ids, input->counts, input->count);
+    r->limits = tfm__alloc(texts, sizeof(*r->limits));
+    r->zeros = tfm__alloc(texts, sizeof(*r->zeros));
+    r->streams = tfm__alloc(texts, sizeof(*r->streams));
+    r->last = tfm__alloc(texts, sizeof(*r->last));
+    r->table = tfm__alloc(texts * (size_t)r->prompts.longest, sizeof(*r->table));
+    if (status != TFM_OK || !r->limits || !r->zeros || !r->streams || !r->last || !r->table ||
+        watch_begin(&r->eyes, r->how->watch, r->texts) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < texts; i++) {
+        r->limits[i] = (int32_t)tfm__generate_limit(r->rules, r->model, input->counts[i / copies]);
+        r->longest = r->limits[i] > r->longest ? r->limits[i] : r->longest;
+        r->streams[i] = (int32_t)(input->numbers[i / copies] * copies + i % copies);
+    }
+    r->penalty = tfm__alloc((size_t)r->longest + 1, sizeof(*r->penalty));
+    for (int64_t n = 0; r->penalty && n <= r->longest; n++)
+        r->penalty[n] = (float)pow((double)(n ? n : 1), r->rules->alpha);
+    tfm__prompts_lay(&r->prompts, r->rules->copies, r->table, r->last);
+    return r->penalty ? prepare_rules(r, input) : TFM_ERROR_MEMORY;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------------- */
+
+static tfm_tensor bias_of(const run *r) {
+    return r->beam.keeps ? r->model->logits_bias : r->model->search_bias;
+}
+
+/* Logits (R, V) of the next token of each row, or where the beam has a screen, what they would be made of. */
+static tfm_status step(run *r, tfm_tensor *logits) {
+    tfm_context *ctx = r->model->ctx;
+    tfm__beam *beam = &r->beam;
+    const int64_t rows = beam->rows, position = beam->before + beam->step;
+    tfm__step at = {.cache = &r->cache,
+                    .relative = r->relative,
+                    .read = beam->screened.screen ? &beam->screened.x : NULL,
+                    .sources = beam->sources,
+                    .table = beam->table,
+                    .node = beam->node,
+                    .position = position,
+                    .length = position + 1};
+    tfm_scope_open(ctx);
+    if (!tfm__model_keys_serve(r->model, position, position + 1))
+        tfm__prompts_again(r->model, &r->cache, beam, r->relative);
+    if (r->pads.buffer) {
+        const int64_t past = beam->table.dims[1];
+        tfm_tensor_new(ctx, &at.positions, TFM_I32, 2, (int64_t[]){rows, 1});
+        tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, past});
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
+                    TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions),
+                              TFM__T_AS("pads", r->pads), TFM__T_AS("sources", beam->sources), TFM__I(rows),
+                              TFM__I(past)));
+    }
+    tfm_kv_cache_reserve(ctx, &r->cache, rows);
+    tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
+    r->cache.rows += rows;
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.read}); /* NULL is none */
+}
+
+/* Starts to read the tokens that the newest step chose. */
+static void look(run *r, bool moved) {
+    tfm__read_start(r->model->ctx, &r->eyes.tokens, r->beam.chosen);
+    if (moved)
+        tfm__read_start(r->model->ctx, &r->eyes.sources, r->beam.sources);
+}
+
+/* Tells who watches of the tokens that were read. */
+static tfm_status tell(run *r) {
+    tfm_context *ctx = r->model->ctx;
+    watched *eyes = &r->eyes;
+    bool stopped = false;
+    const int32_t *tokens = eyes->tokens ? tfm__read_wait(ctx, eyes->tokens) : NULL;
+    const int32_t *sources = eyes->sources ? tfm__read_wait(ctx, eyes->sources) : NULL;
+    for (int64_t i = 0; tokens && i < eyes->rows; i++) {
+        const int32_t text = eyes->order[i];
+        if (eyes->over[text])
+            continue;
+        if (tokens[i] < 0) { /* the rules left none: the text is over with those that it has */
+            eyes->over[text] = true;
+            eyes->open--;
+            continue;
+        }
+        eyes->seen[text]++;
+        const bool ended = eyes->seen[text] >= r->limits[text] || tfm__rules_end(&r->model->rules, tokens[i]);
+        if (!eyes->watch->see(eyes->watch->user, r->first + (size_t)text, tokens[i])) {
+            eyes->stops[text] = 1;
+            stopped = true;
+        }
+        if (ended || eyes->stops[text]) {
+            eyes->over[text] = true;
+            eyes->open--;
+        }
+    }
+    if (sources) {
+        eyes->rows = r->beam.live;
+        memcpy(eyes->order, sources, (size_t)eyes->rows * sizeof(*sources));
+    }
+    tfm__read_free(ctx, &eyes->tokens);
+    tfm__read_free(ctx, &eyes->sources);
+    return stopped ? tfm__beam_stop(&r->beam, eyes->stops) : tfm_context_status(ctx);
+}
+
+static tfm_status ask(const run *r) {
+    return !r->how->go_on || r->how->go_on(r->how->go_on_user)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped after %lld tokens", (long long)r->beam.step);
+}
+
+/* Steps until all texts are over. Rows of those that are over are dropped as soon as the host learns of them. */
+static tfm_status write(run *r) {
+    tfm_context *ctx = r->model->ctx;
+    tfm__beam *beam = &r->beam;
+    watched *eyes = &r->eyes;
+    tfm_status status = TFM_OK;
+    tfm__read *counter = NULL;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
+        tfm_tensor logits = {0};
+        step(r, &logits);
+        /* The device has this step to do while the host waits for what the one before wrote. */
+        if (eyes->watch && (tell(r) != TFM_OK || eyes->open == 0))
+            break;
+        const bool counts = beam->step % interval == 0;
+        const int32_t *remaining = counts && counter ? tfm__read_wait(ctx, counter) : NULL;
+        if (remaining && *remaining == 0)
+            break;
+        if (remaining && *remaining <= keep - (keep + 15) / 16)
+            keep = *remaining;
+        const bool moved = keep < beam->live;
+        const int64_t rows = beam->rows;
+        tfm__screened_before(beam);
+        tfm__beam_advance(beam, logits, keep);
+        tfm_tensor_free(ctx, &logits);
+        tfm__screened_after(beam, r->model, rows);
+        if (eyes->watch)
+            look(r, moved);
+        if (counts) {
+            tfm__read_free(ctx, &counter);
+            tfm__read_start(ctx, &counter, beam->remaining);
+        }
+    }
+    if (eyes->watch && status == TFM_OK)
+        tell(r);
+    tfm__read_free(ctx, &counter);
+    tfm__read_free(ctx, &eyes->tokens);
+    tfm__read_free(ctx, &eyes->sources);
+    return status == TFM_OK ? tfm_context_status(ctx) : status;
+}
+
+/* ---- One batch ----------------------------------------------------------------------------------------- */
+
+/* A text that was ended by who watched has no token after the last one that was told of. */
+static void cut(tfm_hypothesis *h, int64_t tokens, const tfm__rules *rules, const float *penalty) {
+    if (h->tokens <= tokens)
+        return;
+    h->tokens = (int)tokens;
+    h->log_prob = 0;
+    for (int64_t i = 0; i < tokens; i++)
+        h->log_prob += (double)h->log_probs[i];
+    h->count = (size_t)tokens - tfm__rules_end(rules, h->ids[tokens - 1]);
+    h->score = h->log_prob / (double)penalty[tokens];
+}
+
+static void finish_texts(run *r, tfm_hypotheses *out, tfm_generation_end *ended) {
+    const size_t each = (size_t)(r->rules->n_best / r->rules->copies);
+    for (size_t i = 0; i < (size_t)r->texts * each; i++) {
+        tfm_hypothesis *h = &out->items[i];
+        const bool stopped = r->eyes.watch && r->eyes.stops[i / each];
+        if (stopped)
+            cut(h, r->eyes.seen[i / each], &r->model->rules, r->penalty);
+        /* One that is shorter than its limit and has no end is one that the rules left no further token for. */
+        const bool ends = h->count < (size_t)h->tokens || (h->ids && h->tokens < r->limits[i / each]);
+        if (ended)
+            ended[i] = stopped ? TFM_STOPPED : ends ? TFM_ENDED : TFM_CUT;
+        if (r->how->stats)
+            r->how->stats->new_tokens += (uint64_t)h->tokens;
+    }
+}
+
+/* Tells the seconds since *from and makes it now, after what the device has to do, where somebody counts. */
+static double lap(const run *r, double *from) {
+    if (!r->how->stats || tfm_context_finish(r->model->ctx) != TFM_OK)
+        return 0;
+    const double now = tfm__seconds(), seconds = now - *from;
+    *from = now;
+    return seconds;
+}
+
+static void begin(run *r) {
+    tfm_context *ctx = r->model->ctx;
+    const tfm__stack_arch *arch = &r->model->arch.decoder;
+    const int64_t rows = r->texts * r->rules->beam, ahead = r->longest < 64 ? r->longest : 64;
+    const tfm__beam_past past = {.nodes = r->prompts.nodes,
+                                 .tokens = r->prompts.tokens,
+                                 .width = r->prompts.longest - 1,
+                                 .table = r->table,
+                                 .last = r->last};
+    tfm__beam_choice choice = r->rules->choice;
+    choice.streams = r->streams;
+    choice.waits = r->waits;
+    for (int64_t i = 0; r->waits && i < r->texts; i++)
+        choice.min_new = r->waits[i] > choice.min_new ? r->waits[i] : choice.min_new;
+    tfm__model_relative(r->model, &r->relative, r->prompts.longest + r->longest);
+    tfm__model_log_new(r->model, &r->cache, r->prompts.nodes + rows * ahead);
+    tfm__prompts_read(r->model, &r->cache, &r->prompts, r->relative);
+    if (r->prompts.ragged) {
+        for (int64_t i = 0; i < r->texts; i++)
+            r->zeros[i] = (int32_t)(r->prompts.longest - (int64_t)r->prompts.counts[i / r->rules->copies]);
+        r->pads = tfm__beam_ints_of(ctx, r->zeros, r->texts);
+        memset(r->zeros, 0, (size_t)r->texts * sizeof(*r->zeros));
+    }
+    tfm__beam_begin(ctx, &r->beam,
+                    &(tfm__beam_setup){.width = r->rules->beam,
+                                       .vocabulary = arch->vocabulary,
+                                       .sentences = r->texts,
+                                       .rules = &r->model->rules,
+                                       .certain = true,
+                                       .as_transformers = true,
+                                       .unscored = r->rules->unscored,
+                                       .limits = r->limits,
+                                       .prefixes = r->zeros,
+                                       .prefix_counts = r->zeros,
+                                       .prefix_width = 1,
+                                       .penalty = r->penalty,
+                                       .longest = r->longest,
+                                       .source_ids = r->sources,
+                                       .source_counts = r->source_counts,
+                                       .source_width = r->prompts.longest,
+                                       .past = &past,
+                                       .choice = &choice});
+    tfm__screened_begin(&r->beam, r->model, bias_of(r));
+}
+
+/* Writes for the prompts of one search, the first of which is number `first` of the batch: out and ended are theirs. */
+static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
+                         const tfm__generate_input *input, size_t first, const tfm__generate_rules *rules,
+                         const tfm__generate_run *how) {
+    tfm_context *ctx = model->ctx;
+    run r = {.model = model, .rules = rules, .how = how, .first = first * (size_t)rules->copies};
+    tfm_status status = prepare(&r, input);
+    double at = tfm__seconds(), reading = 0, writing = 0;
+    tfm_scope_open(ctx);
+    if (status == TFM_OK) {
+        begin(&r);
+        reading = lap(&r, &at);
+        status = write(&r);
+        if (status == TFM_OK)
+            status = tfm__beam_finish(&r.beam, out, rules->n_best / rules->copies, r.penalty);
+        writing = lap(&r, &at);
+    }
+    if (status == TFM_OK) {
+        finish_texts(&r, out, ended);
+        if (how->stats) {
+            how->stats->prompts += input->count;
+            for (size_t i = 0; i < input->count; i++)
+                how->stats->prompt_tokens += input->counts[i];
+            how->stats->prefill_seconds += reading;
+            how->stats->decode_seconds += writing;
+        }
+    }
+    tfm_kv_cache_free(ctx, &r.cache);
+    tfm_scope_close(ctx, 0, NULL);
+    run_free(&r);
+    return status;
+}
+
+void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more) {
+    to->prompts += more->prompts;
+    to->prompt_tokens += more->prompt_tokens;
+    to->new_tokens += more->new_tokens;
+    to->prefill_seconds += more->prefill_seconds;
+    to->decode_seconds += more->decode_seconds;
+}
+
+tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
+                               const tfm__generate_input *input, const tfm__generate_rules *rules,
+                               const tfm__generate_run *how) {
+    const size_t n = tfm__generate_alone(model) ? 1 : input->count;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < input->count && status == TFM_OK; i += n) {
+        const size_t at = i * (size_t)rules->n_best;
+        tfm_hypotheses part = {.sentences = n, .n_best = rules->n_best, .items = out->items + at};
+        status =
+            search(model, &part, ended ? ended + at : NULL,
+                   &(tfm__generate_input){input->ids + i, input->counts + i, input->numbers + i, n}, i, rules, how);
+    }
+    return status;
+}

@@ -1,0 +1,93 @@
+/* The door of going on with one batch of prompts. */
+#include <stdio.h>
+#include "model/decode/decode_loop.h"
+
+/* What is told of texts. A batch that is begun anew tells again only what was not told before. */
+typedef struct teller {
+    const tfm_generate_options *options;
+    size_t copies;
+    size_t *at, *told; /* [texts]: tokens in this run, and told of in all */
+    bool *ended;       /* [texts]: the last one that was told of ended the text */
+} teller;
+
+static bool see(void *user, size_t text, int32_t id) {
+    teller *t = user;
+    if (++t->at[text] <= t->told[text])
+        return t->at[text] < t->told[text] || !t->ended[text];
+    t->told[text] = t->at[text];
+    t->ended[text] = !t->options->on_token(t->options->on_token_user, text / t->copies, (int)(text % t->copies), id);
+    return !t->ended[text];
+}
+
+static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate_input *input,
+                      const tfm__generate_rules *rules, const tfm_generate_options *options) {
+    const size_t texts = input->count * (size_t)rules->copies;
+    const int depth = tfm__scope_depth(model->ctx);
+    teller told = {.options = options, .copies = (size_t)rules->copies};
+    const tfm__watch watch = {see, &told};
+    tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
+    const tfm__generate_run how = {.watch = options->on_token ? &watch : NULL,
+                                   .go_on = options->go_on,
+                                   .go_on_user = options->go_on_user,
+                                   .stats = options->stats ? &done : NULL};
+    told.at = tfm__alloc(texts, sizeof(*told.at));
+    told.told = tfm__alloc(texts, sizeof(*told.told));
+    told.ended = tfm__alloc(texts, sizeof(*told.ended));
+    tfm_status status = told.at && told.told && told.ended ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        do {
+            for (size_t i = 0; i < texts; i++)
+                told.at[i] = 0;
+            done = (tfm_generate_stats){0};
+            status = tfm__generate_batch(model, out, NULL, input, rules, &how);
+        } while (tfm__context_again(model->ctx, depth, status));
+    if (status == TFM_OK && options->stats)
+        tfm__generate_stats_add(options->stats, &done);
+    free(told.at);
+    free(told.told);
+    free(told.ended);
+    return status;
+}
+
+/* Checks the prompts, and says where each begins. */
+static tfm_status find_prompts(const tfm_model *model, const int32_t **at, uint64_t *numbers, const int32_t *ids,
+                               const size_t *counts, size_t prompts, uint64_t first) {
+    char what[64];
+    for (size_t i = 0; i < prompts; ids += counts[i++]) {
+        snprintf(what, sizeof(what), "generate: prompt %zu ", i + 1);
+        const tfm_status status = tfm__prompt_check(model, what, ids, counts[i]);
+        if (status != TFM_OK)
+            return status;
+        at[i] = ids;
+        numbers[i] = first + i;
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
+                            size_t prompts, const tfm_generate_options *options) {
+    static const tfm_generate_options defaults;
+    if (out)
+        *out = (tfm_hypotheses){0};
+    if (TFM__NEEDS("generate_ids", model, out, ids, counts) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__generate_rules rules;
+    options = options ? options : &defaults;
+    tfm_status status = tfm__generate_ready(model, &rules, options);
+    if (status != TFM_OK || prompts == 0)
+        return status;
+    const int32_t **at = tfm__alloc(prompts, sizeof(*at));
+    uint64_t *numbers = tfm__alloc(prompts, sizeof(*numbers));
+    out->items = tfm__alloc(prompts * (size_t)rules.n_best, sizeof(*out->items));
+    out->sentences = prompts;
+    out->n_best = rules.n_best;
+    status = at && numbers && out->items ? find_prompts(model, at, numbers, ids, counts, prompts, options->first)
+                                         : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = run(model, out, &(tfm__generate_input){at, counts, numbers, prompts}, &rules, options);
+    free(at);
+    free(numbers);
+    if (status != TFM_OK)
+        tfm_hypotheses_free(out);
+    return status;
+}

@@ -1,0 +1,43 @@
+#include "model/decode/generation_rules.h"
+
+bool tfm__rules_end(const tfm__rules *rules, int32_t id) {
+    bool ends = id == rules->eos_id;
+    for (int i = 0; i < rules->eos_id_count; i++)
+        ends |= id == rules->eos_ids[i];
+    return ends;
+}
+
+bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
+    const bool apart = id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
+    return apart && !rules->prompted && !rules->as_transformers;
+}
+
+bool tfm__rules_ban(const tfm__rules *rules, int32_t id) {
+    bool banned = tfm__rules_pads(rules, id);
+    for (int i = 0; i < rules->bad_id_count; i++)
+        banned |= id == rules->bad_ids[i];
+    return banned;
+}
+
+/* What stands `back` tokens before the last of these ids; -1: nothing. */
+static int32_t before(const tfm__rules *rules, const int32_t *ids, size_t count, size_t back) {
+    if (back < count)
+        return ids[count - 1 - back];
+    const bool first = rules->forced_bos_id >= 0;
+    if (back == count && first)
+        return rules->forced_bos_id;
+    return back == count + first ? rules->start_id : -1;
+}
+
+bool tfm__rules_ban_word(const tfm__rules *rules, const int32_t *ids, size_t count) {
+    for (int i = 0; i < rules->bad_word_count; i++) {
+        const int *word = rules->bad_word_ids + rules->bad_words[i];
+        const size_t length = (size_t)(rules->bad_words[i + 1] - rules->bad_words[i]);
+        size_t same = 0;
+        while (same < length && word[length - 1 - same] == before(rules, ids, count, same))
+            same++;
+        if (same == length)
+            return true;
+    }
+    return false;
+}

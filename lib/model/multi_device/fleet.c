@@ -1,0 +1,324 @@
+/* Opens fleets, and models on all devices of one. It is above the tasks: how a call uses the devices is worker_pool.c.
+ */
+#include "model/multi_device/fleet.h"
+#include <stdio.h>
+#include <string.h>
+#include "model/tasks/embedder.h"
+
+#define MOST_WORKERS 16
+
+/* ---- A fleet's life -------------------------------------------------------------------------------------------- */
+
+static tfm_status fleet_make(tfm_fleet **out, size_t count) {
+    tfm_fleet *fleet = *out = tfm__alloc(1, sizeof(*fleet));
+    if (!fleet)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&fleet->owners, 1);
+    pthread_mutex_init(&fleet->building, NULL);
+    fleet->members = tfm__alloc(count, sizeof(*fleet->members));
+    fleet->rests = tfm__alloc(count, sizeof(*fleet->rests));
+    for (size_t i = 0; i < count && fleet->members; i++)
+        fleet->members[i].reason = "";
+    fleet->count = fleet->members ? count : 0;
+    return fleet->members && fleet->rests ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+void tfm_fleet_free(tfm_fleet **pointer) {
+    tfm_fleet *fleet = pointer ? *pointer : NULL;
+    if (!fleet)
+        return;
+    *pointer = NULL;
+    if (atomic_fetch_sub(&fleet->owners, 1) > 1)
+        return;
+    for (size_t i = 0; i < fleet->count; i++) {
+        tfm_fleet_member *m = &fleet->members[i];
+        if (m->reason[0])
+            free((char *)(uintptr_t)m->reason);
+        if (fleet->on_build && m->context)
+            tfm__context_unheard(m->context); /* a model's may live on */
+        tfm_context_free(&m->context);
+    }
+    pthread_mutex_destroy(&fleet->building);
+    free(fleet->members);
+    free(fleet->rests);
+    free(fleet);
+}
+
+static size_t count_left(const tfm_fleet *fleet) {
+    size_t left = 0;
+    for (size_t i = 0; i < fleet->count - fleet->spare; i++)
+        left += !fleet->members[i].dropped;
+    return left;
+}
+
+/* Several devices may build at the same time. */
+static void build(void *user, int count, double seconds) {
+    tfm_fleet *fleet = user;
+    pthread_mutex_lock(&fleet->building);
+    fleet->on_build(fleet->on_build_user, count, seconds);
+    pthread_mutex_unlock(&fleet->building);
+}
+
+/* Opens the contexts: of these `count` devices, or where there are none of the one that is named, and again from the
+ * first on until all members have one. */
+static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t count, const char *name) {
+    tfm_status status = TFM_OK;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    for (size_t i = 0; i < fleet->count - fleet->spare && status == TFM_OK; i++) {
+        const tfm_context_options how = {
+            .device = name, .on_build = fleet->on_build ? build : NULL, .on_build_user = fleet};
+        status = devices ? tfm__context_open_on(&fleet->members[i].context, devices, i % count, &how)
+                         : tfm_context_open(&fleet->members[i].context, &how);
+        if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
+            tfm__fleet_drop(fleet, i, tfm_error_message());
+            tfm__fleet_say_dropped(fleet, i);
+            tfm__error_restore(kept);
+            status = TFM_OK;
+        }
+    }
+    return status;
+}
+
+tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
+    static const tfm_fleet_options defaults;
+    if (TFM__NEEDS("fleet_open", out) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    options = options ? options : &defaults;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__UNKNOWN_OPTION);
+    if (options->workers < 0 || options->workers > MOST_WORKERS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %d workers on each device: give 1 to %d", options->workers,
+                         MOST_WORKERS);
+    tfm__device *devices = NULL;
+    size_t count = 1;
+    tfm_status status = TFM_OK;
+    if (tfm__devices_listed(options->devices))
+        status = tfm__devices_choose(&devices, &count, options->devices);
+    if (status == TFM_OK)
+        status = fleet_make(out, count * (size_t)(options->workers ? options->workers : count == 1 ? 2 : 1));
+    if (status == TFM_OK) {
+        (*out)->spare = count == 1 && options->workers == 0;
+        (*out)->on_build = options->on_build;
+        (*out)->on_build_user = options->on_build_user;
+        status = open_all(*out, devices, count, options->devices);
+    }
+    free(devices);
+    if (status != TFM_OK)
+        tfm_fleet_free(out);
+    return status;
+}
+
+tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t count) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("fleet_new", out, contexts) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_new: a fleet has at least one context");
+    for (size_t i = 0; i < count; i++) {
+        if (!contexts[i])
+            return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_new: contexts[%zu] is NULL", i);
+        for (size_t k = 0; k < i; k++)
+            if (contexts[k] == contexts[i])
+                return tfm__fail(TFM_ERROR_ARGUMENT,
+                                 "fleet_new: contexts[%zu] and contexts[%zu] are one: open a context for each", k, i);
+    }
+    const tfm_status status = fleet_make(out, count);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        (*out)->members[i].context = tfm_context_retain(contexts[i]);
+    if (status != TFM_OK)
+        tfm_fleet_free(out);
+    return status;
+}
+
+size_t tfm_fleet_count(const tfm_fleet *fleet) {
+    return !fleet ? 0 : fleet->spare && !fleet->members[1].context ? 1 : fleet->count;
+}
+
+const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index) {
+    return index < tfm_fleet_count(fleet) ? &fleet->members[index] : NULL;
+}
+
+/* ---- Models on it ---------------------------------------------------------------------------------------------- */
+
+static void free_mates(struct tfm__mates **pointer) {
+    struct tfm__mates *mates = *pointer;
+    *pointer = NULL;
+    if (!mates)
+        return;
+    for (size_t i = 0; mates->models && i < mates->fleet->count; i++)
+        if (!mates->joined || i != mates->lead)
+            tfm_model_free(&mates->models[i]);
+    for (int k = 0; k < TFM__BATCH_KINDS; k++)
+        free(mates->paces[k]);
+    free(mates->models);
+    free(mates->how.dir);
+    tfm_fleet_free(&mates->fleet);
+    free(mates);
+}
+
+static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
+    struct tfm__mates *mates = *out = tfm__alloc(1, sizeof(*mates));
+    if (!mates)
+        return TFM_ERROR_MEMORY;
+    mates->fleet = fleet;
+    atomic_fetch_add(&fleet->owners, 1);
+    mates->models = tfm__alloc(fleet->count, sizeof(*mates->models));
+    bool made = mates->models != NULL;
+    for (int k = 0; k < TFM__BATCH_KINDS; k++) {
+        mates->paces[k] = tfm__alloc(fleet->count, sizeof(*mates->paces[k]));
+        made = made && mates->paces[k];
+    }
+    if (made)
+        return TFM_OK;
+    free_mates(out);
+    return TFM_ERROR_MEMORY;
+}
+
+/* Opens the model, or the embedder, of device `who`. The first one has the tokenizer for all. */
+static tfm_status open_on(tfm__opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
+    if (o->shape)
+        return tfm_model_new(out, ctx, o->shape);
+    if (!o->embedders)
+        return tfm_model_open(out, ctx, o->dir, &o->model_how);
+    const tfm_status status = tfm_embedder_open(&o->embedders[who], ctx, o->dir, &o->embedder_how);
+    *out = status == TFM_OK ? tfm__model_retain(o->embedders[who]->model) : NULL;
+    return status;
+}
+
+/* Opens models on all devices that have not failed. *lead is the first. */
+static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t *who) {
+    tfm_fleet *fleet = mates->fleet;
+    tfm__opening *o = &mates->how;
+    tfm_status status = TFM_OK;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
+        const bool later = fleet->spare && i == 1 && *lead;
+        if (fleet->members[i].dropped || !fleet->members[i].context || later)
+            continue;
+        status = open_on(o, &mates->models[i], fleet->members[i].context, i);
+        if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
+            tfm__fleet_drop(fleet, i, tfm_error_message());
+            tfm__fleet_say_dropped(fleet, i);
+            tfm__error_restore(kept);
+            status = TFM_OK;
+        } else if (status == TFM_OK && !*lead) {
+            *lead = mates->models[i];
+            *who = i;
+            o->model_how.no_tokenizer = o->embedder_how.no_tokenizer = true;
+        }
+    }
+    return status;
+}
+
+/* Opens the second worker of a device, where a fleet may choose how many it has and the model is small. */
+static void open_spare(const tfm_model *model) {
+    struct tfm__mates *mates = model->mates;
+    if (mates->closed || model->changed || !mates->fleet->spare || mates->models[1] ||
+        mates->fleet->members[1].dropped || tfm_model_workers(model) < 2)
+        return;
+    tfm_fleet *fleet = mates->fleet;
+    tfm_fleet_member *spare = &fleet->members[1];
+    char index[32], kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    snprintf(index, sizeof(index), "%d", tfm_context_device(model->ctx)->index);
+    tfm_status status = TFM_OK;
+    if (!spare->context)
+        status = tfm_context_open(&spare->context, &(tfm_context_options){.device = index,
+                                                                          .on_build = fleet->on_build ? build : NULL,
+                                                                          .on_build_user = fleet});
+    if (status == TFM_OK)
+        status = open_on(&mates->how, &mates->models[1], spare->context, 1);
+    if (status == TFM_OK && mates->models[1]->identity != model->identity)
+        status = tfm__fail(TFM_ERROR_IO, "%s has other weights than when the model was opened", mates->how.dir);
+    if (status == TFM_OK) { /* what tfm_model_set_target_language may have changed */
+        mates->models[1]->rules.start_id = model->rules.start_id;
+        mates->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
+    }
+    if (status != TFM_OK) { /* the first does it alone, as it would have */
+        tfm__log(TFM_LOG_INFO, "a second worker cannot be opened: %s", tfm_error_message());
+        tfm_model_free(&mates->models[1]);
+        if (mates->how.embedders)
+            tfm_embedder_free(&mates->how.embedders[1]);
+        if (fleet->members[0].dropped) /* it is the last one, of other models too */
+            mates->closed = true;
+        else
+            tfm__fleet_drop(fleet, 1, tfm_error_message());
+        tfm__error_restore(kept);
+    }
+}
+
+/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its mates. */
+static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
+    struct tfm__mates *mates;
+    *lead = NULL;
+    *who = 0;
+    tfm_status status = mates_new(&mates, fleet);
+    if (status != TFM_OK)
+        return status;
+    mates->how = *how;
+    mates->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
+    status = mates->how.dir || how->shape ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
+    mates->closed = how->shape != NULL;
+    mates->how.shape = NULL; /* the caller's */
+    if (status == TFM_OK) {  /* mates or none: the contexts call on_build by the fleet */
+        mates->lead = *who;
+        mates->joined = true;
+        mates->open_spare = open_spare;
+        (*lead)->mates = mates;
+        (*lead)->free_mates = free_mates;
+        return TFM_OK;
+    }
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    free_mates(&mates);
+    tfm__error_restore(kept);
+    *lead = NULL;
+    return status;
+}
+
+tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    size_t who;
+    const tfm__opening o = {.dir = (char *)(uintptr_t)dir, .model_how = options ? *options : (tfm_model_options){0}};
+    return open_joined(out, &who, fleet, &o);
+}
+
+tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("fleet_new_model", out, fleet, shape) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    size_t who;
+    return open_joined(out, &who, fleet, &(tfm__opening){.shape = shape});
+}
+
+tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
+                                   const tfm_embedder_options *options) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__opening o = {.dir = (char *)(uintptr_t)dir,
+                      .embedder_how = options ? *options : (tfm_embedder_options){0},
+                      .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
+    if (!o.embedders)
+        return TFM_ERROR_MEMORY;
+    tfm_model *lead;
+    size_t who;
+    const tfm_status status = open_joined(&lead, &who, fleet, &o);
+    if (status == TFM_OK) {
+        *out = o.embedders[who];
+        o.embedders[who] = NULL;
+        (*out)->mates = o.embedders;
+        (*out)->mate_count = fleet->count;
+        tfm_model_free(&lead); /* the embedder is an owner too */
+        return TFM_OK;
+    }
+    for (size_t i = 0; i < fleet->count; i++)
+        tfm_embedder_free(&o.embedders[i]);
+    free(o.embedders);
+    return status;
+}

@@ -1,0 +1,98 @@
+/* What the config files of a sentence-transformers directory say beside its modules: the most tokens of a text, lower
+ * case, prompts. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/tasks/embedder.h"
+
+tfm_status tfm__embed_load_if_there(json_t **out, const char *dir, const char *name) {
+    char *path = tfm__path_join(dir, name);
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    if (path && tfm__file_exists(path))
+        status = tfm__json_load(out, path);
+    free(path);
+    return status;
+}
+
+tfm_status tfm__embed_check_word(const json_t *config, const char *path, const char *key, const char *word) {
+    const json_t *value = json_object_get(config, key);
+    const bool good =
+        !value || json_is_null(value) || (json_is_string(value) && !strcmp(json_string_value(value), word));
+    return good ? TFM_OK
+                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: only \"%s\" is known", path,
+                            key, tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
+}
+
+static void lower_to(int *most, const json_t *value) {
+    if (json_is_number(value) && json_number_value(value) >= 1 && json_number_value(value) < *most)
+        *most = (int)json_number_value(value);
+}
+
+/* What newer versions say of the encoder beside its lengths: which class it is of, what is done with it, and which of
+ * its outputs counts. */
+static tfm_status check_encoder(const json_t *config, const char *dir) {
+    static const char *const others[] = {"processing_kwargs", "config_args", "config_kwargs"};
+    const json_t *text = json_object_get(json_object_get(config, "modality_config"), "text");
+    tfm_status status = tfm__embed_check_word(config, dir, "transformer_task", "feature-extraction");
+    if (status == TFM_OK)
+        status = tfm__embed_check_word(config, dir, "module_output_name", "token_embeddings");
+    if (status == TFM_OK)
+        status = tfm__embed_check_word(text, dir, "method", "forward");
+    if (status == TFM_OK)
+        status = tfm__embed_check_word(text, dir, "method_output_name", "last_hidden_state");
+    for (size_t i = 0; i < TFM__COUNT(others) && status == TFM_OK; i++) {
+        const json_t *value = json_object_get(config, others[i]);
+        if (json_object_size(value) > 0)
+            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+                               dir, others[i], tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    }
+    return status;
+}
+
+/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. Directories
+ * of old have another family's name in its place. */
+tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
+    static const char *const families[] = {"bert",   "roberta",     "distilbert", "camembert",
+                                           "albert", "xlm-roberta", "xlnet"};
+    char name[64];
+    json_t *config = NULL, *tokenizer = NULL;
+    e->info.max_tokens = e->encoder_positions;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < TFM__COUNT(families) && status == TFM_OK && !config; i++) {
+        snprintf(name, sizeof(name), "sentence_%s_config.json", families[i]);
+        status = tfm__embed_load_if_there(&config, encoder, name);
+    }
+    if (status == TFM_OK)
+        status = check_encoder(config, encoder);
+    if (status == TFM_OK)
+        status = tfm__embed_load_if_there(&tokenizer, encoder, "tokenizer_config.json");
+    const json_t *most = json_object_get(config, "max_seq_length");
+    lower_to(&e->info.max_tokens, json_is_number(most) ? most : json_object_get(tokenizer, "model_max_length"));
+    e->info.lower_case = json_is_true(json_object_get(config, "do_lower_case"));
+    json_decref(config);
+    json_decref(tokenizer);
+    return status;
+}
+
+tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir) {
+    json_t *config = NULL;
+    tfm_status status = tfm__embed_load_if_there(&config, dir, "config_sentence_transformers.json");
+    if (status == TFM_OK)
+        status = tfm__embed_check_word(config, dir, "model_type", "SentenceTransformer");
+    const char *name = json_string_value(json_object_get(config, "default_prompt_name"));
+    json_t *prompts = json_object_get(config, "prompts");
+    if (json_is_object(prompts))
+        e->prompts = json_incref(prompts);
+    e->info.prompts = json_object_size(e->prompts);
+    if (status == TFM_OK && name && !json_is_string(json_object_get(e->prompts, name)))
+        status =
+            tfm__fail(TFM_ERROR_FORMAT,
+                      "%s/config_sentence_transformers.json: `default_prompt_name` is \"%s\", and `prompts` has no "
+                      "text of that name",
+                      dir, name);
+    if (status == TFM_OK && name && !(e->default_prompt = tfm__strdup(name)))
+        status = TFM_ERROR_MEMORY;
+    json_decref(config);
+    return status;
+}

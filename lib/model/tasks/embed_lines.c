@@ -1,0 +1,76 @@
+/* Vectors of lines of text. */
+#include <math.h>
+#include <string.h>
+#include "model/tasks/embedder.h"
+#include "model/tasks/encode_lines.h"
+
+typedef struct job {
+    tfm_embedder *embedder;
+    tfm__reader reader;
+    int64_t skipped;
+    float *vectors; /* [count][W] */
+} job;
+
+static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
+    job *j = user;
+    tfm_context *ctx = on->ctx;
+    const size_t width = (size_t)j->embedder->info.width;
+    tfm__read_batch in = {{0}, {0}, {0}};
+    tfm_tensor vectors = {0};
+    float *host = tfm__alloc(n * width, sizeof(*host));
+    if (!host)
+        return TFM_ERROR_MEMORY;
+    tfm_scope_open(ctx);
+    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
+    tfm__embed_batch(tfm__embedder_on(j->embedder, on), &vectors, in.ids, in.types, in.lengths, j->skipped);
+    tfm_tensor_read(ctx, host, vectors);
+    const tfm_status status = tfm_scope_close(ctx, 0, NULL);
+    for (size_t i = 0; i < n && status == TFM_OK; i++)
+        memcpy(j->vectors + batch[i]->index * width, host + i * width, width * sizeof(*host));
+    free(host);
+    return status;
+}
+
+/* Bad lines have no numbers, and lines without a token zeros. */
+static void fill_others(float *vectors, size_t width, const tfm__line *lines, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < width && !lines[i].ids; k++)
+            vectors[i * width + k] = lines[i].rejected ? NAN : 0;
+}
+
+tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, size_t count,
+                     const tfm_embed_options *options) {
+    static const tfm_embed_options defaults;
+    if (TFM__NEEDS("embed", e, vectors, lines) != TFM_OK || tfm__needs_texts("embed", "lines", lines, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    options = options ? options : &defaults;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("embed", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)
+        return tfm_context_status(e->model->ctx);
+    const char *prompt = options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
+    job j = {.embedder = e,
+             .vectors = vectors,
+             .reader = {.model = e->model,
+                        .options = options,
+                        .most = (size_t)e->info.max_tokens,
+                        .prompt = prompt && *prompt ? prompt : NULL,
+                        .lower = e->info.lower_case}};
+    tfm__line *encoded = NULL;
+    const double start = tfm__seconds();
+    tfm_status status = tfm__reader_open(&j.reader, "embed");
+    if (status == TFM_OK && j.reader.prompt && e->skip_prompt)
+        status = tfm__reader_prompt_tokens(&j.reader, &j.skipped);
+    if (status == TFM_OK)
+        status = tfm__reader_encode(&j.reader, &encoded, lines, count);
+    if (status == TFM_OK)
+        status = tfm__reader_run(&j.reader, encoded, count, run_batch, &j);
+    if (status == TFM_OK)
+        fill_others(vectors, (size_t)e->info.width, encoded, count);
+    if (status == TFM_OK)
+        tfm__reader_count(&j.reader, start);
+    tfm__lines_free(&encoded, encoded ? count : 0);
+    return status;
+}

@@ -1,0 +1,206 @@
+/* An embedder, and its vectors of ids. */
+#include "model/tasks/embedder.h"
+#include "tfm/ops.h"
+
+/* ---- An embedder's life ---- */
+
+static tfm_status check_options(const char *what, const tfm_embedder_options *options) {
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    if (options && options->has_pooling && (options->pooling < TFM_POOL_FIRST || options->pooling >= TFM_POOLINGS))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
+    return TFM_OK;
+}
+
+/* What else the directory says, once what is known of its encoder. */
+static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, const char *dir) {
+    if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
+                         dir, encoder->family);
+    e->encoder_positions = encoder->max_positions;
+    return tfm__modules_read(e, dir);
+}
+
+static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir, const tfm_embedder_options *options) {
+    tfm_embedder *e = tfm__alloc(1, sizeof(*e));
+    char *encoder = NULL;
+    if (!e)
+        return TFM_ERROR_MEMORY;
+    e->ctx = ctx;
+    e->options = options ? *options : (tfm_embedder_options){0};
+    tfm_status status = tfm__modules_encoder_dir(&encoder, dir);
+    if (status == TFM_OK)
+        status = tfm_model_open(
+            &e->model, ctx, encoder,
+            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
+    free(encoder);
+    if (status == TFM_OK) {
+        e->encoder_width = tfm__stack_given(tfm__arch_writer(&e->model->arch));
+        status = read_modules(e, &e->model->info, dir);
+    }
+    *out = e;
+    if (status != TFM_OK)
+        tfm_embedder_free(out);
+    return status;
+}
+
+tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
+                             const tfm_embedder_options *options) {
+    TFM__EMPTIED(out);
+    if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = check_options("embedder_open", options);
+    if (status != TFM_OK)
+        return status;
+    if (tfm__context_ready(ctx, "embedder_open") != TFM_OK)
+        return tfm_context_status(ctx);
+    const int depth = tfm__scope_depth(ctx);
+    do
+        status = open_dir(out, ctx, dir, options);
+    while (tfm__context_again(ctx, depth, status));
+    return status;
+}
+
+/* The width of what the model of a directory gives: that of a decoder may be another than its own. */
+static tfm_status read_width(int *out, const tfm_model_info *info, const char *dir) {
+    const tfm__family *family;
+    tfm__arch arch;
+    *out = info->width;
+    if (info->encoder_layers > 0)
+        return TFM_OK;
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    const tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        *out = tfm__stack_given(tfm__arch_writer(&arch));
+    free(rules);
+    return status;
+}
+
+/* The same checks in the same order as tfm_embedder_open makes. */
+tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
+                                  const tfm_embedder_options *options) {
+    if (TFM__NEEDS("embedder_read_info", out, encoder, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = (tfm_embedder_info){0};
+    *encoder = (tfm_model_info){0};
+    tfm_status status = check_options("embedder_read_info", options);
+    if (status != TFM_OK)
+        return status;
+    tfm_embedder *e = tfm__alloc(1, sizeof(*e));
+    char *path = NULL;
+    if (!e)
+        return TFM_ERROR_MEMORY;
+    e->options = options ? *options : (tfm_embedder_options){0};
+    status = tfm__modules_encoder_dir(&path, dir);
+    if (status == TFM_OK)
+        status = tfm_model_read_info(
+            encoder, path,
+            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
+    if (status == TFM_OK)
+        status = read_width(&e->encoder_width, encoder, path);
+    free(path);
+    if (status == TFM_OK)
+        status = read_modules(e, encoder, dir);
+    if (status == TFM_OK)
+        *out = e->info;
+    tfm_embedder_free(&e);
+    return status;
+}
+
+void tfm_embedder_free(tfm_embedder **pointer) {
+    tfm_embedder *e = pointer ? *pointer : NULL;
+    if (!e)
+        return;
+    for (int i = 0; i < e->step_count; i++) {
+        tfm_dense_free(e->ctx, &e->steps[i].dense);
+        tfm_norm_free(e->ctx, &e->steps[i].norm);
+    }
+    json_decref(e->prompts);
+    free(e->default_prompt);
+    tfm_model_free(&e->model);
+    for (size_t i = 0; i < e->mate_count; i++)
+        tfm_embedder_free(&e->mates[i]);
+    free(e->mates);
+    free(e);
+    *pointer = NULL;
+}
+
+tfm_embedder *tfm__embedder_on(tfm_embedder *e, const tfm_model *on) {
+    for (size_t i = 0; i < e->mate_count && e->model != on; i++)
+        if (e->mates[i] && e->mates[i]->model == on)
+            return e->mates[i];
+    return e;
+}
+
+const tfm_embedder_info *tfm_embedder_get_info(const tfm_embedder *e) {
+    return e ? &e->info : NULL;
+}
+
+tfm_model *tfm_embedder_model(const tfm_embedder *e) {
+    return e ? e->model : NULL;
+}
+
+const char *tfm_embedder_prompt(const tfm_embedder *e, const char *name) {
+    name = e && !name ? e->default_prompt : name;
+    return e && name ? json_string_value(json_object_get(e->prompts, name)) : NULL;
+}
+
+const char *tfm_embedder_prompt_name(const tfm_embedder *e, size_t index) {
+    void *at = e ? json_object_iter(e->prompts) : NULL;
+    while (at && index-- > 0)
+        at = json_object_iter_next(e->prompts, at);
+    return at ? json_object_iter_key(at) : NULL;
+}
+
+/* ---- On the device ---- */
+
+/* *out (B, n E): what each pooling gives, one after another. */
+static void pool_all(tfm_embedder *e, tfm_tensor *out, tfm_tensor hidden, tfm_tensor lengths, int64_t skipped) {
+    tfm_context *ctx = e->model->ctx;
+    tfm_tensor parts[TFM_POOLINGS] = {{0}};
+    for (int i = 0; i < e->pooling_count; i++)
+        tfm_pool(ctx, e->pooling_count == 1 ? out : &parts[i], hidden, lengths, e->poolings[i], skipped);
+    if (e->pooling_count > 1)
+        tfm_concat(ctx, out, (size_t)e->pooling_count, parts, 1);
+}
+
+static void take_step(tfm_context *ctx, tfm_tensor *out, tfm__embed_step *step, tfm_tensor x) {
+    if (step->kind == TFM__STEP_DENSE)
+        tfm_dense_forward(ctx, out, &step->dense, x, step->activation);
+    else
+        tfm_norm_forward(ctx, out, NULL, &step->norm, x, (tfm_tensor){0});
+    if (step->tanh)
+        tfm_tanh(ctx, out, *out);
+    if (step->sigmoid)
+        tfm_sigmoid(ctx, out, *out);
+}
+
+/* A model whose one stack is a decoder sees a text as that does. */
+static void run_model(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor types, tfm_tensor lengths) {
+    if (model->arch.encoder.layers > 0)
+        tfm__model_encode_typed(model, hidden, ids, types, lengths);
+    else
+        tfm__model_decode_hidden(model, hidden, ids, (tfm_tensor){0}, lengths, NULL);
+}
+
+tfm_status tfm__embed_batch(tfm_embedder *e, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor types, tfm_tensor lengths,
+                            int64_t skipped) {
+    tfm_context *ctx = e->model->ctx;
+    tfm_tensor hidden = {0}, x = {0};
+    tfm_scope_open(ctx);
+    run_model(e->model, &hidden, ids, types, lengths);
+    pool_all(e, e->step_count ? &x : vectors, hidden, lengths, skipped);
+    for (int i = 0; i < e->step_count; i++) {
+        tfm_tensor next = {0};
+        take_step(ctx, i + 1 < e->step_count ? &next : vectors, &e->steps[i], x);
+        x = next;
+    }
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){vectors});
+}
+
+tfm_status tfm_embed_ids(tfm_embedder *e, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor lengths, int64_t skipped) {
+    if (TFM__NEEDS("embed_ids", e, vectors) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return tfm__embed_batch(e, vectors, ids, (tfm_tensor){0}, lengths, skipped);
+}

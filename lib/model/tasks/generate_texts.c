@@ -1,0 +1,347 @@
+/* Prompts to texts: prompts are encoded, sorted into batches, gone on with, and emitted in their order. */
+#include <math.h>
+#include <string.h>
+#include "model/decode/decode_loop.h"
+#include "model/tasks/batch.h"
+#include "model/tasks/incremental_detokenizer.h"
+
+/* Tokens of a batch, those that will be written counted. */
+enum { BATCH_TOKENS = 16384 };
+
+/* One text on its way. */
+typedef struct text {
+    tfm__speaker speaker;
+    size_t at, told; /* tokens of the running batch, and those that were heard in all: a batch may begin anew */
+    bool ended;      /* by a stop string or by a callback, at the last of these */
+    bool refused;    /* by on_piece, which is told of no more */
+    tfm_hypothesis hypothesis;
+    tfm_generation_end end;
+} text;
+
+typedef struct job {
+    tfm_model *model;
+    const tfm_prompt *prompts;
+    size_t count;
+    const tfm_generate_options *options;
+    tfm__generate_rules rules;
+    tfm_generation_fn emit;
+    void *user;
+    tfm__line *lines; /* [count]: the prompts as ids */
+    text *texts;      /* [count * n_best] */
+    size_t emitted;
+    tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
+    tfm__halt halt;
+    bool shared; /* several devices work on the call */
+} job;
+
+/* A batch that runs. */
+typedef struct running {
+    job *job;
+    tfm__line *const *batch;
+    tfm_status status; /* of what its callbacks did */
+} running;
+
+/* ---- Prompts ------------------------------------------------------------------------------------------- */
+
+/* The prompt's own ids; where it has none, those of an empty text, which may begin with a token of the model's. */
+static tfm_status read_prompt(const job *j, tfm__line *line, const tfm_prompt *prompt) {
+    tfm_status status = TFM_OK;
+    if (prompt->text)
+        status = tfm_tokenizer_encode(j->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, prompt->text,
+                                      prompt->bytes);
+    const int start = j->model->rules.start_id;
+    const size_t count = line->count ? line->count : prompt->text ? 0 : prompt->count;
+    if (status != TFM_OK || (prompt->text && line->count > 0))
+        return status;
+    tfm_ids_free(&line->ids);
+    line->ids = tfm__alloc(count ? count : 1, sizeof(*line->ids));
+    if (!line->ids)
+        return TFM_ERROR_MEMORY;
+    line->count = count || start < 0 ? count : 1;
+    line->ids[0] = start < 0 ? 0 : (int32_t)start;
+    if (count > 0)
+        memcpy(line->ids, prompt->ids, count * sizeof(*line->ids));
+    return TFM_OK;
+}
+
+static tfm_status reject(const job *j, tfm__line *line, tfm_status status, const char *kept) {
+    const tfm_text_options options = {.reject = j->options->reject, .reject_user = j->options->reject_user};
+    return tfm__line_reject(line, "", &options, status, kept);
+}
+
+static tfm_status read_prompts(job *j) {
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    j->lines = tfm__alloc(j->count, sizeof(*j->lines));
+    tfm_status status = j->lines ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < j->count && status == TFM_OK; i++) {
+        tfm__line *line = &j->lines[i];
+        line->index = line->line = i;
+        status = read_prompt(j, line, &j->prompts[i]);
+        if (status == TFM_OK)
+            status = tfm__prompt_check(j->model, "the prompt ", line->ids, line->count);
+        if (status == TFM_ERROR_INPUT || (status == TFM_ERROR_ARGUMENT && j->options->reject))
+            status = reject(j, line, status, kept);
+        line->cost = line->count + (size_t)(j->rules.beam * j->rules.copies) *
+                                       (size_t)tfm__generate_limit(&j->rules, j->model, line->count);
+    }
+    return status;
+}
+
+/* ---- Texts --------------------------------------------------------------------------------------------- */
+
+/* Tells of the text's next piece. */
+static void tell_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
+    const size_t final = tfm__speaker_final(&t->speaker, ended), told = t->speaker.told;
+    if (!j->options->on_piece || t->refused || final <= told)
+        return;
+    char *const end = t->speaker.text + final;
+    const char kept = *end;
+    *end = 0;
+    t->refused = !j->options->on_piece(j->options->on_piece_user, prompt, best, t->speaker.text + told);
+    *end = kept;
+    t->speaker.told = final;
+}
+
+/* Hears a token of a running batch. */
+static bool see(void *user, size_t number, int32_t id) {
+    running *r = user;
+    job *j = r->job;
+    const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
+    const int best = (int)(number % copies);
+    text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
+    if (++t->at <= t->told)
+        return t->at < t->told || !t->ended;
+    t->told = t->at;
+    if (j->options->on_token && !j->options->on_token(j->options->on_token_user, prompt, best, id))
+        t->ended = true;
+    if (j->model->tokenizer && r->status == TFM_OK)
+        r->status = tfm__speaker_hear(&t->speaker, id);
+    tell_piece(j, t, prompt, best, false);
+    t->ended = t->ended || t->refused || t->speaker.stopped || r->status != TFM_OK;
+    return !t->ended;
+}
+
+/* The text of what a search has found, where nobody heard its tokens. */
+static tfm_status say(const job *j, text *t) {
+    tfm_status status = TFM_OK;
+    if (!j->model->tokenizer)
+        return TFM_OK;
+    if (t->refused) { /* it ends with the piece that was told of last */
+        t->speaker.bytes = t->speaker.told;
+        t->speaker.text[t->speaker.bytes] = 0;
+        return TFM_OK;
+    }
+    for (int i = 0; t->told == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
+        status = tfm__speaker_hear(&t->speaker, t->hypothesis.ids[i]);
+    return status == TFM_OK ? tfm__speaker_end(&t->speaker) : status;
+}
+
+/* ---- Emission ------------------------------------------------------------------------------------------ */
+
+static tfm_status emit_text(const job *j, size_t prompt, int best) {
+    const text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
+    const tfm_hypothesis *h = &t->hypothesis;
+    const bool rejected = j->lines[prompt].rejected;
+    tfm_generation g = {.prompt = prompt,
+                        .best = best,
+                        .text = t->speaker.text ? t->speaker.text : "",
+                        .score = rejected ? NAN : h->score,
+                        .log_prob = rejected ? NAN : h->log_prob,
+                        .prompt_tokens = j->lines[prompt].count,
+                        .tokens = {.count = (size_t)h->tokens, .ids = h->ids},
+                        .log_probs = h->log_probs,
+                        .end = t->end};
+    const char **names = tfm__pieces_name(j->model, TFM_TARGET, h->ids, (size_t)h->tokens);
+    if (!names)
+        return TFM_ERROR_MEMORY;
+    g.tokens.tokens = names;
+    const bool more = j->emit(j->user, &g);
+    free(names);
+    return more ? TFM_OK : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped at prompt %zu", prompt + 1);
+}
+
+static void clear(text *t) {
+    tfm__speaker_free(&t->speaker);
+    tfm__hypothesis_clear(&t->hypothesis);
+}
+
+/* Emits the prompts that are done, up to the first one that is not. */
+static tfm_status emit_done(job *j) {
+    tfm_status status = TFM_OK;
+    for (; j->emitted < j->count && status == TFM_OK; j->emitted++) {
+        const size_t i = j->emitted;
+        if (!j->lines[i].done && !j->lines[i].rejected)
+            break;
+        for (int best = 0; best < (j->lines[i].rejected ? 1 : j->rules.n_best) && status == TFM_OK; best++)
+            status = emit_text(j, i, best);
+        for (int best = 0; best < j->rules.n_best; best++)
+            clear(&j->texts[i * (size_t)j->rules.n_best + (size_t)best]);
+    }
+    return status;
+}
+
+/* ---- Batches ------------------------------------------------------------------------------------------- */
+
+/* Takes over what was found, makes the rest of the texts, and tells of it. */
+static tfm_status keep(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
+                       size_t n) {
+    const size_t n_best = (size_t)j->rules.n_best;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
+        const size_t prompt = batch[i / n_best]->index;
+        text *t = &j->texts[prompt * n_best + i % n_best];
+        tfm__hypothesis_clear(&t->hypothesis);
+        t->hypothesis = found->items[i];
+        found->items[i] = (tfm_hypothesis){0};
+        t->end = ended[i];
+        status = say(j, t);
+        if (t->speaker.stopped)
+            t->end = TFM_STOPPED; /* what was left had it */
+        if (status == TFM_OK)
+            tell_piece(j, t, prompt, (int)(i % n_best), true);
+    }
+    return status;
+}
+
+static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
+    const size_t n_best = (size_t)j->rules.n_best;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
+        const tfm__line *line = batch[i / n_best];
+        j->spent[line->index] = (tfm_generate_stats){0};
+        text *t = &j->texts[line->index * n_best + i % n_best];
+        t->at = 0;
+        if (!j->options->on_token && !j->options->on_piece) { /* nobody was told, so the text begins anew too */
+            t->told = 0;
+            t->ended = false;
+        }
+        if (t->told > 0 || !j->model->tokenizer)
+            continue;
+        tfm__speaker_free(&t->speaker);
+        status = tfm__speaker_begin(&t->speaker, j->model->tokenizer, j->options->stops, j->options->stop_count,
+                                    line->ids, line->count);
+    }
+    return status;
+}
+
+static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
+    job *j = user;
+    running r = {j, batch, TFM_OK};
+    const tfm_generate_options *o = j->options;
+    const size_t texts = n * (size_t)j->rules.n_best;
+    const tfm__watch watch = {see, &r};
+    const bool watched = j->rules.beam == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
+    tfm_generate_stats done = {0};
+    const tfm__generate_run how = {.watch = watched ? &watch : NULL,
+                                   .go_on = j->shared ? tfm__halt_no : o->go_on,
+                                   .go_on_user = j->shared ? &j->halt : o->go_on_user,
+                                   .stats = o->stats ? &done : NULL};
+    tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
+    const int32_t **ids = tfm__alloc(n, sizeof(*ids));
+    size_t *counts = tfm__alloc(n, sizeof(*counts));
+    uint64_t *numbers = tfm__alloc(n, sizeof(*numbers));
+    tfm_generation_end *ended = tfm__alloc(texts, sizeof(*ended));
+    found.items = tfm__alloc(texts, sizeof(*found.items));
+    tfm_status status = ids && counts && numbers && ended && found.items ? begin_texts(j, batch, n) : TFM_ERROR_MEMORY;
+    for (size_t i = 0; status == TFM_OK && i < n; i++) {
+        ids[i] = batch[i]->ids;
+        counts[i] = batch[i]->count;
+        numbers[i] = o->first + batch[i]->index;
+    }
+    if (status == TFM_OK)
+        status =
+            tfm__generate_batch(on, &found, ended, &(tfm__generate_input){ids, counts, numbers, n}, &j->rules, &how);
+    if (status == TFM_OK)
+        status = r.status == TFM_OK ? keep(j, batch, &found, ended, n) : r.status;
+    if (status == TFM_OK)
+        j->spent[batch[0]->index] = done;
+    tfm_hypotheses_free(&found);
+    free(ids);
+    free(counts);
+    free(numbers);
+    free(ended);
+    return status;
+}
+
+/* Counts a batch, and emits the prompts that are done with it. */
+static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
+    job *j = user;
+    tfm_generate_stats *stats = j->options->stats;
+    for (size_t i = 0; i < n; i++) {
+        batch[i]->done = true;
+        if (stats)
+            tfm__generate_stats_add(stats, &j->spent[batch[i]->index]);
+    }
+    return emit_done(j);
+}
+
+static tfm_status run(job *j) {
+    const tfm_text_options plain = {0};
+    const int tokens = j->options->batch_tokens ? j->options->batch_tokens : BATCH_TOKENS;
+    const int rows = j->rules.beam * j->rules.copies;
+    const tfm__batch_work work = {.kind = TFM__GENERATING,
+                                  .run = run_batch,
+                                  .done = batch_done,
+                                  .user = j,
+                                  .halt = &j->halt,
+                                  .in_turn = j->options->on_token || j->options->on_piece};
+    j->halt.go_on = j->options->go_on;
+    j->halt.user = j->options->go_on_user;
+    const tfm__batch_limit limit = tfm__batch_limits(j->model, tokens, rows);
+    tfm_status status = read_prompts(j);
+    if (status == TFM_OK && !work.in_turn)
+        tfm__batches_share(j->model, j->lines, j->count, limit);
+    j->shared = tfm__batches_shared(j->model) && !work.in_turn;
+    j->spent = tfm__alloc(j->count, sizeof(*j->spent));
+    j->texts = tfm__alloc(j->count * (size_t)j->rules.n_best, sizeof(*j->texts));
+    if (status == TFM_OK && (!j->spent || !j->texts))
+        status = TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = emit_done(j); /* those that are rejected at the beginning */
+    if (status == TFM_OK)
+        status = tfm__batches_run(j->model, j->lines, j->count, limit, &plain, &work);
+    if (status == TFM_OK)
+        status = emit_done(j); /* those at the end, where none was gone on with */
+    for (size_t i = 0; j->texts && i < j->count * (size_t)j->rules.n_best; i++)
+        clear(&j->texts[i]);
+    tfm__lines_free(&j->lines, j->count);
+    free(j->texts);
+    free(j->spent);
+    return status;
+}
+
+static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_t count,
+                        const tfm_generate_options *o) {
+    if (!model->tokenizer && (o->on_piece || o->stop_count > 0))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "generate: the model was opened without its tokenizer, which stop strings and on_piece take");
+    for (size_t i = 0; i < o->stop_count; i++)
+        if (!o->stops[i] || !o->stops[i][0])
+            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,
+                             o->stops[i] ? "empty" : "NULL");
+    for (size_t i = 0; i < count; i++) {
+        if (!prompts[i].text && !prompts[i].ids && prompts[i].count > 0)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "generate: prompt %zu has neither text nor ids", i + 1);
+        if (prompts[i].text && !model->tokenizer)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count, const tfm_generate_options *options,
+                        tfm_generation_fn emit, void *user) {
+    static const tfm_generate_options defaults;
+    if (TFM__NEEDS("generate", model, prompts, emit ? "" : NULL) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    job j = {.model = model,
+             .prompts = prompts,
+             .count = count,
+             .options = options ? options : &defaults,
+             .emit = emit,
+             .user = user};
+    tfm_status status = tfm__generate_ready(model, &j.rules, j.options);
+    if (status == TFM_OK)
+        status = check(model, prompts, count, j.options);
+    return status == TFM_OK && count > 0 ? run(&j) : status;
+}

@@ -1,0 +1,127 @@
+/* Tokens, as they come, to text that is final: whole characters, cut before a stop string. */
+#include "model/tasks/incremental_detokenizer.h"
+#include <string.h>
+#include "text/tokenizer.h"
+
+/* Ids of the prompt that the first new ones are decoded after: some tokenizers drop the blank before a text's first
+ * word. */
+enum { TAIL = 6 };
+
+static tfm_status push(tfm__speaker *s, int32_t id) {
+    const tfm_status status = tfm__grow(&s->ids, &s->room, s->count + 1, sizeof(*s->ids));
+    if (status == TFM_OK)
+        s->ids[s->count++] = id;
+    return status;
+}
+
+tfm_status tfm__speaker_begin(tfm__speaker *out, const tfm_tokenizer *tokenizer, const char *const *stops,
+                              size_t stop_count, const int32_t *prompt, size_t prompt_count) {
+    *out = (tfm__speaker){.tokenizer = tokenizer, .stops = stops, .stop_count = stop_count};
+    tfm_status status = tfm__grow(&out->text, &out->text_room, 1, 1);
+    for (size_t i = prompt_count > TAIL ? prompt_count - TAIL : 0; i < prompt_count && status == TFM_OK; i++)
+        status = push(out, prompt[i]);
+    if (status == TFM_OK)
+        out->text[0] = 0;
+    out->taken = out->count;
+    return status;
+}
+
+static bool ends_within_character(const char *text, size_t bytes) {
+    static const char replacement[] = "\xEF\xBF\xBD"; /* what incomplete bytes are decoded as */
+    const size_t size = sizeof(replacement) - 1;
+    return bytes >= size && memcmp(text + bytes - size, replacement, size) == 0;
+}
+
+static tfm_status append(tfm__speaker *s, const char *text, size_t bytes) {
+    const tfm_status status = tfm__grow(&s->text, &s->text_room, s->bytes + bytes + 1, 1);
+    if (status != TFM_OK)
+        return status;
+    memcpy(s->text + s->bytes, text, bytes);
+    s->bytes += bytes;
+    s->text[s->bytes] = 0;
+    return TFM_OK;
+}
+
+/* Cuts the text at the first stop that begins at `from` or later. */
+static void look_for_stops(tfm__speaker *s, size_t from) {
+    const char *first = NULL;
+    for (size_t i = 0; i < s->stop_count; i++) {
+        const char *at = s->stops[i][0] ? strstr(s->text + from, s->stops[i]) : NULL;
+        first = at && (!first || at < first) ? at : first;
+    }
+    if (!first)
+        return;
+    s->bytes = (size_t)(first - s->text);
+    s->text[s->bytes] = 0;
+    s->stopped = true;
+}
+
+static size_t longest_stop(const tfm__speaker *s) {
+    size_t most = 0;
+    for (size_t i = 0; i < s->stop_count; i++)
+        most = strlen(s->stops[i]) > most ? strlen(s->stops[i]) : most;
+    return most;
+}
+
+/* What `after` has after the bytes that were told. Where the prompt ends within a run of bytes the two need not begin
+ * alike. */
+static size_t whole_character(const char *after, size_t told) {
+    while (((unsigned char)after[told] & 0xc0) == 0x80)
+        told++;
+    return told;
+}
+
+/* What the ids from `taken` on add to the text, if it is whole characters, or `all` of it. */
+static tfm_status take(tfm__speaker *s, bool all) {
+    const size_t told = s->bytes, count = s->count - s->from;
+    const size_t held = all ? 0 : tfm__tokenizer_held(s->tokenizer, s->ids + s->from, count), end = s->count - held;
+    char *before = NULL, *after = NULL;
+    if (end <= s->taken)
+        return TFM_OK;
+    tfm_status status = tfm_tokenizer_decode(s->tokenizer, &before, s->ids + s->from, s->taken - s->from);
+    if (status == TFM_OK)
+        status = tfm_tokenizer_decode(s->tokenizer, &after, s->ids + s->from, end - s->from);
+    const size_t old = before ? strlen(before) : 0, whole = after ? strlen(after) : 0;
+    if (status == TFM_OK && whole > old && (all || !ends_within_character(after, whole))) {
+        const size_t from = whole_character(after, old);
+        status = append(s, after + from, whole - from);
+        s->from = s->taken;
+        s->taken = end;
+        const size_t reach = longest_stop(s);
+        if (status == TFM_OK && reach > 0)
+            look_for_stops(s, told > reach ? told - reach : 0);
+    }
+    tfm_text_free(&before);
+    tfm_text_free(&after);
+    return status;
+}
+
+tfm_status tfm__speaker_hear(tfm__speaker *s, int32_t id) {
+    if (s->stopped)
+        return TFM_OK;
+    const tfm_status status = push(s, id);
+    return status == TFM_OK ? take(s, false) : status;
+}
+
+tfm_status tfm__speaker_end(tfm__speaker *s) {
+    return s->stopped ? TFM_OK : take(s, true);
+}
+
+size_t tfm__speaker_final(const tfm__speaker *s, bool ended) {
+    size_t held = 0;
+    if (ended || s->stopped)
+        return s->bytes;
+    for (size_t i = 0; i < s->stop_count; i++) {
+        const size_t length = strlen(s->stops[i]);
+        for (size_t n = length - (length > 0); n > held; n--)
+            if (n <= s->bytes && memcmp(s->text + s->bytes - n, s->stops[i], n) == 0)
+                held = n;
+    }
+    return s->bytes - held;
+}
+
+void tfm__speaker_free(tfm__speaker *s) {
+    free(s->ids);
+    free(s->text);
+    *s = (tfm__speaker){0};
+}

@@ -1,0 +1,202 @@
+#include "model/tasks/languages.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include "model/multi_device/fleet.h"
+
+enum { CODE = 32, SHOWN = 24 };
+
+/* ---- Which there are ---- */
+
+/* What stands around the code in a piece that says a language. The first two kinds stand in the source text; the others
+ * are the first token of what is written. */
+static const struct {
+    const char *before, *behind;
+    bool in_source;
+} FORMS[] = {{">>", "<<", true}, {"<2", ">", true}, {"__", "__", false}, {"", "", false}};
+
+/* Two or three small letters, as in "de", "deu_Latn", "zh-Hans" or "pt_BR". */
+static bool is_code(const char *text) {
+    size_t letters = 0;
+    while (islower((unsigned char)text[letters]))
+        letters++;
+    const char *rest = text + letters;
+    return letters >= 2 && letters <= 3 &&
+           (!*rest || ((*rest == '_' || *rest == '-') && isalnum((unsigned char)rest[1])));
+}
+
+/* The code of the language that an id says, or false. */
+static bool code_of(char *code, const tfm_model *model, int32_t id) {
+    const char *piece = tfm_tokenizer_piece(model->tokenizer, TFM_SOURCE, id);
+    const size_t length = piece ? strlen(piece) : 0;
+    for (size_t i = 0; i < TFM__COUNT(FORMS); i++) {
+        const size_t before = strlen(FORMS[i].before), behind = strlen(FORMS[i].behind);
+        if (length <= before + behind || length - before - behind >= CODE ||
+            strncmp(piece, FORMS[i].before, before) != 0 || strcmp(piece + length - behind, FORMS[i].behind) != 0)
+            continue;
+        snprintf(code, CODE, "%.*s", (int)(length - before - behind), piece + before);
+        return is_code(code) && (FORMS[i].in_source || tfm_tokenizer_language_id(model->tokenizer, code) == id);
+    }
+    return false;
+}
+
+/* The id that says a language, or -1: other tokens that were added, such as <s>, are none. */
+static int32_t id_of(const tfm_model *model, const char *language) {
+    char code[CODE];
+    const int32_t id = tfm_tokenizer_language_id(model->tokenizer, language);
+    return id >= 0 && code_of(code, model, id) && strcmp(code, language) == 0 ? id : -1;
+}
+
+/* How many letters differ in the first ones; a whole beginning is near. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[CODE + 1];
+    const size_t n = strlen(b) < CODE ? strlen(b) : CODE;
+    for (size_t k = 0; k <= n; k++)
+        row[k] = k;
+    for (size_t i = 0; a[i] && i < CODE; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (size_t k = 0; k < n; k++) {
+            const size_t swapped = corner + (a[i] != b[k]), longer = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
+            corner = row[k + 1];
+            row[k + 1] = swapped < longer ? swapped : longer;
+        }
+    }
+    return strncmp(a, b, strlen(a)) == 0 || strncmp(a, b, n) == 0 ? 1 : row[n];
+}
+
+static tfm_status refuse(const tfm_model *model, const char *side, const char *language) {
+    char known[512] = "", near[CODE] = "", code[CODE], meant[CODE + 32] = "";
+    size_t count = 0, used = 0, best = 3;
+    const int32_t size = tfm_tokenizer_get_info(model->tokenizer)->source_size;
+    for (int32_t id = 0; id < size; id++) {
+        if (!code_of(code, model, id))
+            continue;
+        if (count++ < SHOWN && used + CODE + 2 < sizeof(known))
+            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", code);
+        const size_t far = distance(language, code);
+        if (far < best) {
+            best = far;
+            snprintf(near, sizeof(near), "%s", code);
+        }
+    }
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "the %s language is \"%.40s\", and the model's tokenizer has no languages: "
+                         "leave it out",
+                         side, language);
+    if (*near)
+        snprintf(meant, sizeof(meant), "; did you mean %s?", near);
+    return tfm__fail(TFM_ERROR_ARGUMENT, "the model does not have the %s language \"%.40s\"%s It has %s%s", side,
+                     language, *meant ? meant : ".", known, count > SHOWN ? ", and more" : "");
+}
+
+/* ---- Reading ---- */
+
+/* The target's language in the source text, as Marian and MADLAD want it: true if that has such a piece. */
+static bool say_in_source(tfm__spoken *out, const tfm_model *model, const char *language, tfm_status *status) {
+    char piece[CODE + 8];
+    for (size_t i = 0; i < TFM__COUNT(FORMS) && FORMS[i].in_source; i++) {
+        snprintf(piece, sizeof(piece), "%s%.*s%s", FORMS[i].before, CODE, language, FORMS[i].behind);
+        if (tfm_tokenizer_find(model->tokenizer, TFM_SOURCE, piece) < 0)
+            continue;
+        snprintf(piece + strlen(piece), sizeof(piece) - strlen(piece), " ");
+        *status = (out->before = tfm__strdup(piece)) ? TFM_OK : TFM_ERROR_MEMORY;
+        return true;
+    }
+    return false;
+}
+
+/* mBART's first models are told by the token that decoding starts with: that is one of a language then. */
+static void say_in_target(tfm__spoken *out, const tfm_model *model, const char *language) {
+    char code[CODE];
+    const int32_t id = id_of(model, language);
+    if (model->rules.forced_bos_id < 0 && code_of(code, model, model->rules.start_id)) {
+        out->start = id;
+        out->plain = true;
+    } else {
+        out->target = language;
+        out->first = id;
+    }
+}
+
+static tfm_status read_target(tfm__spoken *out, const tfm_model *model, const char *language) {
+    tfm_status status = TFM_OK;
+    if (say_in_source(out, model, language, &status))
+        return status;
+    if (id_of(model, language) < 0)
+        return refuse(model, "target", language);
+    say_in_target(out, model, language);
+    return TFM_OK;
+}
+
+static tfm_status add_prefix(tfm__spoken *out, const char *prefix) {
+    const size_t first = out->before ? strlen(out->before) : 0, bytes = first + strlen(prefix) + 1;
+    char *both = tfm__alloc(bytes, 1);
+    if (!both)
+        return TFM_ERROR_MEMORY;
+    snprintf(both, bytes, "%s%s", out->before ? out->before : "", prefix);
+    free(out->before);
+    out->before = both;
+    return TFM_OK;
+}
+
+tfm_status tfm__spoken_read(tfm__spoken *out, const tfm_model *model, const tfm_text_options *options) {
+    *out = (tfm__spoken){.first = -1, .start = -1};
+    tfm_status status = TFM_OK;
+    if (!options || !(options->source_language || options->target_language || options->source_prefix))
+        return TFM_OK;
+    if (!model->tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
+    if (options->source_language && id_of(model, options->source_language) < 0)
+        return refuse(model, "source", options->source_language);
+    out->source = options->source_language;
+    if (options->target_language)
+        status = read_target(out, model, options->target_language);
+    if (status == TFM_OK && options->source_prefix)
+        status = add_prefix(out, options->source_prefix);
+    return status;
+}
+
+void tfm__spoken_free(tfm__spoken *spoken) {
+    free(spoken->before);
+    spoken->before = NULL;
+}
+
+void tfm__spoken_search(tfm_search_options *out, const tfm__spoken *spoken, const tfm_search_options *given) {
+    *out = given ? *given : (tfm_search_options){0};
+    if (spoken->first >= 0) {
+        out->has_first_id = true;
+        out->first_id = spoken->first;
+    }
+    if (spoken->start >= 0) {
+        out->has_start_id = true;
+        out->start_id = spoken->start;
+    }
+}
+
+static void set_target(tfm_model *model, const tfm__spoken *spoken) {
+    if (spoken->start >= 0)
+        model->rules.start_id = spoken->start;
+    else
+        model->rules.forced_bos_id = spoken->first;
+}
+
+tfm_status tfm_model_set_target_language(tfm_model *model, const char *language) {
+    tfm__spoken spoken;
+    if (TFM__NEEDS("model_set_target_language", model, language) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = tfm__spoken_read(&spoken, model, &(tfm_text_options){.target_language = language});
+    if (status == TFM_OK && spoken.before)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "the model is told its target language by \"%.40s\" before each source text: write that "
+                           "there, and name no language",
+                           spoken.before);
+    if (status == TFM_OK)
+        set_target(model, &spoken);
+    for (size_t i = 0; status == TFM_OK && model->mates && i < model->mates->fleet->count; i++)
+        if (model->mates->models[i])
+            set_target(model->mates->models[i], &spoken);
+    tfm__spoken_free(&spoken);
+    return status;
+}

@@ -1,0 +1,316 @@
+/* Translation of lines that come while others are translated. Each line is by itself a call for one line, as
+ * translate.c has them; what they share is the search, which their sentences join (generate/fed.c). */
+#include "model/tasks/translate_stream.h"
+#include "model/multi_device/fleet.h"
+
+/* Sentences that wait join others when they are this part of them, or when they have waited for so many steps: a few
+ * rows take the encoder longer, row by row, than many. */
+enum { JOIN_PART = 2, JOIN_STEPS = 4 };
+/* What the decoder reads of sources is as many times as large at most as that of a batch which nobody joins. */
+enum { MOST_BATCHES = 2 };
+/* The fewest tokens of a line, on the average, that a batch is full of. */
+enum { TOKENS_PER_LINE = 8 };
+
+typedef struct tfm__feed_call feed;
+typedef struct tfm__fed_line fed_line;
+
+/* A text of a line: a sentence of it, or all of it. */
+typedef struct fed_text {
+    fed_line *line;
+    size_t index;
+} fed_text;
+
+/* A line that is not done. */
+struct tfm__fed_line {
+    feed *of;
+    size_t number;
+    const char *text; /* the caller's */
+    size_t bytes;
+    tfm_text_options options;
+    tfm__translations call;
+    fed_text *texts; /* [call.texts.count] */
+    size_t given;    /* texts that the search was asked for, or that there is nothing to do for */
+    size_t left;     /* texts that are not found */
+    fed_line *next;
+};
+
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
+
+static bool emit_line(void *user, const tfm_translation *translation) {
+    const fed_line *line = user;
+    tfm_translation numbered = *translation;
+    numbered.line = line->number;
+    return line->of->emit(line->of->emit_user, &numbered);
+}
+
+static bool reject_line(void *user, size_t unused, const char *message) {
+    const fed_line *line = user;
+    (void)unused;
+    return line->of->text->reject(line->of->text->reject_user, line->number, message);
+}
+
+static void line_free(fed_line *line) {
+    line->call.spoken = (tfm__spoken){0}; /* the feed's */
+    tfm__translations_free(&line->call);
+    free(line->texts);
+    free(line);
+}
+
+/* Encodes a line. What is not translated is emitted. */
+static tfm_status line_begin(fed_line *line) {
+    feed *f = line->of;
+    line->options = *f->text;
+    line->options.line_bytes = &line->bytes;
+    line->options.reject = f->text->reject ? reject_line : NULL;
+    line->options.reject_user = line;
+    line->options.progress = NULL;
+    line->options.stats = NULL;
+    line->call = (tfm__translations){.model = f->model,
+                                     .text = &line->options,
+                                     .search = &f->search,
+                                     .count = 1,
+                                     .n_best = f->rules.n_best,
+                                     .emit = emit_line,
+                                     .user = line,
+                                     .detailed = true,
+                                     .spoken = f->spoken};
+    tfm_status status = tfm__translations_encode(&line->call, &line->text);
+    if (status == TFM_OK)
+        status = tfm__translations_begin(&line->call);
+    if (status != TFM_OK)
+        return tfm__feed_name_line(status, &line->number, 1);
+    line->texts = tfm__alloc(line->call.texts.count, sizeof(*line->texts));
+    for (size_t i = 0; line->texts && i < line->call.texts.count; i++) {
+        line->texts[i] = (fed_text){line, i};
+        line->left += line->call.lines[i].ids != NULL;
+    }
+    f->ready += line->left;
+    return line->texts ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* Asks for another line. *came says whether there is one; one that there is nothing to do for is done by now. */
+static tfm_status ask(feed *f, bool *came) {
+    const char *text = NULL;
+    size_t bytes = 0;
+    *came = f->more(f->more_user, &text, &bytes);
+    if (!*came)
+        return TFM_OK;
+    if (!text)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
+    fed_line *line = tfm__alloc(1, sizeof(*line));
+    if (!line)
+        return TFM_ERROR_MEMORY;
+    *line = (fed_line){.of = f, .number = f->numbers++, .text = text, .bytes = bytes};
+    const tfm_status status = line_begin(line);
+    if (status != TFM_OK || line->left == 0) {
+        line_free(line);
+        return status;
+    }
+    if (f->last)
+        f->last->next = line;
+    else
+        f->first = line;
+    f->last = line;
+    return TFM_OK;
+}
+
+static void remove_line(feed *f, fed_line *line) {
+    fed_line *before = NULL;
+    for (fed_line *at = f->first; at != line; at = at->next)
+        before = at;
+    if (before)
+        before->next = line->next;
+    else
+        f->first = line->next;
+    if (f->last == line)
+        f->last = before;
+    line_free(line);
+}
+
+/* ---- What the search asks ---------------------------------------------------------------------------------------- */
+
+/* The next text that nobody searches for, or NULL; *line and its `given` are moved on to it. */
+static tfm__line *next_text(fed_line **line) {
+    for (; *line; *line = (*line)->next)
+        for (; (*line)->given < (*line)->call.texts.count; (*line)->given++)
+            if ((*line)->call.lines[(*line)->given].ids)
+                return &(*line)->call.lines[(*line)->given];
+    return NULL;
+}
+
+/* Asks for lines until there is as much as the search has room for. */
+static void gather(feed *f, size_t most) {
+    const size_t tokens = f->limit.tokens;
+    bool came = true;
+    while (came && f->status == TFM_OK && f->ready < most) {
+        size_t waiting = 0;
+        fed_line *at = f->first;
+        for (fed_line *line = f->first; line; line = line->next)
+            for (size_t i = line->given; i < line->call.texts.count; i++)
+                waiting += line->call.lines[i].count;
+        if (next_text(&at) && f->tokens + waiting >= tokens)
+            return;
+        f->status = ask(f, &came);
+        if (f->status != TFM_OK)
+            tfm__error_keep(f->message);
+    }
+}
+
+static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
+    feed *f = user;
+    const bool joins = f->live > 0;
+    size_t count = 0, longest = 0;
+    if (!joins)
+        f->places = f->widest = 0;
+    gather(f, most);
+    if (f->status != TFM_OK || f->ready == 0)
+        return 0;
+    if (joins && f->ready * JOIN_PART < f->live && ++f->waited < JOIN_STEPS)
+        return 0;
+    f->waited = 0;
+    fed_line *line = f->first;
+    for (tfm__line *text = next_text(&line); text && count < most && f->live < f->limit.lines;
+         text = next_text(&line)) {
+        longest = text->count > longest ? text->count : longest;
+        const size_t widest = longest > f->widest ? longest : f->widest;
+        const size_t places = f->live + 1 > f->places ? f->live + 1 : f->places;
+        /* Those that come together are padded, and in what the decoder reads all are. What has no room waits until all
+         * are over, and others wait after it. */
+        if (count > 0 && longest * (count + 1) > f->limit.tokens)
+            break;
+        if (joins && (f->tokens + text->count > f->limit.tokens || places * widest > MOST_BATCHES * f->limit.tokens))
+            break;
+        f->places = places;
+        f->widest = widest;
+        out[count++] = (tfm__fed_sentence){text->ids, text->count, &line->texts[line->given++]};
+        f->tokens += text->count;
+        f->live++;
+        f->ready--;
+    }
+    return count;
+}
+
+static void count_line(const feed *f, const tfm__translations *call) {
+    tfm_search_stats *stats = f->text->stats;
+    for (size_t i = 0; stats && i < call->texts.count; i++) {
+        if (!call->lines[i].ids)
+            continue;
+        stats->target_tokens += (uint64_t)call->results[i * (size_t)call->n_best].hypothesis.tokens;
+        stats->source_tokens += call->lines[i].count;
+        stats->sentences++;
+    }
+}
+
+static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
+    feed *f = user;
+    fed_line *line = ((fed_text *)owner)->line;
+    tfm__translations *call = &line->call;
+    tfm__line *text = &call->lines[((fed_text *)owner)->index];
+    tfm_status status = tfm__translations_keep(call, text->index, items);
+    f->live--;
+    f->tokens -= text->count;
+    text->done = status == TFM_OK;
+    if (status != TFM_OK || --line->left > 0)
+        return status;
+    count_line(f, call);
+    status = tfm__feed_name_line(tfm__translations_emit(call), &line->number, 1);
+    remove_line(f, line);
+    if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
+        f->status = status;
+        tfm__error_keep(f->message);
+    }
+    return status;
+}
+
+static bool go_on(void *user) {
+    const feed *f = user;
+    return f->status == TFM_OK && (!f->asked || !f->asked->go_on || f->asked->go_on(f->asked->go_on_user));
+}
+
+/* What is not done of the lines that were given, and then all that come. */
+static tfm_status run_chunks(feed *f) {
+    tfm__chunk waiting = {.of = f};
+    tfm_status status = TFM_OK;
+    while (f->first && status == TFM_OK) {
+        status = tfm__chunk_add(&waiting, f->first->text, f->first->bytes, f->first->number);
+        remove_line(f, f->first);
+    }
+    return tfm__feed_chunks(&waiting, status);
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+/* Where a search that others join does not come to its end for want of memory, or of smaller work-groups, what is left
+ * is done as ever. */
+static tfm_status run_joined(feed *f) {
+    tfm_context *ctx = f->model->ctx;
+    const int depth = tfm__scope_depth(ctx);
+    const tfm__feed asks = {.take = take, .found = found, .user = f, .most = f->limit.lines};
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    const tfm_status status = tfm__search_fed(f->model, &asks, &f->search);
+    if (f->status != TFM_OK) {
+        tfm__error_restore(f->message);
+        return f->status;
+    }
+    const bool again = tfm__context_again(ctx, depth, status);
+    if (!again && status != TFM_ERROR_MEMORY)
+        return status;
+    if (!again) {
+        tfm__log(TFM_LOG_INFO, "%zu sentences at a time do not fit: %s", f->live, tfm_error_message());
+        tfm__context_recover(ctx, depth);
+    }
+    tfm__error_restore(kept);
+    return run_chunks(f);
+}
+
+static tfm_status run(feed *f) {
+    tfm_status status = tfm__context_ready(f->model->ctx, "translate_feed");
+    if (status == TFM_OK)
+        status =
+            tfm__model_needs(f->model, "translate_feed", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status == TFM_OK && f->text->prefixes)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: lines that come have no prefixes: leave them out");
+    if (status == TFM_OK)
+        status = tfm__spoken_read(&f->spoken, f->model, f->text);
+    if (status == TFM_OK) {
+        tfm__spoken_search(&f->search, &f->spoken, f->asked);
+        f->search.go_on = go_on;
+        f->search.go_on_user = f;
+        status = tfm__search_rules_of(&f->rules, f->model, &f->search);
+    }
+    if (status == TFM_OK)
+        status = tfm__translations_check(
+            &(tfm__translations){.model = f->model, .text = f->text, .n_best = f->rules.n_best});
+    if (status == TFM_OK) {
+        f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam);
+        const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
+        f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
+        const bool alone =
+            !f->text->alignments && !f->text->placeholders && (!f->model->mates || f->model->mates->fleet->count == 1);
+        status = alone ? run_joined(f) : run_chunks(f);
+    }
+    while (f->first)
+        remove_line(f, f->first);
+    tfm__spoken_free(&f->spoken);
+    return status;
+}
+
+tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
+                              const tfm_search_options *search, tfm_translation_fn emit, void *user) {
+    static const tfm_text_options defaults;
+    if (TFM__NEEDS("translate_feed", model, more ? "" : NULL, emit ? "" : NULL) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const double start = tfm__seconds();
+    feed f = {.model = model,
+              .text = text ? text : &defaults,
+              .asked = search,
+              .more = more,
+              .more_user = more_user,
+              .emit = emit,
+              .emit_user = user};
+    const tfm_status status = run(&f);
+    if (f.text->stats)
+        f.text->stats->seconds += tfm__seconds() - start;
+    return status;
+}

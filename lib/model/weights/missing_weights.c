@@ -1,0 +1,95 @@
+/* What a directory has in the place of a model's weights, and what is to be done then. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "model/weights/weight_file.h"
+#include "model/weights/weight_reader.h"
+
+static const char ADAPTER[] = "adapter_config.json";
+
+static bool has(const char *dir, const char *name) {
+    char *path = tfm__path_join(dir, name);
+    const bool there = path && tfm__file_exists(path);
+    free(path);
+    return there;
+}
+
+typedef tfm_status judge_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
+
+/* Calls `judge` for the names in a folder until one is judged. */
+static tfm_status judge_names(const char *dir, judge_fn *judge, const tfm__weights_reader *const *readers) {
+    char **names = NULL;
+    size_t count = 0;
+    tfm_status status = tfm__file_exists(dir) ? tfm__dir_list(&names, &count, dir) : TFM_OK;
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = judge(dir, names[i], readers);
+    tfm__names_free(names, count);
+    return status;
+}
+
+static tfm_status judge_gguf(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
+    (void)readers;
+    if (fnmatch("*.gguf", name, 0) != 0)
+        return TFM_OK;
+    return tfm__fail(
+        TFM_ERROR_UNSUPPORTED,
+        "%s has its weights in %s, and GGUF is not read: take the directory with model.safetensors that it "
+        "was made from",
+        dir, name);
+}
+
+tfm_status tfm__weights_check_other(const char *dir) {
+    if (has(dir, ADAPTER))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
+                         "example with peft's merge_and_unload, save that, and take its directory",
+                         dir, ADAPTER);
+    return judge_names(dir, judge_gguf, NULL);
+}
+
+/* Whether a file is what the reader's files are called by another name: a shard of a model, or one in another dtype. */
+static tfm_status judge_weights(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
+    for (; *readers && (*readers)->single; readers++) {
+        const tfm__weights_reader *reader = *readers;
+        char part[64], other[64];
+        const char *end = strrchr(reader->single, '.');
+        snprintf(part, sizeof(part), "*model*-[0-9]*-of-[0-9]*%s", end);
+        snprintf(other, sizeof(other), "*model*%s", end);
+        if (fnmatch(part, name, 0) == 0)
+            return tfm__fail(TFM_ERROR_IO,
+                             "%s has %s, and no %s, which says what is in which part: download that file, too", dir,
+                             name, reader->index);
+        if (fnmatch(other, name, 0) == 0)
+            return tfm__fail(TFM_ERROR_IO,
+                             "%s has no model.safetensors and no pytorch_model.bin, but %s: if these are the model's "
+                             "weights, give the file the name %s",
+                             dir, name, reader->single);
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__weights_say_missing(const char *dir, const tfm__weights_reader *const *readers) {
+    static const char *const OTHERS[] = {"tf_model.h5", "flax_model.msgpack", "model.npz", "pytorch_model.pt"};
+    tfm_status status = tfm__weights_check_other(dir);
+    if (status == TFM_OK)
+        status = judge_names(dir, judge_weights, readers);
+    for (size_t i = 0; i < TFM__COUNT(OTHERS) && status == TFM_OK; i++)
+        if (has(dir, OTHERS[i]))
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s has neither model.safetensors nor pytorch_model.bin, and %s is not read: download one "
+                             "of those two",
+                             dir, OTHERS[i]);
+    if (status != TFM_OK)
+        return status;
+    return tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors and no pytorch_model.bin%s", dir,
+                     tfm__file_exists(dir) ? "" : "; there is no such folder");
+}
+
+void tfm__weights_warn_adapter(const char *dir) {
+    if (has(dir, ADAPTER))
+        tfm__log(TFM_LOG_WARNING,
+                 "%s has an adapter (%s) beside the model, which is run without it: to have both, merge them, for "
+                 "example with peft's merge_and_unload",
+                 dir, ADAPTER);
+}

@@ -1,0 +1,136 @@
+/* Attention: the door, and the kernels for devices whose work-items run side by side (cl/attention/attention.cl). */
+#include "ops/attention/attention.h"
+#include <inttypes.h>
+#include <string.h>
+#include "ops/autograd/tape.h"
+
+/* Bytes of local memory of cl/attention/attention.cl for `block` queries. */
+static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64_t block) {
+    const int64_t group = tfm__context_tuning(ctx)->group, tile = group < 32 ? 32 : group;
+    return sizeof(float) *
+           (size_t)(block * (a->key_width + tile + group + 5) + (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
+}
+
+/* Several queries share the reading of a key, if there are as many and their copies fit in their part of local memory.
+ */
+static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t queries = a->heads / a->kv_heads * a->targets, most = tuning->attention_shared;
+    const size_t there = tfm__context_limits(ctx)->local_bytes;
+    const bool shared = queries >= tuning->attention_shared_least && a->value_width <= tuning->attention_shared_widest;
+    int64_t block = shared ? most : 1;
+    while (block > 1 && local_bytes(ctx, a, block) > there / (size_t)tuning->attention_shared_local)
+        block = block == most && most > 3 ? most / 2 : 1;
+    if (block == 1 && local_bytes(ctx, a, 1) > there)
+        return tfm__op_refuse(ctx, "attention",
+                              "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
+                              "use more heads",
+                              a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
+    const int64_t items = a->q.dims[0] * a->kv_heads * tfm__divide_up(queries, block);
+    const int64_t spans = tfm__attention_spans(ctx, a, items);
+    if (spans > 1)
+        return tfm__attention_split(ctx, a, (int)block, items, spans);
+    tfm__kernel *kernel = tfm__attention_kernel(ctx, a, "attention", "attention_group", (int)block, "");
+    const int64_t work = block * a->length * (a->key_width + a->value_width), bound = tfm__attention_bound(ctx);
+    const int64_t room = work < bound ? bound / (work + 1) : 1;
+    for (int64_t first = 0; first < items; first += room) {
+        const int64_t end = items - first < room ? items : first + room;
+        tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, end - first),
+                               TFM__ARGS(TFM__ATTENTION_FUSED_ARGS(a, end), TFM__I_AS("first_item", first)));
+    }
+    return tfm_context_status(ctx);
+}
+
+/* y, F32 or of the inputs' dtype, and what else is wanted. */
+static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_tensor *y,
+                               const tfm_attention_options *options) {
+    const tfm_tensor q = a->q, none = {0};
+    tfm_tensor *log_sum = options->log_sum, *scores = options->scores;
+    const int64_t flat[] = {q.dims[0], a->targets, a->heads * a->value_width};
+    const int64_t apart[] = {q.dims[0], a->heads, a->targets, a->value_width};
+    const int64_t all[] = {q.dims[0], a->heads, a->targets, a->length};
+    const tfm_dtype dtype = y && y->buffer && y->dtype == q.dtype ? q.dtype : TFM_F32;
+    if (scores && (unsigned)options->stage > TFM_ATTENTION_MASKED)
+        return tfm__op_refuse(ctx, "attention", "stage %d of the scores is none of enum tfm_attention_stage",
+                              (int)options->stage);
+    if (tfm__op_output(ctx, "attention", y, dtype, q.rank, a->heads_first ? apart : flat) != TFM_OK ||
+        (log_sum && tfm__op_output(ctx, "attention", log_sum, TFM_F32, 3, all) != TFM_OK) ||
+        (scores && tfm__op_output(ctx, "attention", scores, TFM_F32, 4, all) != TFM_OK))
+        return tfm_context_status(ctx);
+    const tfm_tensor outputs[] = {*y, log_sum ? *log_sum : none, scores ? *scores : none};
+    for (int i = 0; i < 3; i++)
+        if (TFM__OP_APART(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
+                          outputs[(i + 1) % 3]) != TFM_OK)
+            break;
+    return tfm_context_status(ctx);
+}
+
+/* All that is wanted, in scratch of the current scope where a dtype is not what the kernels take. */
+static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, const tfm_attention_options *options) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (a->mask.buffer && (a->mask.dtype == TFM_F16 || a->mask.dtype == TFM_BF16)) {
+        tfm_tensor wide = {0};
+        tfm_cast(ctx, &wide, a->mask, TFM_F32);
+        a->mask = wide;
+    }
+    a->y = y;
+    if (y.dtype != TFM_F32) {
+        a->y = (tfm_tensor){0};
+        tfm_tensor_new(ctx, &a->y, TFM_F32, y.rank, y.dims);
+    }
+    if (options->log_sum)
+        a->log_sum = *options->log_sum;
+    if (tuning->class == TFM__WIDE && tuning->width > 1)
+        tfm__attention_wide(ctx, a);
+    else if (tfm__attention_tiled_fits(ctx, a))
+        tfm__attention_tiled(ctx, a);
+    else
+        launch_group(ctx, a);
+    if (y.dtype != TFM_F32)
+        tfm_cast(ctx, &y, a->y, y.dtype);
+    return options->scores ? tfm__attention_scores(ctx, a, *options->scores, options->stage) : tfm_context_status(ctx);
+}
+
+/* What a backward pass does not know. */
+static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
+    if (a->paged || a->mapped)
+        return tfm__op_refuse(ctx, "attention",
+                              "with `rows` or `sources` it has no backward pass: stop the tape first");
+    if (a->k.dtype != TFM_F32)
+        return tfm__op_refuse(ctx, "attention",
+                              "keys %s are of 16 bits, which have no backward pass: stop the tape first",
+                              TFM__SHAPE(a->k));
+    return tfm_context_status(ctx);
+}
+
+tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
+                         const tfm_attention_options *options) {
+    const tfm_attention_options none = {0};
+    options = options ? options : &none;
+    if (TFM__OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->sources, options->rows,
+                      options->mask) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, "attention", options) != TFM_OK)
+        return tfm_context_status(ctx);
+    tfm__attention a = {.q = q,
+                        .k = k,
+                        .v = v,
+                        .lengths = options->lengths,
+                        .sources = options->sources,
+                        .rows = options->rows,
+                        .mask = options->mask,
+                        .padded = options->lengths.buffer != NULL,
+                        .mapped = options->sources.buffer != NULL,
+                        .paged = options->rows.buffer != NULL};
+    if (options->dropout)
+        a.dropout = *options->dropout;
+    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK || tfm__attention_read(ctx, &a, options) != TFM_OK ||
+        make_outputs(ctx, &a, y, options) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    const bool recorded = TFM__TAPE_WANTS(ctx, q, k, v, a.mask);
+    if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
+        tfm_tensor_new(ctx, &a.log_sum, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
+    compute(ctx, &a, *y, options);
+    if (recorded)
+        tfm__attention_record(ctx, &a);
+    return tfm_scope_close(ctx, 0, NULL);
+}

@@ -1,0 +1,51 @@
+/* The gradient of attention's mask: cl/attention/attention_bias_backward.cl. */
+#include "ops/attention/attention.h"
+#include "ops/reduce/sum.h"
+
+/* How many rows of the bias a work-group has: enough to pack a tile of keys for. */
+enum { SPAN = 64 };
+
+/* The gradient with one row and one column for each that the kernel makes: dims of the mask aligned at the last. */
+static void dims_of(int64_t *dims, const tfm__attention *a) {
+    const tfm_tensor mask = a->mask;
+    for (int i = 0; i < 4; i++)
+        dims[i] = i < 4 - mask.rank ? 1 : mask.dims[i - 4 + mask.rank];
+    dims[3] = a->columns;
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm_tensor to, bool add,
+                         const int64_t *dims) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t widest = tuning->attention_backward_widest;
+    const bool wide =
+        tuning->class == TFM__WIDE && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
+    const int64_t span = dims[2] > 1 ? SPAN : 1, spans = tfm__divide_up(dims[2], span);
+    const int64_t tiles = tfm__divide_up(a->columns, wide ? tuning->width : tuning->group);
+    const int64_t items = tiles * spans * dims[1] * dims[0];
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, "attention_bias_backward", wide ? "attention_bias_backward_wide" : "attention_bias_backward_group",
+        "-DDK=%d -DDV=%d -DSCORED=1 -DDROPS=%d", (int)a->key_width, (int)a->value_width, tfm__dropout_on(&a->dropout));
+    return tfm__attention_enqueue(
+        ctx, a, kernel, tfm__row_grid(ctx, items),
+        TFM__ARGS(TFM__T_AS("dbias", to), TFM__T_AS("y", a->y), TFM__T(dy), TFM__T_AS("log_sum", a->log_sum),
+                  TFM__I(items), TFM__I(tiles), TFM__I(spans), TFM__I(span), TFM__I_AS("bias_b", dims[0]),
+                  TFM__I_AS("bias_h", dims[1]), TFM__I_AS("bias_t", dims[2]), TFM__I_AS("batch", a->q.dims[0]),
+                  TFM__I_AS("add", add), TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->cap)));
+}
+
+tfm_status tfm__attention_bias_backward(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient to) {
+    int64_t dims[4];
+    tfm_tensor all = {0};
+    if (!to.to.buffer)
+        return tfm_context_status(ctx);
+    dims_of(dims, a);
+    const int64_t rows = dims[0] * dims[1] * dims[2];
+    if ((int64_t)tfm_tensor_count(to.to) == rows * a->columns)
+        return launch(ctx, a, dy, to.to, to.add, dims);
+    /* One number for all columns: they are added up. */
+    tfm_tensor_new(ctx, &all, TFM_F32, 4, dims);
+    launch(ctx, a, dy, all, false, dims);
+    tfm__sum_into(ctx, to, all, rows, a->columns, 1);
+    tfm_tensor_free(ctx, &all);
+    return tfm_context_status(ctx);
+}

@@ -1,0 +1,34 @@
+/* Attention on wide devices: cl/attention/attention_cpu.cl, cl/attention/attention_cpu_decode.cl. */
+#include "ops/attention/attention.h"
+
+/* Work-items of blocks of so many queries. */
+static int64_t items_of(const tfm__attention *a, int block) {
+    return a->q.dims[0] * a->kv_heads * tfm__divide_up(a->heads / a->kv_heads * a->targets, block);
+}
+
+/* Queries of one work-item that transposes keys for all of them. What each query comes to does not depend on it. */
+static int block_of(tfm_context *ctx, const tfm__attention *a) {
+    enum { EACH = 4 }; /* work-items of a core, so that all are done at about the same time */
+    const tfm__attention_block *block = tfm__context_tuning(ctx)->attention_blocks,
+                               *last = block + TFM__ATTENTION_BLOCKS - 1;
+    const int64_t cores = tfm_context_device(ctx)->compute_units;
+    while (block < last && a->key_width + a->value_width > block->most_width)
+        block++;
+    const bool several = a->heads / a->kv_heads * a->targets > block->many;
+    return several && items_of(a, block->many) >= EACH * cores ? block->many : block->queries;
+}
+
+tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t batch = a->q.dims[0], queries = a->heads / a->kv_heads * a->targets;
+    /* Keys are not worth transposing for one query, nor are private copies of very wide ones or of the sums of
+     * very wide values: a thread's stack would not hold them. */
+    if (queries == 1 || a->key_width > tuning->attention_widest || a->value_width > tuning->attention_widest) {
+        const int64_t beside = a->mapped ? 8 : 1; /* sequences that the kernel takes side by side where keys are many */
+        return tfm__attention_fused(ctx, a, "attention_cpu_decode", "attention_query", 1,
+                                    tfm__divide_up(batch, beside) * beside * a->kv_heads * queries, batch);
+    }
+    const int block = block_of(ctx, a);
+    const int64_t items = items_of(a, block);
+    return tfm__attention_fused(ctx, a, "attention_cpu", "attention_block", block, items, items);
+}

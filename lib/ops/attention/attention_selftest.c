@@ -1,0 +1,213 @@
+/* The selftest of attention, in the forms that it takes. */
+#include <math.h>
+#include <stdlib.h>
+#include "ops/elementwise/dropout.h"
+#include "ops/selftest/selftest.h"
+#include "ops/autograd/tape.h"
+
+/* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
+static const struct form {
+    int64_t B, N, T, S, H, Hk, dk, dv, past;
+    bool causal, lengths, rows, sources, heads_first, mask; /* a mask is (H, 1, S), added */
+    double soft_cap;
+    int64_t window; /* keys on either side; 0: no window */
+    float drops;    /* the rate of dropout */
+} FORMS[] = {
+    {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
+    {.B = 3, .N = 3, .T = 9, .S = 12, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .past = 3, .causal = true, .lengths = true},
+    {.B = 2, .N = 2, .T = 7, .S = 21, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .lengths = true, .heads_first = true},
+    {.B = 5, .N = 5, .T = 1, .S = 11, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .rows = true},
+    {.B = 6, .N = 2, .T = 1, .S = 13, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .lengths = true, .sources = true},
+    {.B = 2,
+     .N = 2,
+     .T = 9,
+     .S = 37,
+     .H = 4,
+     .Hk = 2,
+     .dk = 16,
+     .dv = 16,
+     .past = 20,
+     .mask = true,
+     .soft_cap = 1.5,
+     .window = 5},
+    {.B = 2, .N = 2, .T = 9, .S = 37, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .drops = 0.3f},
+    {.B = 2, .N = 2, .T = 40, .S = 37, .H = 2, .Hk = 1, .dk = 16, .dv = 20, .past = -3, .causal = true},
+    {.B = 2, .N = 2, .T = 20, .S = 37, .H = 4, .Hk = 2, .dk = 20, .dv = 16, .past = 17, .causal = true, .rows = true},
+    {.B = 1, .N = 1, .T = 1, .S = 1100, .H = 4, .Hk = 2, .dk = 32, .dv = 32}, /* keys that several work-groups share */
+};
+
+enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
+
+static tfm_dropout_options dropout_of(const struct form *f) {
+    return (tfm_dropout_options){.rate = f->drops, .seed = 0x123456789abcdefull, .stream = 0x700000005ull};
+}
+
+typedef struct attention_data {
+    float *q, *k, *v, *mask;
+    int32_t *lengths, *rows, *sources;
+} attention_data;
+
+/* Where query head h's key or value of width d lies. */
+static const float *key_at(const struct form *f, const attention_data *a, const float *base, int64_t b, int64_t h,
+                           int64_t s, int64_t d) {
+    int64_t head = h / (f->H / f->Hk), sequence = f->sources ? a->sources[b] : b;
+    if (f->heads_first)
+        return base + ((sequence * f->Hk + head) * f->S + s) * d;
+    int64_t row = f->rows ? a->rows[b * f->S + s] : sequence * f->S + s;
+    return base + (row * f->Hk + head) * d;
+}
+
+/* Dropout's factor of a weight: cl/attention/attention_common.cl. */
+static double kept(const struct form *f, int64_t b, int64_t h, int64_t t, int64_t s) {
+    const tfm_dropout_options dropout = dropout_of(f);
+    const int64_t group = f->H / f->Hk, query = h % group * f->T + t;
+    const int64_t block = (b * f->Hk + h / group) * ((group * f->T + 3) / 4) + query / 4;
+    const uint32_t number = tfm__check_philox(&dropout, (uint32_t)s, (uint32_t)block, (int)(query % 4));
+    return number < tfm__dropout_threshold(&dropout) ? 0 : 1 / (1 - (double)dropout.rate);
+}
+
+/* One query's row of the result, dv wide: softmax of scaled products over what it sees, times the values. */
+static void attend(double *out, const struct form *f, const attention_data *a, const float *q, int64_t b, int64_t h,
+                   int64_t t) {
+    int64_t visible = f->lengths ? a->lengths[f->sources ? a->sources[b] : b] : f->S;
+    double total = 0;
+    for (int64_t s = 0; s < visible && (!f->causal || s <= t + f->past); s++) {
+        if (f->window && llabs(t + f->past - s) > f->window)
+            continue;
+        const float *k = key_at(f, a, a->k, b, h, s, f->dk), *v = key_at(f, a, a->v, b, h, s, f->dv);
+        double score = 0, weight;
+        for (int64_t d = 0; d < f->dk; d++)
+            score += (double)q[d] * (double)k[d];
+        score /= sqrt((double)f->dk);
+        score = f->soft_cap > 0 ? f->soft_cap * tanh(score / f->soft_cap) : score;
+        total += weight = exp(score + (f->mask ? (double)a->mask[h * f->S + s] : 0));
+        for (int64_t d = 0; d < f->dv; d++)
+            out[d] += weight * kept(f, b, h, t, s) * (double)v[d];
+    }
+    for (int64_t d = 0; d < f->dv && total > 0; d++)
+        out[d] /= total;
+}
+
+static void check(tfm__check *c) {
+    const struct form *f = &FORMS[c->number];
+    attention_data a = {0};
+    tfm_tensor y = {0}, q, k, v;
+    const tfm_dropout_options dropout = dropout_of(f);
+    tfm_attention_options options = {.heads = f->heads_first ? 0 : (int)f->H,
+                                     .kv_heads = (int)f->Hk,
+                                     .causal = f->causal,
+                                     .past = f->past,
+                                     .soft_cap = (float)f->soft_cap,
+                                     .window = f->window > 0,
+                                     .before = f->window,
+                                     .after = f->window,
+                                     .dropout = &dropout};
+    if (f->heads_first) {
+        q = FLOATS(a.q, f->B, f->H, f->T, f->dk);
+        k = FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
+        v = FLOATS(a.v, f->N, f->Hk, f->S, f->dv);
+    } else {
+        q = FLOATS(a.q, f->B, f->T, f->H * f->dk);
+        k = f->rows ? FLOATS(a.k, POOL_ROWS, f->Hk * f->dk) : FLOATS(a.k, f->N, f->S, f->Hk * f->dk);
+        v = f->rows ? FLOATS(a.v, POOL_ROWS, f->Hk * f->dv) : FLOATS(a.v, f->N, f->S, f->Hk * f->dv);
+    }
+    if (f->lengths) /* a length of 0 is among what may come: such a row gives zeros */
+        options.lengths = INTS(a.lengths, (int)f->S + 1, f->N);
+    if (f->rows)
+        options.rows = INTS(a.rows, POOL_ROWS, f->B, f->S);
+    if (f->sources)
+        options.sources = INTS(a.sources, (int)f->N, f->B);
+    if (f->mask)
+        options.mask = FLOATS(a.mask, f->H, 1, f->S);
+    double *want = WANTED(f->B * f->H * f->T * f->dv);
+    for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in q's own order */
+        int64_t b = i / (f->H * f->T), h = f->heads_first ? i / f->T % f->H : i % f->H;
+        attend(want + i * f->dv, f, &a, a.q + i * f->dk, b, h, f->heads_first ? i % f->T : i / f->H % f->T);
+    }
+    tfm_attention(c->ctx, &y, q, k, v, &options);
+    tfm__check_judge(c, y, want);
+}
+
+/* The gradients of q, k and v: with P the weights and Y = P V, that of V is P^T dY; with dS = P (dY V^T - dY Y), where
+ * the last product is one number a row, those of Q and K are dS K and dS^T Q, scaled. */
+static void check_backward(tfm__check *c) {
+    enum { T = 70, S = 66, D = 32, H = 2 };
+    float *q, *k, *v, *dy;
+    const tfm_tensor tq = FLOATS(q, 1, T, H * D), tk = FLOATS(k, 1, S, H * D), tv = FLOATS(v, 1, S, H * D);
+    const tfm_tensor tdy = FLOATS(dy, 1, T, H * D);
+    float *sum_q, *sum_k, *sum_v; /* what gradients are added to */
+    const tfm_tensor dq = FLOATS(sum_q, 1, T, H * D), dk = FLOATS(sum_k, 1, S, H * D), dv = FLOATS(sum_v, 1, S, H * D);
+    tfm_tensor y = {0};
+    double *want_q = WANTED(T * H * D), *want_k = WANTED(S * H * D), *want_v = WANTED(S * H * D);
+    double *weights = WANTED(S), *means = WANTED(D);
+    if (!tfm__check_ready(c))
+        return;
+    const double scale = 1 / sqrt((double)D);
+    for (int64_t i = 0; i < (int64_t)T * H * D; i++)
+        want_q[i] = (double)sum_q[i];
+    for (int64_t i = 0; i < (int64_t)S * H * D; i++) {
+        want_k[i] = (double)sum_k[i];
+        want_v[i] = (double)sum_v[i];
+    }
+    for (int64_t i = 0; i < (int64_t)T * H; i++) {
+        const int64_t h = i % H, t = i / H, last = t < S ? t : S - 1;
+        const float *qi = q + i * D, *dyi = dy + i * D;
+        double total = 0, mean = 0;
+        for (int64_t s = 0; s <= last; s++) {
+            weights[s] = 0;
+            for (int64_t d = 0; d < D; d++)
+                weights[s] += scale * (double)qi[d] * (double)k[(s * H + h) * D + d];
+            total += weights[s] = exp(weights[s]);
+        }
+        for (int64_t d = 0; d < D; d++)
+            means[d] = 0;
+        for (int64_t s = 0; s <= last; s++) {
+            weights[s] /= total;
+            for (int64_t d = 0; d < D; d++)
+                means[d] += weights[s] * (double)v[(s * H + h) * D + d];
+        }
+        for (int64_t d = 0; d < D; d++)
+            mean += means[d] * (double)dyi[d];
+        for (int64_t s = 0; s <= last; s++) {
+            const int64_t at = (s * H + h) * D;
+            double ds = -mean;
+            for (int64_t d = 0; d < D; d++) {
+                want_v[at + d] += weights[s] * (double)dyi[d];
+                ds += (double)dyi[d] * (double)v[at + d];
+            }
+            for (int64_t d = 0; d < D; d++) {
+                want_q[i * D + d] += scale * weights[s] * ds * (double)k[at + d];
+                want_k[at + d] += scale * weights[s] * ds * (double)qi[d];
+            }
+        }
+    }
+    const tfm_attention_options options = {.heads = H, .causal = true};
+    struct tfm__tape *aside = tfm__tape_lay_aside(c->ctx);
+    if (tfm_context_status(c->ctx) != TFM_OK) /* the caller's tape is where it was */
+        return;
+    tfm_tape_start(c->ctx);
+    tfm_tape_watch(c->ctx, tq, dq);
+    tfm_tape_watch(c->ctx, tk, dk);
+    tfm_tape_watch(c->ctx, tv, dv);
+    tfm_attention(c->ctx, &y, tq, tk, tv, &options);
+    tfm_backward(c->ctx, y, tdy);
+    tfm__tape_put_back(c->ctx, aside);
+    tfm__check_judge(c, dq, want_q);
+    tfm__check_judge(c, dk, want_k);
+    tfm__check_judge(c, dv, want_v);
+}
+
+const tfm__check_entry tfm__selftest_attention[] = {
+    {"attention", "dk != dv", check, 0},
+    {"attention", "causal, past, lengths", check, 1},
+    {"attention", "heads first, grouped", check, 2},
+    {"attention", "rows", check, 3},
+    {"attention", "sources", check, 4},
+    {"attention", "mask, soft cap, window", check, 5},
+    {"attention", "dropout", check, 6},
+    {"attention", "many queries", check, 7},
+    {"attention", "rows, many queries", check, 8},
+    {"attention", "one query, many keys", check, 9},
+    {"attention", "backward", check_backward, 0},
+    {0},
+};

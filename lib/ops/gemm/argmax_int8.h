@@ -1,0 +1,42 @@
+/* Which entry of each row of a product is the largest, by bytes and by as few floats as that takes. */
+#ifndef TFM_LIB_ARGMAX_INT8_H
+#define TFM_LIB_ARGMAX_INT8_H
+
+#include "dev/dev.h"
+
+/* A weight w (V, K) F32 as bytes, and how far they are from it: V K bytes and 16 V besides. All zeros is none. */
+typedef struct tfm__screen {
+    tfm_param bytes;   /* (V, K) I8, for tfm_linear */
+    tfm_tensor bounds; /* (2, V): as cl/gemm/argmax_int8.cl says */
+    uint64_t version;  /* 1 + that of the weight that they are of; 0: there are none */
+} tfm__screen;
+
+/* Whether it is worth it on this device for such a weight: where bytes are multiplied by instructions that are faster
+ * than those of floats. False after a failure, too. */
+bool tfm__screen_serves(tfm_context *ctx, tfm_tensor weight);
+
+/* Has *screen be of this weight, (V, K) F32, in memory that lasts. tfm__screen_free frees it, also after a failure. */
+tfm_status tfm__screen_make(tfm_context *ctx, tfm__screen *screen, const tfm_param *weight);
+void tfm__screen_free(tfm_context *ctx, tfm__screen *screen);
+
+/* A product weight x + bias whose largest entries are wanted. */
+typedef struct tfm__screened {
+    tfm__screen *screen; /* that of the weight */
+    const tfm_param *weight;
+    tfm_tensor bias;  /* (V): -inf for entries that may not be chosen */
+    tfm_tensor x;     /* (R, K) */
+    tfm_tensor tried; /* (1) I32: gets as many more as entries were multiplied in floats */
+} tfm__screened;
+
+/* For each row of x the largest entry and its index, the lower one of equal ones: values and tokens (R, 1), made in the
+ * current scope. Where all entries are -inf, the largest is -inf, and its index 0. It is NaN where x has a number that
+ * is not finite. A row of the weight with such a number counts as in floats, so that the largest may be infinite or
+ * NaN. */
+tfm_status tfm__screen_best(tfm_context *ctx, tfm_tensor *values, tfm_tensor *tokens, const tfm__screened *product);
+/* The same in two steps, between which the caller may make entries of near (R, V) -inf, those that may not be chosen.
+ */
+tfm_status tfm__screen_near(tfm_context *ctx, tfm_tensor *near, const tfm__screened *product);
+tfm_status tfm__screen_best_of(tfm_context *ctx, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor near,
+                               const tfm__screened *product);
+
+#endif

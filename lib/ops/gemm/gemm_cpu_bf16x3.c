@@ -1,0 +1,213 @@
+/* Products of floats by a processor's tiles of bf16 (AMX): each float becomes three numbers of bf16, which together are
+ * it, and of the nine products of a pair the six are added that a float's bits reach: cl/gemm/gemm_cpu_bf16x3.cl. So
+ * nothing is rounded but sums, as with instructions for floats. */
+#include <math.h>
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/kernel_validation.h"
+
+/* Of the kernel: the shares of a float, rows of a block, panels that an item goes over together, steps of 32 along K of
+ * a piece of them, and the words of all of that. */
+enum { SHARES = 3, BLOCK = 32, PANELS = 8, STEPS = 16, SCRATCH = PANELS * SHARES * STEPS * 16 * 32 };
+
+typedef struct state {
+    unsigned char verdict; /* of the instruction on this device */
+    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
+    tfm__kernel *products[2][TFM_ACTIVATIONS]; /* of a as it is, and of one that is transposed */
+} state;
+
+/* Its address is the key under which a context keeps it. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "bf16x3 GEMM by the processor's AMX tiles gave wrong results",
+        [TFM__NOT_BUILT] = "the compiler does not build bf16x3 GEMM for the processor's AMX tiles",
+    };
+    return WHY[v];
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const char *why = tfm__gemm_declines_panels(ctx, task);
+    if (why)
+        return why;
+    if (!tuning->bf16_tiles || tuning->width != 16 || tuning->gemm_vectors != 2 ||
+        !(tuning->engine_emulated || tfm__tiles_allowed()))
+        return "the processor does not multiply tiles of bf16";
+    if (task->b.dtype != TFM_F32 || tfm__gemm_inputs(ctx, task) != TFM_F32)
+        return "it is for floats that are not to be rounded";
+    if (task->batch > 1)
+        return "it is for one matrix";
+    const state *s = state_of(ctx);
+    return s ? trouble((tfm__verdict)s->verdict) : NULL;
+}
+
+/* None and ReLU share a program. */
+static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const tfm_activation activation = task->activation == TFM_RELU ? TFM_NO_ACTIVATION : task->activation;
+    tfm__kernel **known = &s->products[task->transpose_a][activation];
+    if (!*known)
+        *known = tfm__kernel_get(ctx, "gemm_cpu_bf16x3", "gemm_thirds", "-DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
+                                 tuning->gemm_vectors, activation, tuning->engine_emulated ? " -DEMULATED" : "",
+                                 task->transpose_a ? " -DTURNED" : "");
+    return *known;
+}
+
+/* How c is dealt out: items of so many rows by so many panels. */
+typedef struct deal {
+    int64_t rows, group, row_items, panel_items;
+} deal;
+
+/* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, or more of
+ * a shorter K, and a number takes as long to split as to multiply by so many. */
+static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
+    enum { SPLITTING = 50 };
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    const int64_t steps = tfm__divide_up(task->k, 32),
+                  together = PANELS * (steps > 0 && steps < STEPS ? STEPS / steps : 1);
+    deal best = {0};
+    int64_t least = INT64_MAX;
+    for (int64_t r = 1; r <= cores; r++) {
+        deal d = {.rows = tfm__divide_up(tfm__divide_up(task->m, r), BLOCK) * BLOCK,
+                  .group = tfm__divide_up(panels, cores / r)};
+        d.row_items = tfm__divide_up(task->m, d.rows);
+        d.panel_items = tfm__divide_up(panels, d.group);
+        const int64_t columns = d.group * width, passes = tfm__divide_up(d.group, together);
+        const int64_t cost = d.rows * columns + SPLITTING * (d.rows * passes + columns);
+        if (cost < least) {
+            least = cost;
+            best = d;
+        }
+    }
+    return best;
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
+    state *s = state_of(ctx);
+    const deal d = deal_of(ctx, task);
+    const int64_t n = task->n, k = task->k, width = tfm__gemm_panel_width(ctx);
+    const int64_t words = d.row_items * d.panel_items * SCRATCH;
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    const bool packed = task->weight != NULL, across = !packed && task->transpose_b;
+    const int64_t b_row = packed ? width : across ? 1 : n, b_column = across ? k : 1;
+    const int64_t b_panel = packed ? width * k : width * b_column;
+    tfm_tensor b = task->b, scratch = {0};
+    if (!s || tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (packed)
+        tfm__gemm_packed_b(ctx, &b, task, TFM_F32);
+    tfm_tensor_new(ctx, &scratch, TFM_I32, 1, &words);
+    tfm__launch(ctx, kernel_of(ctx, s, task), TFM__GRID_2D((size_t)d.row_items, (size_t)d.panel_items, 1, 1),
+                TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(b),
+                          TFM__T_AS("addend", addend.tensor), TFM__T(scratch), TFM__I_AS("m", task->m), TFM__I(n),
+                          TFM__I(k), TFM__I_AS("rows", d.rows), TFM__I_AS("group", d.group), TFM__I(b_panel),
+                          TFM__I(b_row), TFM__I(b_column),
+                          TFM__I_AS("b_width", packed ? tfm__divide_up(n, width) * width : n),
+                          TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                          TFM__F_AS("alpha", task->alpha),
+                          TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- Validation of the instruction
+ * ----------------------------------------------------------------------------------- */
+
+/* Whole blocks and parts of them, two pieces of K, and a bias. */
+static const tfm__gemm_task TRIAL = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
+
+/* Numbers of all 24 bits, of either sign, of a half to 1. Rounding of sums, which are of some 14, makes elements wrong
+ * by 1.5e-5 at most; without one of the smallest products many are wrong by more than 5e-5. */
+static void fill_trial(float *x, int count, uint32_t seed) {
+    for (int i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = ldexpf((float)(0x800000u | seed >> 9), -24) * (seed >> 8 & 1 ? -1.0f : 1.0f);
+    }
+}
+
+static tfm__verdict compare(tfm_context *ctx, const void *none) {
+    (void)none;
+    tfm__gemm_task t = TRIAL;
+    const int m = (int)t.m, n = (int)t.n, k = (int)t.k;
+    float *a = tfm__alloc((size_t)(m * k), sizeof(*a)), *b = tfm__alloc((size_t)(k * n), sizeof(*b));
+    float *bias = tfm__alloc((size_t)n, sizeof(*bias)), *got = tfm__alloc((size_t)(m * n), sizeof(*got));
+    bool right = a && b && bias && got;
+    if (!right)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+    if (right) {
+        fill_trial(a, m * k, 1);
+        fill_trial(b, k * n, 2);
+        fill_trial(bias, n, 3);
+        tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){m, k});
+        tfm_tensor_new(ctx, &t.b, TFM_F32, 2, (int64_t[]){k, n});
+        tfm_tensor_new(ctx, &t.bias, TFM_F32, 1, &t.n);
+        tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){m, n});
+        tfm_tensor_write(ctx, t.a, a);
+        tfm_tensor_write(ctx, t.b, b);
+        tfm_tensor_write(ctx, t.bias, bias);
+        right = launch(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
+    }
+    for (int i = 0; right && i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int p = 0; p < k; p++)
+            sum += (double)a[i / n * k + p] * (double)b[p * n + i % n];
+        right = fabs((double)got[i] - sum) < 5e-5;
+    }
+    free(a);
+    free(b);
+    free(bias);
+    free(got);
+    return right ? TFM__VALID : TFM__WRONG;
+}
+
+/* An emulation, which only tests run, is no instruction. */
+static tfm__verdict validate(tfm_context *ctx, state *s) {
+    return tfm__validate(ctx, &s->verdict,
+                         &(tfm__validation){.program = tfm__context_tuning(ctx)->engine_emulated ? NULL : "gemm_thirds",
+                                            .what = "AMX tiles",
+                                            .without = "them, which takes longer",
+                                            .trouble = trouble,
+                                            .compare = compare});
+}
+
+/* ---- The provider ------------------------------------------------------------------------------------------------ */
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    state *s = state_of(ctx);
+    const tfm__verdict v = s ? validate(ctx, s) : TFM__UNTESTED;
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    return v == TFM__VALID ? launch(ctx, task) : TFM__GEMM_DECLINED;
+}
+
+static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
+    const deal d = deal_of(ctx, task);
+    return tfm__pool_block(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH));
+}
+
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const state *s = state_of(ctx);
+    const uint64_t own = scratch_memory(ctx, task);
+    if (!s || s->verdict != TFM__UNTESTED)
+        return own;
+    /* Before validation: what that takes, and then perhaps what `packed` does. */
+    const uint64_t packed = tfm__gemm_packed.memory(ctx, task);
+    const uint64_t trial = tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.n)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)TRIAL.n) + scratch_memory(ctx, &TRIAL);
+    return (own > packed ? own : packed) + trial;
+}
+
+const tfm__gemm_provider tfm__gemm_thirds = {
+    .name = "thirds",
+    .declines = declines,
+    .multiply = multiply,
+    .memory = memory,
+    .packs_weights = true,
+};

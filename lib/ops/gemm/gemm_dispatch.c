@@ -1,0 +1,347 @@
+/* Which provider multiplies, as TFM_GEMM says, by the table of `tfm tune`, or in the order of the device's tuning; and
+ * the loop that asks the next one where a provider turns out to decline.
+ *
+ * The rows of the table: "gemm nt 6 9 9" is a times b transposed, of 64 to 127 rows, and 512 to 1023 columns and inner
+ * numbers; its setting is a provider, and perhaps what that is told. "gemm f16 nt 6 9 9" is of a b that is stored as
+ * F16, as weights are, and "gemm as bf16 nt 6 9 9" of floats that the GEMM may round to BF16, as training may. */
+#include <stdio.h>
+#include <string.h>
+#include "ops/gemm/gemm.h"
+
+const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
+    &tfm__gemm_small, &tfm__gemm_dots,  &tfm__gemm_thirds, &tfm__gemm_packed,  &tfm__gemm_rows,
+    &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast, &tfm__gemm_int8};
+
+const tfm__gemm_provider *tfm__gemm_named(const char *name) {
+    for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++)
+        if (strcmp(tfm__gemm_all[i]->name, name) == 0)
+            return tfm__gemm_all[i];
+    return NULL;
+}
+
+/* A row of the device's table as GEMM reads it. */
+typedef struct tuned_row {
+    uint32_t class; /* of tasks: what they read, transposes, and the powers of two that m, n and k lie between */
+    const tfm__gemm_provider *provider;
+    tfm__gemm_setting setting;
+} tuned_row;
+
+/* TFM_GEMM. */
+typedef enum mode { AUTO, CLBLAST, BUILTIN } mode;
+
+/* What a context keeps. */
+typedef struct state {
+    mode mode;
+    struct {
+        const tfm__gemm_provider *provider;
+        int64_t least_rows, least_pairs;
+    } order[TFM__PREFERENCES]; /* the tuning's, which has names */
+    size_t order_count;
+    tuned_row *rows; /* [row_count] */
+    size_t row_count;
+} state;
+
+/* Its address is the key under which a context keeps the state. */
+static char SLOT;
+
+/* ---- Rows of the table ---- */
+
+static uint32_t octave(int64_t x) {
+    uint32_t o = 0;
+    while (x >>= 1)
+        o++;
+    return o;
+}
+
+enum { SIZE_BITS = 6, SIZE_MASK = (1 << SIZE_BITS) - 1 };
+
+/* What GEMMs read, as names say it. Classes have their places. */
+static const struct {
+    const char *name;
+    tfm_dtype stored, inputs;
+} KINDS[] = {{"", TFM_F32, TFM_F32},
+             {"f16 ", TFM_F16, TFM_F16},
+             {"bf16 ", TFM_BF16, TFM_BF16},
+             {"as f16 ", TFM_F32, TFM_F16},
+             {"as bf16 ", TFM_F32, TFM_BF16}};
+
+static uint32_t class_from(size_t kind, uint32_t m, uint32_t n, uint32_t k, bool transpose_a, bool transpose_b) {
+    return 1U << 31 | (uint32_t)kind << (2 + 3 * SIZE_BITS) | m << (2 + 2 * SIZE_BITS) | n << (2 + SIZE_BITS) | k << 2 |
+           (uint32_t)transpose_a << 1 | (uint32_t)transpose_b;
+}
+
+/* Of TFM__COUNT(KINDS): none. */
+static size_t kind_of(tfm_dtype stored, tfm_dtype inputs) {
+    size_t kind = 0;
+    while (kind < TFM__COUNT(KINDS) && (KINDS[kind].stored != stored || KINDS[kind].inputs != inputs))
+        kind++;
+    return kind;
+}
+
+/* 0 for what no rows are for: batches of products with a b each, and what has nothing to add up. The row of products
+ * that round nothing is for all kinds of b. */
+static uint32_t class_of(const tfm__gemm_task *task, tfm_dtype inputs) {
+    const size_t kind = inputs == TFM_F32 ? 0 : kind_of(task->b.dtype, inputs);
+    return task->batch != 1 || task->m < 1 || task->n < 1 || task->k < 1 || kind == TFM__COUNT(KINDS)
+               ? 0
+               : class_from(kind, octave(task->m), octave(task->n), octave(task->k), task->transpose_a,
+                            task->transpose_b);
+}
+
+bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs) {
+    if (!class_of(task, inputs))
+        return false;
+    snprintf(name, TFM__TUNED_TEXT, "gemm %s%c%c %u %u %u",
+             inputs == TFM_F32 ? "" : KINDS[kind_of(task->b.dtype, inputs)].name, task->transpose_a ? 't' : 'n',
+             task->transpose_b ? 't' : 'n', octave(task->m), octave(task->n), octave(task->k));
+    return true;
+}
+
+/* The kind that comes after "gemm " in a name, whose sizes are after that. */
+static const char *read_kind(size_t *kind, const char *text) {
+    *kind = 0; /* the one without a name */
+    for (size_t i = 1; i < TFM__COUNT(KINDS); i++)
+        if (strncmp(text, KINDS[i].name, strlen(KINDS[i].name)) == 0)
+            *kind = i;
+    return text + strlen(KINDS[*kind].name);
+}
+
+/* False for a row that is not about products, or that means nothing to this version. */
+static bool read_row(tfm_context *ctx, tuned_row *out, const tfm__tuned_row *row) {
+    static const char ABOUT[] = "gemm ";
+    unsigned m, n, k;
+    char a, b, provider[TFM__TUNED_TEXT];
+    int end = 0, name_end = 0;
+    size_t kind;
+    if (strncmp(row->name, ABOUT, strlen(ABOUT)) != 0)
+        return false;
+    const char *name = read_kind(&kind, row->name + strlen(ABOUT));
+    if (sscanf(name, "%c%c %2u %2u %2u%n", &a, &b, &m, &n, &k, &end) != 5 || name[end] || m > SIZE_MASK ||
+        n > SIZE_MASK || k > SIZE_MASK || !strchr("nt", a) || !strchr("nt", b) ||
+        sscanf(row->setting, "%47s %n", provider, &name_end) != 1)
+        return false;
+    *out = (tuned_row){class_from(kind, m, n, k, a == 't', b == 't'), tfm__gemm_named(provider), {0}};
+    const char *setting = row->setting + name_end;
+    return out->provider &&
+           (!*setting || (out->provider->read_setting && out->provider->read_setting(ctx, &out->setting, setting)));
+}
+
+static int by_class(const void *x, const void *y) {
+    const uint32_t a = ((const tuned_row *)x)->class, b = ((const tuned_row *)y)->class;
+    return (a > b) - (a < b);
+}
+
+/* Reads the context's rows, in place of those that were there. */
+static tfm_status read_rows(tfm_context *ctx, state *s) {
+    size_t count;
+    const tfm__tuned_row *rows = tfm__tuned_rows(ctx, &count);
+    free(s->rows);
+    s->row_count = 0;
+    s->rows = count > 0 ? tfm__alloc(count, sizeof(*s->rows)) : NULL;
+    if (count > 0 && !s->rows)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    for (size_t i = 0; i < count; i++)
+        s->row_count += read_row(ctx, &s->rows[s->row_count], &rows[i]);
+    if (s->row_count > 0)
+        qsort(s->rows, s->row_count, sizeof(*s->rows), by_class);
+    return TFM_OK;
+}
+
+/* ---- What a context keeps ---- */
+
+static tfm_status find_order(tfm_context *ctx, state *s) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    for (size_t i = 0; i < TFM__PREFERENCES && tuning->gemm_order[i].provider; i++) {
+        s->order[i].provider = tfm__gemm_named(tuning->gemm_order[i].provider);
+        s->order[i].least_rows = tuning->gemm_order[i].least_rows;
+        s->order[i].least_pairs = tuning->gemm_order[i].least_pairs;
+        if (!s->order[i].provider)
+            return tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED,
+                                     "gemm: the variant '%s' asks for a provider '%s', and there is none of that name",
+                                     tuning->name, tuning->gemm_order[i].provider);
+        s->order_count = i + 1;
+    }
+    return TFM_OK;
+}
+
+static void state_free(void *data) {
+    state *s = data;
+    free(s->rows);
+    free(s);
+}
+
+/* Made at first use. NULL after a failure, such as a tuning that names a provider that there is not. */
+static state *state_of(tfm_context *ctx) {
+    state *s = tfm__context_slot(ctx, &SLOT);
+    if (s || tfm_context_status(ctx) != TFM_OK)
+        return s;
+    static const char *const names[] = {"auto", "clblast", "builtin"};
+    const char *asked = getenv("TFM_GEMM");
+    size_t at = 0;
+    while (asked && *asked && at < TFM__COUNT(names) && strcmp(asked, names[at]) != 0)
+        at++;
+    if (at == TFM__COUNT(names)) {
+        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "TFM_GEMM is '%s': it takes auto, clblast or builtin", asked);
+        return NULL;
+    }
+    s = tfm__alloc(1, sizeof(*s));
+    if (!s) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+        return NULL;
+    }
+    s->mode = (mode)at;
+    if (find_order(ctx, s) != TFM_OK || read_rows(ctx, s) != TFM_OK) {
+        state_free(s);
+        return NULL;
+    }
+    return tfm__context_set_slot(ctx, &SLOT, s, state_free) == TFM_OK ? s : NULL;
+}
+
+void tfm__gemm_tuned_again(tfm_context *ctx) {
+    state *s = state_of(ctx);
+    if (s)
+        read_rows(ctx, s);
+}
+
+/* The row that the task falls under, or NULL. */
+static const tuned_row *find_row(const state *s, const tfm__gemm_task *task, tfm_dtype inputs) {
+    const tuned_row wanted = {.class = s->row_count > 0 ? class_of(task, inputs) : 0};
+    return wanted.class ? bsearch(&wanted, s->rows, s->row_count, sizeof(wanted), by_class) : NULL;
+}
+
+tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provider *provider,
+                                       const tfm__gemm_task *task) {
+    const state *s = state_of(ctx);
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    const tuned_row *row = s ? find_row(s, task, inputs) : NULL;
+    if (s && (!row || row->provider != provider) && inputs != TFM_F32) /* as tfm__gemm_choose goes on */
+        row = find_row(s, task, TFM_F32);
+    return row && row->provider == provider ? row->setting : (tfm__gemm_setting){0};
+}
+
+/* The task as the provider is given it: with the setting of the row that is in force for it, if there is one. */
+static const tfm__gemm_task *with_setting(tfm__gemm_task *own, tfm_context *ctx, const state *s,
+                                          const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    if (!s || s->row_count == 0)
+        return task;
+    *own = *task;
+    own->setting = tfm__gemm_setting_of(ctx, provider, task);
+    return own;
+}
+
+/* ---- The choice ---- */
+
+/* Why the provider does not take the task, or NULL. */
+static const char *refusal(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider,
+                           const tfm__gemm_task *task) {
+    tfm__gemm_task own;
+    if ((task->b.dtype == TFM_I8) != provider->int8)
+        return provider->int8 ? "it is for int8 weights" : "it does not multiply by int8 weights";
+    return provider->declines(ctx, with_setting(&own, ctx, s, provider, task));
+}
+
+const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    return refusal(ctx, state_of(ctx), provider, task);
+}
+
+/* The first of the tuning's order that takes the task, or NULL. */
+static const tfm__gemm_provider *in_order(tfm_context *ctx, const state *s, const tfm__gemm_task *task) {
+    const double pairs = (double)task->m * (double)task->n * (double)task->k;
+    for (size_t i = 0; i < s->order_count; i++) {
+        const tfm__gemm_provider *provider = s->order[i].provider;
+        if (task->m >= s->order[i].least_rows && pairs >= (double)s->order[i].least_pairs &&
+            (s->mode != BUILTIN || !provider->external) && !refusal(ctx, s, provider, task))
+            return provider;
+    }
+    return NULL;
+}
+
+static bool rounds(const tfm__gemm_provider *provider) {
+    return provider == &tfm__gemm_engine || provider == &tfm__gemm_dots;
+}
+
+static bool obeyed(tfm_context *ctx, const state *s, const tuned_row *row, const tfm__gemm_task *task) {
+    return row && (s->mode != BUILTIN || !row->provider->external) && !refusal(ctx, s, row->provider, task);
+}
+
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
+    const state *s = state_of(ctx);
+    if (!s)
+        return NULL;
+    if (task->b.dtype == TFM_I8)
+        return &tfm__gemm_int8;
+    if (s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, task))
+        return &tfm__gemm_clblast;
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    const tuned_row *row = find_row(s, task, inputs);
+    if (obeyed(ctx, s, row, task))
+        return row->provider;
+    const tfm__gemm_provider *first = in_order(ctx, s, task);
+    if (inputs != TFM_F32 && !rounds(first)) {
+        /* Then what was tried with products that round nothing is as good for this one. */
+        row = find_row(s, task, TFM_F32);
+        if (obeyed(ctx, s, row, task))
+            return row->provider;
+    }
+    return first ? first : &tfm__gemm_plain;
+}
+
+const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
+    const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
+    const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
+    const state *s = state_of(ctx);
+    const tfm_dtype before = tfm__context_set_inputs(ctx, inputs);
+    const char *why = NULL;
+    /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
+    const bool asked = s && s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, &task);
+    if (s && (asked || !rounds(in_order(ctx, s, &task)))) {
+        const tfm__gemm_provider *own =
+            tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
+        why = asked ? "the environment variable TFM_GEMM asks for CLBlast" : tfm__gemm_declines(ctx, own, &task);
+        why = why ? why : "this kind of device uses none for products";
+    }
+    tfm__context_set_inputs(ctx, before);
+    return why;
+}
+
+/* ---- The call ---- */
+
+/* A failure that is not the context's is CLBlast's: who has asked for it by TFM_GEMM is told. */
+static void fail_asked(tfm_context *ctx, const state *s, tfm_status status) {
+    if (s->mode == CLBLAST && status != TFM__GEMM_DECLINED)
+        tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
+                          status == TFM_ERROR_MEMORY ? " or use a smaller batch" : "");
+}
+
+tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    state *s = tfm_context_status(ctx) == TFM_OK ? state_of(ctx) : NULL; /* after a failure a may be empty */
+    tfm__gemm_task own;
+    if (s && !provider)
+        provider = tfm__gemm_choose(ctx, task);
+    while (s && provider) {
+        char kept[TFM__MESSAGE];
+        if (provider->external)
+            tfm__error_keep(kept);
+        const tfm_status status = provider->multiply(ctx, with_setting(&own, ctx, s, provider, task));
+        if (status == TFM_OK || tfm_context_status(ctx) != TFM_OK)
+            return status;
+        fail_asked(ctx, s, status);
+        if (provider->external && tfm_context_status(ctx) == TFM_OK)
+            tfm__error_restore(kept);           /* the failure is dealt with */
+        provider = tfm__gemm_choose(ctx, task); /* the one that was called declines by now */
+    }
+    return tfm_context_status(ctx);
+}
+
+bool tfm__gemm_obeys(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    tfm__gemm_task own;
+    return !provider->obeys || provider->obeys(ctx, with_setting(&own, ctx, state_of(ctx), provider, task));
+}
+
+uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, task);
+    tfm__gemm_task own;
+    if (!provider)
+        return 0;
+    return provider->memory ? provider->memory(ctx, with_setting(&own, ctx, state_of(ctx), provider, task)) : 0;
+}

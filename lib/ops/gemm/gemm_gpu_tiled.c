@@ -1,0 +1,157 @@
+/* Register tiles for devices that run work-items side by side: cl/gemm/gemm_gpu_tiled.cl. */
+#include <inttypes.h>
+#include <stdio.h>
+#include "ops/gemm/gemm_splitk.h"
+
+/* Largest first; `speed` and `alone` as they were measured on an H100. */
+static const struct tile {
+    tfm__gemm_pace pace; /* m and n are those of a work-group */
+    int k;               /* half as much where operands are read a float at a time */
+    int item_m, item_n;
+} TILES[] = {
+    {{128, 128, 1, 1.15, false, false}, 16, 8, 8},  /* 256 items */
+    {{64, 64, 0.83, 1.45, false, false}, 16, 8, 4}, /* 128 */
+    {{32, 64, 0.585, 2.1, false, false}, 32, 4, 4}, /* 128 */
+    {{32, 32, 0.57, 3.8, false, false}, 16, 4, 4},  /* 64 */
+    {{16, 64, 0.47, 2.4, false, false}, 32, 4, 4},  /* 64 */
+    {{8, 64, 0.28, 2.3, false, false}, 32, 2, 4},   /* 64 */
+};
+
+/* A product as it is run. */
+typedef struct plan {
+    const struct tile *tile; /* NULL: none fits the device */
+    int unit;                /* floats that are read at once: 4 or 1 */
+    bool quads;              /* and four are written at once */
+    bool large;              /* elements after 2^31 */
+    tfm__gemm_cut cut;
+} plan;
+
+static size_t items_of(const struct tile *tile) {
+    return (size_t)(tile->pace.m / tile->item_m * (tile->pace.n / tile->item_n));
+}
+
+/* Whether an item sums up, or reads ahead, more floats than the device's registers hold, unless it is asked for more of
+ * those. */
+static bool wants_registers(tfm_context *ctx, const struct tile *tile) {
+    const int most = tfm__context_tuning(ctx)->gemm_held;
+    const int ahead = tile->k * (tile->pace.m + tile->pace.n) / (int)items_of(tile);
+    return most > 0 && (tile->item_m * tile->item_n > most || ahead > most);
+}
+
+static bool fits(tfm_context *ctx, const struct tile *tile) {
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    if (wants_registers(ctx, tile) && !tfm__context_tuning(ctx)->more_registers)
+        return false;
+    const size_t items = items_of(tile);
+    const size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->pace.m + tile->pace.n + 8);
+    return items <= limits->max_group && items <= limits->max_items[0] && bytes <= limits->local_bytes;
+}
+
+/* What tests ask for; else what the tuning row has, unless that tile cannot be taken. */
+static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
+        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
+    const tfm__gemm_setting own = {0}, s = task->setting;
+    return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(ctx, &TILES[s.tile - 1])) ? own : s;
+}
+
+/* `refused`: a bit for each tile that is not to be taken. */
+static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
+    const tfm__gemm_setting asked = setting_of(ctx, task, refused);
+    plan best = {.unit = tfm__gemm_by_fours(task) ? 4 : 1};
+    best.quads = best.unit == 4 && tfm__gemm_to_fours(task);
+    unsigned usable = 0;
+    for (size_t i = 0; i < TFM__COUNT(TILES); i++)
+        if (fits(ctx, &TILES[i]) && !(refused >> i & 1) && (asked.tile == 0 || asked.tile == (int)i + 1))
+            usable |= 1U << i;
+    const int place =
+        tfm__gemm_cut_best(ctx, &best.cut, task, TILES, (int)TFM__COUNT(TILES), sizeof(TILES[0]), usable, asked.parts);
+    best.tile = place < 0 ? NULL : &TILES[place];
+    best.large = tfm__gemm_cut_large(ctx, task, &best.cut);
+    return best;
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    if (tfm__context_tuning(ctx)->class != TFM__SIMT)
+        return "the device vectorises what one work-item says";
+    const plan p = plan_of(ctx, task, 0);
+    if (!p.tile)
+        return "the device's work-groups or local memory are too small for its tiles";
+    return tfm__gemm_cut_declines(task, &p.cut);
+}
+
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const plan p = plan_of(ctx, task, 0);
+    return tfm__gemm_cut_memory(task, &p.cut);
+}
+
+static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_task *task) {
+    const struct tile *tile = p->tile;
+    return tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_tiled",
+                           "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DQUADS=%d "
+                           "-DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
+                           tile->pace.m, tile->pace.n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n,
+                           p->unit, p->quads, p->large ? "long" : "int", task->transpose_a, task->transpose_b,
+                           p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           tfm__stored_define(task->b.dtype),
+                           wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->more_registers : "");
+}
+
+/* The best tile whose kernel the driver takes in groups of so many items. */
+static tfm__kernel *choose(tfm_context *ctx, plan *p, const tfm__gemm_task *task) {
+    for (unsigned refused = 0;; refused |= 1U << (p->tile - TILES)) {
+        *p = plan_of(ctx, task, refused);
+        tfm__kernel *kernel = p->tile ? kernel_of(ctx, p, task) : NULL;
+        if (!kernel || tfm__kernel_most(ctx, kernel) >= items_of(p->tile))
+            return kernel;
+    }
+}
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    plan p;
+    tfm__kernel *kernel = choose(ctx, &p, task);
+    return p.tile ? tfm__gemm_cut_run(ctx, task, &p.cut, kernel, items_of(p.tile))
+                  : tfm__gemm_plain.multiply(ctx, task);
+}
+
+/* ---- What else could be run: "64x64x16/4" is a tile and the parts of the inner dimension ---- */
+
+static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]) {
+    static const int64_t PARTS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
+    const struct tile *tile = &TILES[index / TFM__COUNT(PARTS)];
+    const int64_t asked = PARTS[index % TFM__COUNT(PARTS)];
+    if (index >= TFM__COUNT(TILES) * TFM__COUNT(PARTS))
+        return false;
+    setting[0] = 0;
+    const int64_t by_rule = tfm__gemm_cut_of(ctx, task, tile->pace, 0).parts,
+                  parts = tfm__gemm_cut_of(ctx, task, tile->pace, asked).parts;
+    /* Parts that come to what was tried already are not tried again. */
+    if (!fits(ctx, tile) || (asked > 0 && (parts != asked || asked == by_rule)))
+        return true;
+    const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->pace.m, tile->pace.n, tile->k);
+    if (asked > 0)
+        snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "/%d", (int)asked);
+    return true;
+}
+
+static bool read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text) {
+    (void)ctx;
+    int m = 0, n = 0, k = 0, parts = 0, end = 0, more = 0;
+    if (sscanf(text, "%4dx%4dx%4d%n/%4d%n", &m, &n, &k, &end, &parts, &more) < 3 || text[more > 0 ? more : end] ||
+        parts < 0)
+        return false;
+    for (size_t i = 0; i < TFM__COUNT(TILES); i++)
+        if (TILES[i].pace.m == m && TILES[i].pace.n == n && TILES[i].k == k) {
+            *out = (tfm__gemm_setting){(int)i + 1, parts, 0};
+            return true;
+        }
+    return false;
+}
+
+const tfm__gemm_provider tfm__gemm_tiled = {.name = "tiled",
+                                            .declines = declines,
+                                            .multiply = multiply,
+                                            .memory = memory,
+                                            .candidate = candidate,
+                                            .read_setting = read_setting};

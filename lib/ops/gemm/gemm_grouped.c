@@ -1,0 +1,56 @@
+/* Grouped GEMM: several linear layers of one input in one launch, by the provider that each of them would have. */
+#include <string.h>
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/fused_linear.h"
+
+/* The layer as a product; false where it is none of those that are joined. */
+static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm__fused_output *out,
+                 tfm_activation activation) {
+    const tfm_tensor w = out->weight->value, bias = out->bias;
+    *task = (tfm__gemm_task){.batch = 1,
+                             .m = tfm__row_count(x),
+                             .k = tfm__last_dim(x),
+                             .a = x,
+                             .b = w,
+                             .bias = bias,
+                             .transpose_b = true,
+                             .shared_b = true,
+                             .alpha = 1,
+                             .activation = activation,
+                             .weight = out->weight};
+    if (activation < TFM_NO_ACTIVATION || activation >= TFM_ACTIVATIONS || !w.buffer || w.dtype > TFM_BF16 ||
+        w.rank != 2 || w.dims[1] != task->k || w.dims[0] == 0 || task->m == 0 || task->k == 0 || task->m > INT32_MAX ||
+        task->k > INT32_MAX || w.dims[0] > INT32_MAX || !out->y || tfm__is_kept(*out->y) ||
+        TFM__TAPE_WANTS(ctx, x, w, bias) || (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
+        return false;
+    task->n = w.dims[0];
+    return true;
+}
+
+bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
+                         tfm_activation activation) {
+    tfm__gemm_task tasks[TFM__GEMM_JOINED];
+    const tfm__gemm_provider *provider = NULL;
+    if (count < 2 || count > TFM__GEMM_JOINED || tfm_context_status(ctx) != TFM_OK || !x.buffer)
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (!plan(ctx, &tasks[i], x, &out[i], activation) || tasks[i].b.dtype != tasks[0].b.dtype)
+            return false;
+        const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &tasks[i]);
+        if (!chosen || !chosen->multiply_grouped || (provider && chosen != provider))
+            return false;
+        provider = chosen;
+    }
+    for (int i = 0; i < count; i++) {
+        int64_t dims[TFM_MAX_RANK];
+        memcpy(dims, x.dims, sizeof(dims));
+        dims[x.rank - 1] = tasks[i].n;
+        if (TFM__OP_BEGIN(ctx, "linear", "fhF", x, tasks[i].b, tasks[i].bias) != TFM_OK ||
+            tfm__op_output(ctx, "linear", out[i].y, TFM_F32, x.rank, dims) != TFM_OK ||
+            TFM__OP_APART(ctx, "linear", *out[i].y, x, tasks[i].b, tasks[i].bias) != TFM_OK)
+            return true; /* the context says what is wrong */
+        tasks[i].c = *out[i].y;
+    }
+    provider->multiply_grouped(ctx, tasks, count);
+    return true;
+}

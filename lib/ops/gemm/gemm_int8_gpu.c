@@ -1,0 +1,369 @@
+/* Linear layers whose weights are bytes, where work-items run side by side: few rows by
+ * cl/gemm/gemm_int8_gpu_skinny.cl, others by the tiles of cl/gemm/gemm_int8_gpu_tile.cl.
+ *
+ * Both multiply four bytes at once by the device's instruction for that. As of matrix engines (gemm_mma.c), what it
+ * does is known from its maker's documents, and for most devices nobody has run it here. So each form of a kernel that
+ * has it is tried before it is used: once for a device, its driver and the kernel's text, on a small product that must
+ * be the plain kernel's to the bit, since sums are of whole numbers. A form that fails is used without the
+ * instruction, in plain OpenCL C. */
+#include <math.h>
+#include <stdio.h>
+#include "ops/gemm/gemm_int8.h"
+#include "ops/gemm/kernel_validation.h"
+
+/* As in the kernels. */
+enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MOST_PARTS = 4, MOST_ROWS = 8, STEP = 32 };
+
+/* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them: those of
+ * local memory, and those that were made before. */
+enum { APART = 4, APART_BEFORE = 2 };
+
+/* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
+ * most. Its sums take as much. */
+enum { USUAL_DEPTH = 2048, OWN_BYTES = 16384 };
+
+/* Bytes of a weight that most caches do not hold until the next rows come; and bytes of x that all groups together may
+ * read to make its whole numbers again, rather than by a launch before. A guess. */
+enum { LARGE = 16 << 20, AGAIN = 4 << 20 };
+
+/* Largest first. What an item of it does in a time beside one of the largest: fewer sums of an item take more reading
+ * of local memory for each. A guess. */
+enum { TILES = 3 };
+static const struct tile {
+    int size;
+    double speed;
+} TILE[TILES] = {{128, 1}, {64, 0.75}, {32, 0.4}};
+
+/* A kernel and its defines, but for the activation. */
+typedef struct form {
+    const struct tile *tile; /* NULL: it is for few rows */
+    int rows, depth, parts;  /* of few rows */
+    int unit;                /* bytes that are read at once: 16 or 1 */
+    bool quads;              /* of a tile */
+} form;
+
+enum { DEPTHS = 3, ROW_KINDS = 4, PART_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * PART_KINDS };
+
+typedef struct state {
+    unsigned char verdicts[TFM__DOTS][FORMS];
+    unsigned refused; /* tiles whose kernel the driver does not take in groups of so many items */
+    bool waited;      /* for another program, in vain */
+} state;
+
+/* Its address is the key under which a context keeps what was tried. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+/* ---- The form ---------------------------------------------------------------------------------------------------- */
+
+static bool fits(tfm_context *ctx, size_t items, size_t local_ints) {
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    return items <= limits->max_group && items <= limits->max_items[0] &&
+           local_ints * sizeof(int32_t) <= limits->local_bytes;
+}
+
+static size_t items_of(const form *f) {
+    return f->tile ? 2 * (size_t)f->tile->size : ITEMS;
+}
+
+/* Both operands of two steps; and the groups that round the rows before. */
+static bool tile_fits(tfm_context *ctx, const struct tile *tile) {
+    return fits(ctx, ITEMS, ITEMS) && fits(ctx, 2 * (size_t)tile->size, (size_t)(2 * 2 * STEP / 4 * (tile->size + 4)));
+}
+
+/* The sums, or else the rows that the group makes; and what it makes them with. */
+static bool rows_fit(tfm_context *ctx, int rows) {
+    const int sums = rows * 4 * (ITEMS + 1), own = OWN_BYTES / 4;
+    return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MOST_ROWS);
+}
+
+/* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
+ * taken apart. */
+static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
+    const int asked = tfm__context_tuning(ctx)->gemm_tile;
+    const struct tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < TILES; i++) {
+        const struct tile *tile = &TILE[i];
+        if (refused >> i & 1 || (i == 0 && dot == TFM__NO_DOT) || (asked > 0 && asked <= TILES && asked != i + 1) ||
+            !tile_fits(ctx, tile))
+            continue;
+        const int64_t groups = tfm__divide_up(t->m, tile->size) * tfm__divide_up(t->n, tile->size);
+        const double time = (double)tfm__divide_up(groups, cores) * tile->size * tile->size / tile->speed;
+        if (!best || time < least) {
+            best = tile;
+            least = time;
+        }
+    }
+    return best;
+}
+
+/* Teams that share their columns, as those of gemm_gpu_skinny.c do: for a group more or two for each compute unit that
+ * would have none, as long as each item has bytes to read. */
+static int parts_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
+    const int64_t units = tfm_context_device(ctx)->compute_units;
+    const int64_t groups = tfm__divide_up(t->n, COLUMNS) * tfm__divide_up(t->m, rows);
+    int parts = 1;
+    while (parts < MOST_PARTS && groups * parts < units && 2 * parts * LANES * 16 <= t->k)
+        parts *= 2;
+    return parts;
+}
+
+/* False where the device has no room for any. */
+static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
+    const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
+    const tfm_tensor q = t->weight->value;
+    *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->a.offset % 4 == 0 ? 16 : 1};
+    if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
+        const bool apart = f->unit == 1 || dot == TFM__NO_DOT;
+        f->rows = apart ? APART : MOST_ROWS;
+        while (f->rows > 1 && f->rows / 2 >= t->m)
+            f->rows /= 2;
+        while (f->rows > 1 && !rows_fit(ctx, f->rows))
+            f->rows /= 2;
+        f->parts = parts_of(ctx, t, f->rows);
+        const int64_t depth = tfm__int8_padded(t->k),
+                      again = tfm__divide_up(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
+        if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
+            f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
+        else if (apart && f->rows > APART_BEFORE)
+            f->rows = APART_BEFORE;
+        f->parts = parts_of(ctx, t, f->rows);
+        if (rows_fit(ctx, f->rows))
+            return true;
+    }
+    f->tile = best_tile(ctx, t, dot, refused);
+    f->quads = t->n % 4 == 0 && t->c.offset % 4 == 0;
+    return f->tile != NULL;
+}
+
+static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dot dot) {
+    state *s = state_of(ctx);
+    const int unit = f->unit == 16, depth = f->depth == 0 ? 0 : f->depth == USUAL_DEPTH ? 1 : 2;
+    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2, part_kind = f->parts / 2; /* of 1, 2, 4 */
+    const int place = f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit
+                              : 4 * TILES + ((part_kind * ROW_KINDS + kind) * DEPTHS + depth) * 2 + unit;
+    return s ? &s->verdicts[dot][place] : NULL;
+}
+
+/* ---- The launches ------------------------------------------------------------------------------------------------ */
+
+static const char *program_of(const form *f) {
+    return f->tile ? "gemm_int8_gpu_tile" : "gemm_int8_gpu_skinny";
+}
+
+static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm_activation activation) {
+    const char *has = dot == TFM__NO_DOT ? "" : " -DTFM_HAS_DOT";
+    char split[24] = "";
+    if (f->parts > 1)
+        snprintf(split, sizeof(split), " -DPARTS=%d", f->parts);
+    return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
+                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
+                                     f->unit, f->quads, (int)dot, (int)activation, has)
+                   : tfm__kernel_get(ctx, program_of(f), program_of(f),
+                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
+                                     f->depth, f->unit, (int)dot, (int)activation, split, has);
+}
+
+#define PRODUCT_ARGS(t)                                                                                                \
+    TFM__T_AS("q", (t)->weight->value), TFM__T_AS("scales", (t)->weight->scales), TFM__T_AS("bias", (t)->bias),        \
+        TFM__I_AS("m", (t)->m), TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k),                                        \
+        TFM__I_AS("has_bias", (t)->bias.buffer != NULL)
+
+static void launch_product(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
+                           tfm_tensor steps) {
+    const size_t items = items_of(f);
+    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->parts;
+    const size_t groups = (size_t)(tfm__divide_up(t->m, height) * tfm__divide_up(t->n, width));
+    if (f->tile)
+        tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+    else
+        tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+}
+
+static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__dot dot,
+                              tfm_activation activation) {
+    tfm__kernel *kernel = kernel_of(ctx, f, dot, activation);
+    tfm_tensor a = {0}, steps = {0};
+    tfm_scope_open(ctx);
+    if (f->tile || f->depth == 0) {
+        tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, tfm__int8_padded(t->k)});
+        tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
+        if (tfm_context_status(ctx) == TFM_OK)
+            tfm__launch(ctx, tfm__kernel_get(ctx, "int8_quantize", "int8_rounded", "-DUNIT=%d", f->unit),
+                        TFM__GRID_1D((size_t)t->m * ITEMS, ITEMS),
+                        TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->a), TFM__I_AS("k", t->k)));
+    }
+    if (tfm_context_status(ctx) == TFM_OK)
+        launch_product(ctx, t, f, kernel, a, steps);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- The trial --------------------------------------------------------------------------------------------------- */
+
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
+        [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
+        [TFM__CRASHED] = "the program ended each time that the device's dot products of bytes were tried: "
+                         "`tfm tune --reset` forgets that",
+        [TFM__BUSY] =
+            "another program was still trying what it tries once on this device, so the device's dot products of "
+            "bytes were not tried",
+    };
+    return WHY[v];
+}
+
+/* Whole numbers up to both ends, the first of a row at one: so that each row's step is 1, and each number what it is,
+ * whatever a division rounds to. */
+static void fill(float *x, int8_t *q, float *scales, const tfm__gemm_task *t) {
+    uint64_t random = 17;
+    for (int64_t i = 0; i < (t->m + t->n) * t->k; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int number = i % t->k == 0 ? 127 : (int)(random >> 33) % 255 - 127;
+        if (i < t->m * t->k)
+            x[i] = (float)number;
+        else
+            q[i - t->m * t->k] = (int8_t)number;
+    }
+    for (int64_t i = 0; i < t->n; i++)
+        scales[i] = 1.0f + 0.01f * (float)i;
+}
+
+/* Runs t by both, into poison: whether each element is the same. */
+static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dot dot) {
+    const size_t count = (size_t)(t->m * t->n);
+    const float poison = NAN;
+    float *got = tfm__alloc(2 * count, sizeof(*got)), *want = got ? got + count : NULL;
+    bool same = false;
+    if (!got)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+    tfm__tensor_fill(ctx, t->c, &poison);
+    if (got && launch_form(ctx, t, f, dot, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
+        tfm__int8_reference(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
+        same = true;
+        for (size_t i = 0; i < count; i++)
+            same = same && got[i] == want[i];
+    }
+    free(got);
+    return same;
+}
+
+/* More than one tile or block of rows and columns, none of them whole, and several steps along K: of few rows more than
+ * all teams that share columns read at once, where a group's own rows may be so long. */
+static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
+    const int odd = f->quads || f->unit == 16 ? 4 : 5;
+    const int64_t line = (f->tile ? 1 : f->parts) * LANES * 16 + (f->unit == 16 ? 16 : 11);
+    tfm_param weight = {0};
+    tfm__gemm_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
+                        .n = (f->tile ? f->tile->size : COLUMNS) + odd,
+                        .k = f->depth > 0 && line > f->depth ? f->depth - (f->unit == 16 ? 16 : 5) : line,
+                        .weight = &weight};
+    float *x = tfm__alloc((size_t)(t.m * t.k), sizeof(*x)), *scales = tfm__alloc((size_t)t.n, sizeof(*scales));
+    int8_t *q = tfm__alloc((size_t)(t.n * t.k), sizeof(*q));
+    tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
+    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){t.m, t.k});
+    tfm_tensor_new(ctx, &weight.value, TFM_I8, 2, (int64_t[]){t.n, t.k});
+    tfm_tensor_new(ctx, &weight.scales, TFM_F32, 1, &t.n);
+    if (!x || !scales || !q) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+    } else {
+        fill(x, q, scales, &t);
+        tfm_tensor_write(ctx, t.a, x);
+        tfm_tensor_write(ctx, weight.value, q);
+        tfm_tensor_write(ctx, weight.scales, scales);
+    }
+    free(x);
+    free(scales);
+    free(q);
+    return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dot);
+}
+
+/* A form and its instruction, as a trial has them. */
+typedef struct dotted {
+    const form *form;
+    tfm__dot dot;
+} dotted;
+
+static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
+    const dotted *d = of;
+    return compare(ctx, d->form, d->dot) ? TFM__VALID : TFM__WRONG;
+}
+
+/* What is known of the form, by now. */
+static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dot dot) {
+    unsigned char *known = verdict_of(ctx, f, dot);
+    char what[96];
+    if (!known || *known != TFM__UNTESTED)
+        return known ? (tfm__verdict)*known : TFM__UNTESTED;
+    if (f->tile)
+        snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
+                 f->quads ? ", in quads" : "");
+    else
+        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d%s", (int)dot, f->rows, f->depth, f->unit,
+                 f->parts == 1   ? ""
+                 : f->parts == 2 ? ", in 2 parts"
+                                 : ", in 4 parts");
+    const dotted d = {f, dot};
+    return tfm__validate(ctx, known,
+                         &(tfm__validation){.program = program_of(f),
+                                            .what = what,
+                                            .without = "them",
+                                            .trouble = trouble,
+                                            .compare = compare_form,
+                                            .form = &d,
+                                            .may_lack = true, /* as AMD's devices of some sets do */
+                                            .waited = &state_of(ctx)->waited});
+}
+
+/* ---- The product ------------------------------------------------------------------------------------------------- */
+
+/* The form and its instruction; false where there is no form, or the context has failed. Tiles in larger groups than
+ * the driver takes are passed over. */
+static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__gemm_task *t) {
+    state *s = state_of(ctx);
+    *dot = tfm__context_tuning(ctx)->dot;
+    while (s && find_form(ctx, f, t, *dot, s->refused)) {
+        const int depth = tfm__scope_depth(ctx);
+        tfm__kernel *kernel = kernel_of(ctx, f, *dot, t->activation);
+        if (!kernel && (*dot == TFM__NO_DOT || tfm_context_status(ctx) != TFM_ERROR_BUILD))
+            return false;
+        if (!kernel) /* the trial builds it once more, and keeps what comes of that */
+            tfm__context_recover(ctx, depth);
+        if (kernel && f->tile && tfm__kernel_most(ctx, kernel) < items_of(f))
+            s->refused |= 1U << (f->tile - TILE);
+        else if (*dot == TFM__NO_DOT || (validate(ctx, f, *dot) == TFM__VALID && kernel))
+            return tfm_context_status(ctx) == TFM_OK;
+        else if (tfm_context_status(ctx) != TFM_OK)
+            return false;
+        else
+            *dot = TFM__NO_DOT;
+    }
+    return false;
+}
+
+tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task) {
+    form f;
+    tfm__dot dot;
+    if (tfm__context_tuning(ctx)->int8_groups && choose(ctx, &f, &dot, task))
+        return launch_form(ctx, task, &f, dot, task->activation);
+    return tfm_context_status(ctx) == TFM_OK ? tfm__int8_reference(ctx, task) : tfm_context_status(ctx);
+}
+
+const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const state *s = state_of(ctx);
+    form f;
+    if (!tuning->int8_groups || !s || !find_form(ctx, &f, task, tuning->dot, s->refused))
+        return "the device multiplies bytes in another way";
+    if (tuning->dot == TFM__NO_DOT)
+        return "the device has no dot products of bytes that this version knows";
+    const unsigned char *known = verdict_of(ctx, &f, tuning->dot);
+    return known ? trouble((tfm__verdict)*known) : NULL;
+}

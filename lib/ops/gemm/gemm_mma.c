@@ -1,0 +1,65 @@
+/* Matrix engines: cl/gemm/gemm_mma.cl, where a product may round to 16 bits what it reads: those of weights that are
+ * kept in 16 bits, to the same ones, and any others where the context's tuning says so.
+ *
+ * What an engine does is known from its maker's documents, and from compilers, but for most devices nobody has run it
+ * here. So each form of its kernel is tried before it is used: once for a device, its driver and the kernel's text, on
+ * a small product whose result is compared with the plain kernel's on the same rounded numbers. A form that fails is
+ * not used, and the next provider computes. */
+#include "ops/gemm/gemm_mma.h"
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const char *why = tfm__engine_declines(ctx, task);
+    if (why)
+        return why;
+    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
+    if (!p.tile)
+        return "the device's work-groups or local memory are too small for its tiles";
+    why = tfm__gemm_cut_declines(task, &p.cut);
+    if (why)
+        return why;
+    const unsigned char *v = tfm__engine_verdict_on(ctx, task, &p);
+    return v ? tfm__engine_trouble((tfm__verdict)*v) : NULL;
+}
+
+/* The kernel of this product, which has an activation and indices that the one that was tried had not. NULL where the
+ * driver does not build it for groups of so many, which is remembered, or where the context has failed. */
+static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+    const int depth = tfm__scope_depth(ctx);
+    tfm__kernel *kernel = tfm__engine_kernel(ctx, task, p);
+    unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
+    if (kernel && tfm__kernel_most(ctx, kernel) >= tfm__engine_items(ctx, p->tile))
+        return kernel;
+    if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
+        tfm__context_recover(ctx, depth);
+    if (tfm_context_status(ctx) != TFM_OK || !known)
+        return NULL;
+    *known = TFM__NOT_BUILT;
+    tfm__log(TFM_LOG_WARNING, "%s: %s: going on without it", tfm_context_device(ctx)->name,
+             tfm__engine_trouble(TFM__NOT_BUILT));
+    return NULL;
+}
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
+    tfm__kernel *kernel = tfm__engine_validate(ctx, task, &p) == TFM__VALID ? built(ctx, task, &p) : NULL;
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    return kernel ? tfm__engine_launch(ctx, task, &p, kernel) : TFM__GEMM_DECLINED;
+}
+
+/* A trial has a few matrices of a tile's size. */
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
+    const unsigned char *known = tfm__engine_verdict_on(ctx, task, &p);
+    const uint64_t trial = known && *known == TFM__UNTESTED ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
+    const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
+    return own > trial ? own : trial;
+}
+
+const tfm__gemm_provider tfm__gemm_engine = {.name = "engine",
+                                             .declines = declines,
+                                             .multiply = multiply,
+                                             .memory = memory,
+                                             .candidate = tfm__engine_candidate,
+                                             .read_setting = tfm__engine_read_setting,
+                                             .obeys = tfm__engine_obeys};

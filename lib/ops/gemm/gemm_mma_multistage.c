@@ -1,0 +1,89 @@
+/* Products of operands in 16 bits by rings of tiles: the host's part of cl/gemm/gemm_mma_multistage.cl. */
+#include "ops/gemm/gemm_mma_multistage.h"
+
+enum {
+    CHUNK = 8,  /* numbers that are copied at once, and that an item rounds */
+    GROUP = 128 /* items that round; devices with these engines have such groups */
+};
+
+static int64_t whole(int64_t line) {
+    return tfm__divide_up(line, CHUNK) * CHUNK;
+}
+
+size_t tfm__gemm_ring_stage(tfm__gemm_pace pace) {
+    return sizeof(uint16_t) * TFM__RING_K * (size_t)(pace.m + pace.n);
+}
+
+bool tfm__gemm_ring_takes(const tfm__gemm_task *task) {
+    const int64_t line = task->transpose_b ? task->k : task->n;
+    return task->b.dtype == TFM_F32 || (line % CHUNK == 0 && task->b.offset % CHUNK == 0);
+}
+
+bool tfm__gemm_ring_large(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    tfm__gemm_task padded = *task;
+    padded.m = whole(task->m);
+    padded.n = whole(task->n);
+    padded.k = whole(task->k);
+    return tfm__gemm_cut_large(ctx, &padded, cut);
+}
+
+/* An operand of floats, as lines that lie one after the other. */
+typedef struct lines {
+    int64_t count, length;
+} lines;
+
+static lines lines_of_a(const tfm__gemm_task *task) {
+    return task->transpose_a ? (lines){task->batch * task->k, task->m} : (lines){task->batch * task->m, task->k};
+}
+
+static lines lines_of_b(const tfm__gemm_task *task) {
+    const int64_t batch = task->shared_b ? 1 : task->batch;
+    return task->transpose_b ? (lines){batch * task->n, task->k} : (lines){batch * task->k, task->n};
+}
+
+static uint64_t bytes_of(lines l) {
+    return tfm__pool_block(sizeof(uint16_t) * (uint64_t)(l.count * whole(l.length)));
+}
+
+uint64_t tfm__gemm_ring_memory(const tfm__gemm_task *task) {
+    return bytes_of(lines_of_a(task)) + (task->b.dtype == TFM_F32 ? bytes_of(lines_of_b(task)) : 0);
+}
+
+tfm__kernel *tfm__gemm_ring_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_ring *ring,
+                                   const char *name) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tfm__kernel_get(ctx, "gemm_mma_multistage", name,
+                           "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
+                           "-DSTAGES=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
+                           (int)tuning->engine, (int)ring->inputs, ring->cut.pace.m, ring->cut.pace.n, TFM__RING_K,
+                           ring->wave_m, ring->wave_n, ring->stages, ring->large ? "long" : "int", task->transpose_a,
+                           task->transpose_b, ring->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+}
+
+/* `operand` becomes its copy in 16 bits, of the scope that is open. */
+static void narrow(tfm_context *ctx, tfm_tensor *operand, const tfm__gemm_task *task, const tfm__gemm_ring *ring,
+                   lines l) {
+    const tfm_tensor from = *operand;
+    tfm_tensor rounded = {0};
+    tfm__kernel *kernel = tfm__gemm_ring_kernel(ctx, task, ring, "gemm_ring_round");
+    tfm_tensor_new(ctx, &rounded, ring->inputs, 2, (int64_t[]){l.count, whole(l.length)});
+    if (l.length % CHUNK == 0) /* as one line, where nothing lies between them */
+        l = (lines){1, l.count * l.length};
+    const size_t groups = (size_t)tfm__divide_up(l.count * tfm__divide_up(l.length, CHUNK), GROUP);
+    tfm__launch(ctx, kernel, TFM__GRID_1D(groups * GROUP, GROUP),
+                TFM__ARGS(TFM__T(rounded), TFM__T(from), TFM__I_AS("lines", l.count), TFM__I_AS("line", l.length)));
+    *operand = rounded;
+}
+
+tfm_status tfm__gemm_ring_run(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_ring *ring,
+                              tfm__kernel *kernel, size_t items) {
+    tfm__gemm_task own = *task;
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    narrow(ctx, &own.a, task, ring, lines_of_a(task));
+    if (task->b.dtype == TFM_F32)
+        narrow(ctx, &own.b, task, ring, lines_of_b(task));
+    tfm__gemm_cut_run(ctx, &own, &ring->cut, kernel, items);
+    return tfm_scope_close(ctx, 0, NULL);
+}

@@ -1,0 +1,99 @@
+/* The selftest of matrix engines' tiles, one by one: whichever a product takes, its kernel has been tried by then, and
+ * compared with double precision. */
+#include <math.h>
+#include "ops/gemm/gemm_mma.h"
+
+/* To 16 bits and back, the nearest with ties to even; of numbers that are no subnormals there. */
+double tfm__engine_rounded(double x, tfm_dtype dtype) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    const int bits = dtype == TFM_BF16 ? 8 : 11;
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
+/* The numbers that the engine reads of an operand, by lines of the inner dimension. */
+static double *lines_of(tfm__check *c, const float *host, int64_t count, int64_t k, bool lies_so) {
+    double *out = WANTED(count * k);
+    for (int64_t i = 0; out && i < count * k; i++)
+        out[i] = tfm__engine_rounded((double)host[lies_so ? i : i % k * count + i / k], (tfm_dtype)c->number);
+    return out;
+}
+
+/* More than one tile each way, and none of them whole; and twice round a ring. `number` is that of the product, by
+ * which transposes, parts of the inner dimension, and b in 16 bits take turns. */
+static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, int number) {
+    const bool stored = (number / 2 + (c->number == TFM_BF16)) % 2, ring = tile->pace.narrows;
+    const int64_t odd = stored && ring ? 8 : number % 3 ? 5 : 4;
+    const int64_t m = tile->pace.m + odd, n = tile->pace.n + odd, k = (ring ? 8 : 4) * TILE_K + odd;
+    tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1};
+    task.transpose_a = number & 1;
+    task.transpose_b = !(number & 2);
+    float *a, *b;
+    tfm_tensor narrow = {0};
+    task.a = task.transpose_a ? FLOATS(a, k, m) : FLOATS(a, m, k);
+    task.b = task.transpose_b ? FLOATS(b, n, k) : FLOATS(b, k, n);
+    tfm_tensor_new(c->ctx, &task.c, TFM_F32, 2, (int64_t[]){m, n});
+    if (stored) {
+        tfm_cast(c->ctx, &narrow, task.b, (tfm_dtype)c->number);
+        task.b = narrow;
+    }
+    if (!tfm__check_ready(c))
+        return;
+    const tfm__engine_plan p = tfm__engine_plan_with(c->ctx, &task, tile, stages, 1 + number % 2);
+    const tfm__verdict verdict = tfm__engine_validate(c->ctx, &task, &p);
+    c->why = tfm__engine_trouble(verdict);
+    if (verdict != TFM__VALID)
+        return;
+    tfm__engine_launch(c->ctx, &task, &p, tfm__engine_kernel(c->ctx, &task, &p));
+    const double *x = lines_of(c, a, m, k, !task.transpose_a), *y = lines_of(c, b, n, k, task.transpose_b);
+    double *want = WANTED(m * n);
+    for (int64_t i = 0; x && y && want && i < m * n; i++)
+        for (int64_t s = 0; s < k; s++)
+            want[i] += x[i / n * k + s] * y[i % n * k + s];
+    tfm__check_judge(c, task.c, want);
+}
+
+/* Of one product a time: a check has room for the blocks of few. */
+static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int number) {
+    const size_t blocks = c->block_count;
+    tfm_scope_open(c->ctx);
+    check_tile(c, tile, stages, number);
+    tfm_scope_close(c->ctx, 0, NULL);
+    while (c->block_count > blocks)
+        free(c->blocks[--c->block_count]);
+}
+
+/* Those for which the device has room: of rings each depth. One that is not built, or cannot be tried now, does not
+ * keep the others from it, and is told at the end; one that is wrong does, for all of them are of one instruction. */
+static void check_all(tfm__check *c, bool rings) {
+    const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
+    const tfm__engine_kind *kind = tfm__engine_kind_of(c->ctx);
+    const tfm__gemm_task any = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
+    const char *first = NULL;
+    int ran = 0;
+    c->why = tfm__engine_declines(c->ctx, &any);
+    for (int i = 0; !c->why && i < kind->count; i++) {
+        const tfm__engine_tile *tile = &kind->tiles[i];
+        if (tile->pace.narrows != rings || !tfm__engine_fits(c->ctx, tile))
+            continue;
+        const int most = tfm__engine_stages(c->ctx, tile, 0);
+        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->why && tfm__check_ready(c); stages++) {
+            apart(c, tile, stages, ran++);
+            first = first ? first : c->why;
+            c->why = c->why == tfm__engine_trouble(TFM__WRONG) ? c->why : NULL;
+        }
+    }
+    c->why = c->why ? c->why : first;
+    if (!c->why && ran == 0)
+        c->why = rings && kind->count <= TILES ? "the device's matrix engine has no rings of tiles"
+                                               : "the device's work-groups or local memory are too small for its tiles";
+    tfm__context_set_inputs(c->ctx, before);
+}
+
+void tfm__engine_check_tiles(tfm__check *c) {
+    check_all(c, false);
+}
+
+void tfm__engine_check_rings(tfm__check *c) {
+    check_all(c, true);
+}

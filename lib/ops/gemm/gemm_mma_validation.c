@@ -1,0 +1,116 @@
+/* Whether a matrix engine does what it should: each form of its kernel is tried once on a device, before its first use.
+ */
+#include <math.h>
+#include <stdio.h>
+#include "ops/gemm/gemm_mma.h"
+
+/* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are, in 16 bits, and what those are. */
+static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *narrow, tfm_tensor *rounded, tfm_dtype inputs,
+                 int64_t rows, int64_t columns) {
+    const size_t count = (size_t)(rows * columns);
+    float *host = tfm__alloc(count, sizeof(*host));
+    uint64_t random = 17;
+    if (!host) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        host[i] = (float)(int32_t)(random >> 32) / 2147483648.0f;
+    }
+    tfm_tensor_new(ctx, raw, TFM_F32, 2, (int64_t[]){rows, columns});
+    tfm_tensor_write(ctx, *raw, host);
+    tfm_cast(ctx, narrow, *raw, inputs);
+    tfm_cast(ctx, rounded, *narrow, TFM_F32);
+    free(host);
+}
+
+/* Whether c is what `want` is, but for the order of its sums. */
+static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
+    const size_t count = tfm_tensor_count(c);
+    float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
+    double worst = 0, squares = 0;
+    if (!x || !y)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+    else if (tfm_tensor_read(ctx, x, c) == TFM_OK && tfm_tensor_read(ctx, y, want) == TFM_OK)
+        for (size_t i = 0; i < count; i++) {
+            const double error = fabs((double)x[i] - (double)y[i]);
+            worst = error <= worst ? worst : isnan(error) ? INFINITY : error;
+            squares += (double)y[i] * (double)y[i];
+        }
+    free(x);
+    free(y);
+    return squares > 0 && worst < 1e-4 * sqrt(squares / (double)count);
+}
+
+/* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole; and twice
+ * round a ring, which takes stored numbers by eights. */
+static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+    const bool ring = p->tile->pace.narrows;
+    const int64_t odd = ring && task->b.dtype != TFM_F32 ? 8
+                        : p->unit == 4                   ? 4
+                                                         : 5,
+                  m = p->tile->pace.m + odd, n = p->tile->pace.n + odd, k = (ring ? 8 : 2) * TILE_K + odd;
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, narrow_a = {0}, narrow_b = {0}, round_a = {0}, round_b = {0};
+    const float poison = NAN;
+    fill(ctx, &a, &narrow_a, &round_a, inputs, task->transpose_a ? k : m, task->transpose_a ? m : k);
+    fill(ctx, &b, &narrow_b, &round_b, inputs, task->transpose_b ? n : k, task->transpose_b ? k : n);
+    tfm_tensor_new(ctx, &c, TFM_F32, 2, (int64_t[]){m, n});
+    tfm_tensor_new(ctx, &want, TFM_F32, 2, (int64_t[]){m, n});
+    tfm__tensor_fill(ctx, c, &poison);
+    tfm__gemm_task trial = {.batch = 1, .m = m, .n = n, .k = k, .c = c, .a = a, .b = b, .shared_b = true, .alpha = 1};
+    trial.b = task->b.dtype != TFM_F32 ? narrow_b : b;
+    trial.transpose_a = task->transpose_a;
+    trial.transpose_b = task->transpose_b;
+    tfm__engine_plan own = *p;
+    own.large = false;
+    own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->pace, 1);
+    tfm__kernel *kernel = tfm__engine_kernel(ctx, &trial, &own);
+    tfm__engine_launch(ctx, &trial, &own, kernel);
+    trial.c = want;
+    trial.a = round_a;
+    trial.b = round_b;
+    tfm__gemm_plain.multiply(ctx, &trial);
+    return agree(ctx, c, want);
+}
+
+/* A form of the kernel, as a trial has it. */
+typedef struct form {
+    const tfm__gemm_task *task;
+    const tfm__engine_plan *plan;
+} form;
+
+static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
+    const form *f = of;
+    tfm__kernel *kernel = tfm__engine_kernel(ctx, f->task, f->plan);
+    if (kernel && tfm__kernel_most(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
+        return TFM__NOT_BUILT;
+    return compare(ctx, f->task, f->plan) ? TFM__VALID : TFM__WRONG;
+}
+
+tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
+    char what[160];
+    if (!known || *known != TFM__UNTESTED)
+        return known ? (tfm__verdict)*known : TFM__UNTESTED;
+    snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->engine,
+             tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
+             p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
+             task->transpose_b ? 't' : 'n', p->tile->pace.narrows ? p->stages : p->unit,
+             task->b.dtype != TFM_F32 ? ", b stored as " : "",
+             task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
+    tfm__engine_state *s = tfm__engine_state_of(ctx);
+    const form f = {task, p};
+    return tfm__validate(ctx, known,
+                         &(tfm__validation){.program = tuning->engine_emulated ? NULL
+                                                       : p->tile->pace.narrows ? "gemm_mma_multistage"
+                                                                               : "gemm_mma",
+                                            .what = what,
+                                            .without = "it",
+                                            .trouble = tfm__engine_trouble,
+                                            .compare = compare_form,
+                                            .form = &f,
+                                            .waited = &s->waited});
+}

@@ -1,0 +1,248 @@
+/* The selftest of matrix multiplication, by each provider. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "ops/gemm/gemm_mma.h"
+#include "ops/gemm/gemm_int8.h"
+
+/* The provider is what the form begins with. */
+static const tfm__gemm_provider *provider_of(const tfm__check *c) {
+    char name[32];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->form, ","), c->form);
+    return tfm__gemm_named(name);
+}
+
+/* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
+static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t n, int64_t k) {
+    float *a, *b, *bias;
+    tfm_tensor y = {0}, ta = FLOATS(a, m, k), tb = FLOATS(b, n, k);
+    tfm_gemm_options options = {.transpose_b = true, .bias = FLOATS(bias, n), .activation = TFM_RELU};
+    double *want = WANTED(m * n);
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, provider_of(c), declined, &y, ta, tb, &options) != TFM_OK ||
+        *declined)
+        return;
+    for (int64_t i = 0; i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int64_t p = 0; p < k; p++)
+            sum += (double)a[i / n * k + p] * (double)b[i % n * k + p];
+        want[i] = tfm__check_activated(sum, TFM_RELU);
+    }
+    tfm__check_judge(c, y, want);
+}
+
+static void check_shapes(tfm__check *c, size_t count, const int64_t (*shapes)[3]) {
+    const char *declined = NULL;
+    size_t ran = 0;
+    for (size_t i = 0; i < count && tfm__check_ready(c); i++) {
+        gemm_shape(c, &declined, shapes[i][0], shapes[i][1], shapes[i][2]);
+        ran += !declined;
+    }
+    if (ran == 0)
+        c->why = declined;
+}
+
+static void check(tfm__check *c) {
+    static const int64_t shapes[][3] = {{1, 65, 33}, {5, 97, 132}, {37, 65, 100}};
+    check_shapes(c, TFM__COUNT(shapes), shapes);
+}
+
+/* What so many work-groups share as a device has compute units, a column or a part of the inner dimension each: two
+ * ways for few rows, and tiles. */
+static void check_shared(tfm__check *c) {
+    static const int64_t shapes[][3] = {{1, 16, 1040}, {3, 5, 2100}, {37, 65, 2100}};
+    check_shapes(c, TFM__COUNT(shapes), shapes);
+}
+
+static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+    const tfm_dtype dtype = (tfm_dtype)c->number;
+    float *a, *b;
+    tfm_tensor y = {0};
+    tfm_tensor ta = transpose_a ? FLOATS(a, k, m) : FLOATS(a, m, k);
+    tfm_tensor tb = transpose_b ? FLOATS(b, n, k) : FLOATS(b, k, n);
+    double *want = WANTED(m * n);
+    const tfm_gemm_options options = {.transpose_a = transpose_a, .transpose_b = transpose_b};
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, &tfm__gemm_engine, &c->why, &y, ta, tb, &options) != TFM_OK ||
+        c->why)
+        return;
+    /* Its first run was its trial: what it declines now is why another provider has made the product. */
+    const tfm__gemm_task task = {.batch = 1,
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .c = y,
+                                 .a = ta,
+                                 .b = tb,
+                                 .shared_b = true,
+                                 .alpha = 1,
+                                 .transpose_a = transpose_a,
+                                 .transpose_b = transpose_b};
+    c->why = tfm__gemm_engine.declines(c->ctx, &task);
+    for (int64_t i = 0; !c->why && i < m * n; i++)
+        for (int64_t p = 0; p < k; p++)
+            want[i] += tfm__engine_rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
+                       tfm__engine_rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
+    if (!c->why)
+        tfm__check_judge(c, y, want);
+}
+
+/* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
+static void check_engine(tfm__check *c) {
+    const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
+    for (int t = 0; t < 4 && !c->why && tfm__check_ready(c); t++)
+        engine_shape(c, 17, 65, 33, t & 1, t & 2);
+    if (!c->why && tfm__check_ready(c))
+        engine_shape(c, 100, 96, 64, false, true);
+    tfm__context_set_inputs(c->ctx, before);
+}
+
+/* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what
+ * the library takes, the last rows of such a product. */
+static void check_large(tfm__check *c) {
+    const int64_t size = 2048, rows = 2, first = size - rows;
+    const tfm__gemm_provider *clblast = tfm__gemm_named("clblast");
+    float *a, *b;
+    const tfm__gemm_task task = {.batch = 1, .m = size, .n = size, .k = size, .shared_b = true, .alpha = 1};
+    if (tfm__gemm_choose(c->ctx, &task) != clblast) {
+        c->why = "the library's own kernels are faster here";
+        return;
+    }
+    tfm_tensor y = {0}, last = {0}, ta = FLOATS(a, size, size), tb = FLOATS(b, size, size);
+    double *want = WANTED(rows * size);
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, clblast, &c->why, &y, ta, tb, NULL) != TFM_OK || c->why)
+        return;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t p = 0; p < size; p++)
+            for (int64_t j = 0; j < size; j++)
+                want[i * size + j] += (double)a[(first + i) * size + p] * (double)b[p * size + j];
+    tfm_tensor_rows(c->ctx, &last, y, first, rows);
+    tfm__check_judge(c, last, want);
+    c->why = tfm__gemm_declines(c->ctx, clblast, &task); /* then another provider has made it right */
+}
+
+static void check_linear(tfm__check *c) {
+    const int64_t rows = 15, k = 33, n = 65;
+    float *x, *w, *bias;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, 3, 5, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
+    double *want = WANTED(rows * n);
+    weight.value = tw;
+    for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int64_t p = 0; p < k; p++)
+            sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+        want[i] = tfm__check_activated(sum, TFM_SILU);
+    }
+    tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_SILU);
+    tfm__check_judge(c, y, want);
+    tfm_param_free(c->ctx, &weight);
+}
+
+/* A weight of 16 bits, of numbers that these have, and an x of such, which no engine rounds: few rows and many. */
+static void stored_rows(tfm__check *c, int64_t rows) {
+    const int64_t k = 132, n = 65;
+    float *x, *w;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, k), tw = FLOATS(w, n, k);
+    double *want = WANTED(rows * n);
+    if (!tfm__check_ready(c))
+        return;
+    for (int64_t i = 0; i < rows * k; i++)
+        x[i] = rintf(32 * x[i]) / 64;
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = rintf(32 * w[i]) / 64;
+    for (int64_t i = 0; i < rows * n; i++)
+        for (int64_t p = 0; p < k; p++)
+            want[i] += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+    tfm_tensor_write(c->ctx, tx, x);
+    tfm_tensor_write(c->ctx, tw, w);
+    tfm_cast(c->ctx, &weight.value, tw, (tfm_dtype)c->number);
+    tfm_linear(c->ctx, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    tfm__check_judge(c, y, want);
+    tfm_tensor_free(c->ctx, &weight.packed); /* the scope has the value */
+}
+
+static void check_stored(tfm__check *c) {
+    stored_rows(c, 3);
+    stored_rows(c, 29);
+}
+
+const tfm__check_entry tfm__selftest_gemm[] = {
+    {"gemm", "small", check, 0},
+    {"gemm", "thirds", check, 0},
+    {"gemm", "packed", check, 0},
+    {"gemm", "rows", check, 0},
+    {"gemm", "rows, shared", check_shared, 0},
+    {"gemm", "tiled", check, 0},
+    {"gemm", "tiled, shared", check_shared, 0},
+    {"gemm", "plain", check, 0},
+    {"gemm", "engine, f16", check_engine, TFM_F16},
+    {"gemm", "engine, bf16", check_engine, TFM_BF16},
+    {"gemm", "engine, f16, tiles", tfm__engine_check_tiles, TFM_F16},
+    {"gemm", "engine, bf16, tiles", tfm__engine_check_tiles, TFM_BF16},
+    {"gemm", "engine, f16, rings", tfm__engine_check_rings, TFM_F16},
+    {"gemm", "engine, bf16, rings", tfm__engine_check_rings, TFM_BF16},
+    {"gemm", "clblast", check, 0},
+    {"gemm", "clblast, large", check_large, 0},
+    {"linear", "silu", check_linear, 0},
+    {"linear", "f16", check_stored, TFM_F16},
+    {"linear", "bf16", check_stored, TFM_BF16},
+    {0},
+};
+
+/* ---- Int8 weights ---- */
+
+/* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
+static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
+    const int64_t n = 37;
+    float *x, *w, *bias;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
+    double *want = WANTED(m * n);
+    if (!tfm__check_ready(c))
+        return;
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] = i % k == 0 ? 127 : rintf(60 * x[i]);
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = i % k == 0 ? 127 : rintf(60 * w[i]);
+    for (int64_t i = 0; i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int64_t p = 0; p < k; p++)
+            sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+        want[i] = tfm__check_activated(sum, TFM_RELU);
+    }
+    tfm_tensor_write(c->ctx, tx, x);
+    tfm_tensor_write(c->ctx, tw, w);
+    weight.value = tw;
+    if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
+        tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
+    if (by_dots)
+        c->why = tfm__int8_dot_trouble(c->ctx,
+                                       &(tfm__gemm_task){.m = m, .n = n, .k = k, .c = y, .a = tx, .weight = &weight});
+    if (!c->why)
+        tfm__check_judge(c, y, want);
+    tfm_param_free(c->ctx, &weight);
+}
+
+static void check_int8(tfm__check *c) {
+    check_int8_rows(c, c->number, 165, false);
+}
+
+/* Long enough for several work-groups to share a column. */
+static void check_int8_shared(tfm__check *c) {
+    check_int8_rows(c, 3, 2096, false);
+}
+
+/* Whether the device's dot products are used, too: few rows, and a tile. */
+static void check_dots(tfm__check *c) {
+    check_int8_rows(c, 3, 165, true);
+    if (!c->why && tfm__check_ready(c))
+        check_int8_rows(c, 67, 165, true);
+}
+
+const tfm__check_entry tfm__selftest_gemm_int8[] = {
+    {"linear int8", "few rows", check_int8, 3},
+    {"linear int8", "few rows, shared", check_int8_shared, 0},
+    {"linear int8", "many rows", check_int8, 67},
+    {"linear int8", "dot products", check_dots, 0},
+    {0},
+};

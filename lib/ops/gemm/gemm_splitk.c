@@ -1,0 +1,196 @@
+/* Products in tiles: how they are cut, and the launch. */
+#include "ops/gemm/gemm_splitk.h"
+#include <math.h>
+
+static int64_t cores_of(tfm_context *ctx) {
+    const unsigned units = tfm_context_device(ctx)->compute_units;
+    return units > 0 ? units : 1;
+}
+
+static tfm__gemm_cut cut_into(const tfm__gemm_task *task, tfm__gemm_pace pace, int64_t parts) {
+    enum { LEAST_CHUNK = 64, MOST_PARTS = 64 };
+    tfm__gemm_cut cut = {
+        .pace = pace, .tiles_m = tfm__divide_up(task->m, pace.m), .tiles_n = tfm__divide_up(task->n, pace.n)};
+    const int64_t most = task->k / LEAST_CHUNK;
+    parts = parts > most ? most : parts;
+    parts = parts > MOST_PARTS ? MOST_PARTS : parts < 1 ? 1 : parts;
+    cut.chunk = tfm__divide_up(tfm__divide_up(task->k, parts), LEAST_CHUNK) * LEAST_CHUNK;
+    cut.parts = task->k > cut.chunk ? tfm__divide_up(task->k, cut.chunk) : 1;
+    return cut;
+}
+
+/* Of the costs below, in products of a core: a launch that adds up parts; what the host takes to launch anything; what
+ * a launch that narrows takes of the device; a float that each core reads or writes, and one that it reads to write it
+ * in 16 bits. */
+static const double LAUNCH = 1e6, HOST = 1.25e6, NARROWS = 0.3e6, MOVED = 62, NARROWED = 51;
+
+/* Launches of their own that make operands narrow. */
+static int narrowings(const tfm__gemm_task *task, const tfm__gemm_pace *pace) {
+    return !pace->narrows ? 0 : task->b.dtype == TFM_F32 ? 2 : 1;
+}
+
+/* What they take, as an H100 took. */
+static double narrowing(tfm_context *ctx, const tfm__gemm_task *task, int launches) {
+    const double a = (double)(task->batch * task->m * task->k);
+    const double b = launches > 1 ? (double)((task->shared_b ? 1 : task->batch) * task->k * task->n) : 0;
+    return launches * NARROWS + (launches > 0 ? NARROWED * (a + b) / (double)cores_of(ctx) : 0);
+}
+
+/* As many tiles as a core could make in the time that it takes for `each`. */
+static double filled(const tfm__gemm_pace *pace, double each) {
+    if (pace->gradual)
+        return sqrt(each * each + pace->alone * pace->alone);
+    return each > pace->alone ? each : pace->alone;
+}
+
+/* What the busiest core makes, and the sum over parts, which is a launch more, and reads as slowly as it is short; at
+ * least what the host takes to launch all of it. The numbers are those of an H100. By floats: of 14 shapes of 64 to
+ * 4096 rows, each by 6 tiles in 1, 2 and 4 parts, what costs least here is within an eighth of the fastest for 10;
+ * small products may take 1.4 times as long as they could. By matrix engines: tests/bench/results/h100.md. */
+static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    const int64_t cores = cores_of(ctx);
+    const int narrow = narrowings(task, &cut->pace), launches = 1 + narrow + (cut->parts > 1 ? 1 : 0);
+    const double each = (double)tfm__divide_up(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
+    const double depth = (double)(cut->chunk < task->k ? cut->chunk : task->k) + 32; /* and a group begins and ends */
+    const double made = filled(&cut->pace, each) * cut->pace.m * cut->pace.n * depth / cut->pace.speed;
+    const double moved = (double)(cut->parts + 1) * (double)(task->batch * task->m * task->n);
+    const double device =
+        made + (cut->parts == 1 ? 0 : LAUNCH + MOVED * moved / (double)cores) + narrowing(ctx, task, narrow);
+    return device > launches * HOST ? device : launches * HOST;
+}
+
+/* Few tiles leave cores idle, so the inner dimension may be cut too: into chunks that are long enough to be worth the
+ * sum over them, whose results are no more than two groups of the largest tile a core write. */
+tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, tfm__gemm_pace pace, int64_t asked) {
+    static const int64_t PARTS[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+    if (asked > 0)
+        return cut_into(task, pace, asked);
+    tfm__gemm_cut best = cut_into(task, pace, 1);
+    double least = cost_of(ctx, task, &best);
+    for (size_t i = 0; i < TFM__COUNT(PARTS); i++) {
+        const tfm__gemm_cut cut = cut_into(task, pace, PARTS[i]);
+        const double made = (double)cut.parts * (double)task->batch * (double)task->m * (double)task->n;
+        const double cost = cut.parts > best.parts ? cost_of(ctx, task, &cut) : least;
+        if (cost < least && made <= 2.0 * 128 * 128 * (double)cores_of(ctx)) {
+            best = cut;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+/* What was found last for the products whose keys fall to this place. */
+typedef struct found {
+    const void *tiles;
+    int64_t m, n, k, batch, asked;
+    unsigned usable;
+    tfm_dtype stored; /* of b */
+    int place;
+    tfm__gemm_cut cut;
+} found;
+
+enum { FOUND = 256 };
+
+/* Its address is the key under which a context keeps them. */
+static char SLOT;
+
+int tfm__gemm_cut_best(tfm_context *ctx, tfm__gemm_cut *out, const tfm__gemm_task *task, const void *tiles, int count,
+                       size_t size, unsigned usable, int64_t asked) {
+    found *all = tfm__context_slot_made(ctx, &SLOT, FOUND * sizeof(found));
+    if (!all)
+        return -1;
+    uint64_t hash = usable + (uint64_t)asked * 7 + (uint64_t)task->b.dtype * 31 + (uintptr_t)tiles;
+    for (int i = 0; i < 4; i++)
+        hash = (hash ^ (uint64_t)(int64_t[]){task->m, task->n, task->k, task->batch}[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    found *f = &all[hash >> 56];
+    if (f->tiles != tiles || f->m != task->m || f->n != task->n || f->k != task->k || f->batch != task->batch ||
+        f->asked != asked || f->usable != usable || f->stored != task->b.dtype) {
+        double least = 0;
+        *f =
+            (found){tiles, task->m, task->n, task->k, task->batch, asked, usable, task->b.dtype, -1, {{0}, 0, 0, 0, 0}};
+        for (int i = 0; i < count; i++) {
+            if (!(usable >> i & 1))
+                continue;
+            const tfm__gemm_pace *pace = (const void *)((const char *)tiles + (size_t)i * size);
+            const tfm__gemm_cut cut = tfm__gemm_cut_of(ctx, task, *pace, asked);
+            const double cost = cost_of(ctx, task, &cut);
+            if (f->place < 0 || cost < least) {
+                f->place = i;
+                f->cut = cut;
+                least = cost;
+            }
+        }
+    }
+    *out = f->cut;
+    return f->place;
+}
+
+/* Groups of 4 floats of the operands begin at multiples of 4: buffers do. */
+bool tfm__gemm_by_fours(const tfm__gemm_task *task) {
+    const int64_t a_line = task->transpose_a ? task->m : task->k, b_line = task->transpose_b ? task->k : task->n;
+    return (a_line | b_line) % 4 == 0 && (task->a.offset | task->b.offset) % 4 == 0;
+}
+
+bool tfm__gemm_to_fours(const tfm__gemm_task *task) {
+    return task->n % 4 == 0 && task->c.offset % 4 == 0;
+}
+
+bool tfm__gemm_cut_large(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    const int64_t most = INT32_MAX;
+    return tfm__context_tuning(ctx)->gemm_large || task->batch * task->m * task->k > most ||
+           task->batch * task->k * task->n > most || cut->parts * task->batch * task->m * task->n > most;
+}
+
+const char *tfm__gemm_cut_declines(const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    if (task->k < 1)
+        return "there is nothing to add up";
+    return cut->tiles_m * cut->tiles_n > INT32_MAX / 256 ||
+                   task->batch * cut->parts * cut->tiles_m * cut->tiles_n > INT32_MAX / 256
+               ? "there are more tiles than a grid has groups"
+               : NULL;
+}
+
+uint64_t tfm__gemm_cut_memory(const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    return cut->parts > 1 ? tfm__pool_block(sizeof(float) * (uint64_t)(cut->parts * task->batch * task->m * task->n))
+                          : 0;
+}
+
+/* c = activation(alpha times the sum of all parts + addend). */
+static tfm_status add_parts(tfm_context *ctx, int64_t parts, const tfm__gemm_task *task, tfm_tensor sums) {
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    const int64_t count = task->batch * task->m * task->n;
+    const bool fours = task->n % 4 == 0 && TFM__BY_FOURS(ctx, task->c, sums, addend.tensor);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_tiled_sum", "-DTFM_ACTIVATION=%d%s",
+                                          task->activation, tfm__fours_define(fours));
+    return tfm__launch(ctx, kernel, tfm__fours_grid(ctx, count, fours),
+                       TFM__ARGS(TFM__T_AS("c", task->c), TFM__T(sums), TFM__T_AS("addend", addend.tensor),
+                                 TFM__I(count), TFM__I_AS("rows", task->m), TFM__I_AS("n", task->n), TFM__I(parts),
+                                 TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),
+                                 TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                                 TFM__F_AS("alpha", task->alpha)));
+}
+
+tfm_status tfm__gemm_cut_run(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut,
+                             tfm__kernel *kernel, size_t items) {
+    const bool whole = cut->parts == 1;
+    const tfm__gemm_addend none = {0}, addend = whole ? tfm__gemm_addend_of(task) : none;
+    tfm_tensor to = task->c;
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!whole) {
+        to = (tfm_tensor){0};
+        tfm_tensor_new(ctx, &to, TFM_F32, 1, (int64_t[]){cut->parts * task->batch * task->m * task->n});
+    }
+    const size_t groups = (size_t)(cut->tiles_m * cut->tiles_n * task->batch * cut->parts);
+    const int64_t b_batch = task->shared_b ? 0 : task->k * task->n;
+    tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                TFM__ARGS(TFM__T_AS("c", to), TFM__T_AS("a", task->a), TFM__T_AS("b", task->b),
+                          TFM__T_AS("addend", addend.tensor), TFM__I_AS("batch", task->batch), TFM__I_AS("m", task->m),
+                          TFM__I_AS("n", task->n), TFM__I_AS("k", task->k), TFM__I_AS("parts", cut->parts),
+                          TFM__I_AS("chunk", cut->chunk), TFM__I(b_batch), TFM__I_AS("addend_batch", addend.batch),
+                          TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                          TFM__F_AS("alpha", task->alpha)));
+    if (!whole)
+        add_parts(ctx, cut->parts, task, to);
+    return tfm_scope_close(ctx, 0, NULL);
+}

@@ -1,0 +1,357 @@
+/* The contest that finds what a device is fastest with, and the table that keeps it. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/random.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/kernel_validation.h"
+#include "ops/tuning/tune.h"
+
+/* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
+static const double TURN = 0.01;
+/* After its first turn, only what is nearly as fast as the best goes on. */
+static const double HOPELESS = 1.25;
+enum { MOST_RUNS = 1000 };
+
+void tfm__contest_add(tfm__contest *c, const char *format, ...) {
+    if (c->count == TFM__CANDIDATES)
+        return;
+    tfm__candidate *candidate = &c->list[c->count++];
+    *candidate = (tfm__candidate){0};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(candidate->setting, sizeof(candidate->setting), format, args);
+    va_end(args);
+}
+
+float *tfm__tune_numbers(size_t count, uint64_t seed) {
+    float *numbers = tfm__alloc(count, sizeof(*numbers));
+    tfm__random random = tfm__random_new(seed, 0);
+    uint64_t bits = 0;
+    for (size_t i = 0; numbers && i < count; i++) {
+        bits = i % 4 == 0 ? tfm__random_next(&random) : bits >> 16;
+        const float size = 0.5f + (float)(bits & 0x7fff) * 0x1p-16f;
+        numbers[i] = bits & 0x8000 ? -size : size;
+    }
+    return numbers;
+}
+
+tfm_tensor tfm__tune_tensor(tfm_context *ctx, int rank, const int64_t *dims, uint64_t seed) {
+    tfm_tensor x = {0};
+    if (tfm_tensor_new(ctx, &x, TFM_F32, rank, dims) != TFM_OK)
+        return x;
+    float *host = tfm__tune_numbers(tfm_tensor_count(x), seed);
+    if (host)
+        tfm_tensor_write(ctx, x, host);
+    else
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    free(host);
+    return x;
+}
+
+/* ---- Turns ---- */
+
+static double turn(tfm__contest *c, int times) {
+    const double start = tfm__seconds();
+    for (int i = 0; i < times; i++)
+        c->run(c->self);
+    tfm_context_finish(c->ctx);
+    return (tfm__seconds() - start) / times;
+}
+
+/* Whether the candidate has failed, which is then out, and no failure of the context; but the first one's stays. */
+static bool failed(tfm__contest *c, tfm__candidate *candidate, int depth) {
+    if (tfm_context_status(c->ctx) == TFM_OK)
+        return false;
+    if (candidate != c->list) {
+        candidate->out = true;
+        tfm__log(TFM_LOG_INFO, "tune: %s failed: %s", candidate->setting, tfm_context_error(c->ctx));
+        tfm__context_recover(c->ctx, depth);
+    }
+    return true;
+}
+
+/* Builds, proves, and takes the first turn. */
+static void first_turn(tfm__contest *c, tfm__candidate *candidate, double best) {
+    const int depth = tfm__scope_depth(c->ctx);
+    c->use(c->self, candidate->setting);
+    candidate->out = !c->right(c->self, candidate);
+    const double once = candidate->out ? 0 : turn(c, 1);
+    candidate->times = once >= TURN ? 1 : once * MOST_RUNS < TURN ? MOST_RUNS : (int)(TURN / once) + 1;
+    if (!candidate->out && once < 4 * best) /* the hopeless take no more time */
+        candidate->seconds[candidate->turns++] = turn(c, candidate->times);
+    else if (!candidate->out)
+        candidate->seconds[candidate->turns++] = once;
+    failed(c, candidate, depth);
+}
+
+static double median(const tfm__candidate *candidate) {
+    double sorted[TFM__TUNE_TURNS] = {0};
+    for (int i = 0; i < candidate->turns; i++) {
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > candidate->seconds[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = candidate->seconds[i];
+    }
+    return sorted[candidate->turns / 2];
+}
+
+static double fastest(const tfm__candidate *candidate) {
+    double least = candidate->seconds[0];
+    for (int i = 1; i < candidate->turns; i++)
+        least = candidate->seconds[i] < least ? candidate->seconds[i] : least;
+    return least;
+}
+
+void tfm__contest_judge(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+    *winner = 0;
+    c->next = c->count;
+    record->before_seconds = median(&c->list[0]);
+    const double rival = c->careful ? fastest(&c->list[0]) : record->before_seconds;
+    double least = c->list[0].out ? INFINITY : rival / c->gain;
+    for (size_t i = 1; i < c->count; i++)
+        if (!c->list[i].out && !c->list[i].aside && c->list[i].turns > 1 && median(&c->list[i]) < least) {
+            least = median(&c->list[i]);
+            *winner = i;
+        }
+    record->after_seconds = median(&c->list[*winner]);
+    for (size_t i = 0; i < c->count; i++)
+        if (i != *winner && !c->list[i].out && !c->list[i].aside &&
+            (c->next == c->count || median(&c->list[i]) < median(&c->list[c->next])))
+            c->next = i;
+    record->other_seconds = c->next < c->count ? median(&c->list[c->next]) : 0;
+}
+
+/* One more turn of a candidate; false after a failure, after which it is out, or the context has failed. */
+static bool another_turn(tfm__contest *c, tfm__candidate *candidate) {
+    const int depth = tfm__scope_depth(c->ctx);
+    c->use(c->self, candidate->setting);
+    const double seconds = turn(c, candidate->times);
+    if (failed(c, candidate, depth))
+        return false;
+    candidate->seconds[candidate->turns++] = seconds;
+    return true;
+}
+
+/* What was fastest of many may owe that to chance, and the rule may have had its turns while the machine had other
+ * things to do. So the two meet again, in turns of which each begins every other pair, and what is told is what they
+ * take now. The winner must lie below all turns of the rule. */
+static void again(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+    const bool careful = c->careful;
+    const size_t next = c->next, rival = *winner;
+    const double other = record->other_seconds;
+    tfm__candidate *pair[2] = {&c->list[0], &c->list[rival]};
+    for (size_t i = 1; i < c->count; i++)
+        c->list[i].aside = i != rival;
+    pair[0]->turns = pair[1]->turns = 0;
+    for (int i = 0; i < 2 * TFM__TUNE_TURNS && tfm_context_status(c->ctx) == TFM_OK; i++)
+        if (!another_turn(c, pair[(i ^ i >> 1) & 1])) {
+            record->tried--;
+            record->wrong++;
+            break;
+        }
+    if (tfm_context_status(c->ctx) != TFM_OK)
+        return;
+    if (pair[1]->out) {
+        *winner = 0;
+        record->after_seconds = record->before_seconds;
+        c->next = next == 0 ? c->count : next;
+        record->other_seconds = next == 0 ? 0 : other;
+        return;
+    }
+    c->careful = true;
+    tfm__contest_judge(c, record, winner);
+    c->careful = careful;
+    if (*winner != 0) { /* the one that comes next is not the rule by this contest, but the next of all */
+        c->next = next;
+        record->other_seconds = next == 0 ? record->before_seconds : other;
+    }
+}
+
+tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+    double best = INFINITY;
+    for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
+        tfm__candidate *candidate = &c->list[i];
+        first_turn(c, candidate, best);
+        record->tried += !candidate->out;
+        record->wrong += candidate->out;
+        if (!candidate->out && candidate->seconds[0] < best)
+            best = candidate->seconds[0];
+    }
+    if (tfm_context_status(c->ctx) != TFM_OK)
+        return tfm_context_status(c->ctx);
+    for (int round = 1; round < TFM__TUNE_TURNS; round++)
+        for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
+            tfm__candidate *candidate = &c->list[i];
+            /* The rule's own choice is timed as often as what it is compared with, unless it is out of the question. */
+            const double slow = i == 0 ? 4 : HOPELESS;
+            if (candidate->out || candidate->seconds[0] > slow * best)
+                continue;
+            if (!another_turn(c, candidate) && i > 0) {
+                record->tried--;
+                record->wrong++;
+            }
+        }
+    tfm__contest_judge(c, record, winner);
+    if (*winner > 0 && !c->list[0].out && tfm_context_status(c->ctx) == TFM_OK)
+        again(c, record, winner);
+    c->use(c->self, c->list[*winner].setting);
+    return tfm_context_status(c->ctx);
+}
+
+/* ---- Work-groups that share rows ---- */
+
+/* A norm, what a step of decoding does with its logits and its past, and attention within sentences. */
+enum { ROW_TASKS = 4 };
+
+typedef struct rows {
+    tfm_context *ctx;
+    tfm_tensor x, gamma, logits, query, past, whole; /* (256, E), (E), (32, V), (32, 1, E), (32, 64, E), (8, 64, E) */
+    tfm_tensor y[ROW_TASKS];
+    float *want[ROW_TASKS]; /* what the first candidate gave */
+    int heads;
+} rows;
+
+static tfm_status use_group(void *self, const char *setting) {
+    rows *r = self;
+    const tfm_status status = tfm__tuned_set(r->ctx, TFM__TUNED_GROUP, setting[0] ? setting : NULL);
+    tfm__tuned_apply(r->ctx);
+    return status;
+}
+
+static tfm_status run_rows(void *self) {
+    rows *r = self;
+    tfm_layernorm(r->ctx, &r->y[0], NULL, r->x, (tfm_tensor){0}, r->gamma, r->gamma, 1e-5f);
+    tfm_log_softmax(r->ctx, &r->y[1], r->logits);
+    const tfm_attention_options options = {.heads = r->heads};
+    tfm_attention(r->ctx, &r->y[2], r->query, r->past, r->past, &options);
+    return tfm_attention(r->ctx, &r->y[3], r->whole, r->whole, r->whole, &options);
+}
+
+/* Groups add in another order, which moves the last bits; what the first gives is proven by the self-test. */
+static bool close_to(const float *got, const float *want, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(got[i] - want[i]) <= 1e-4f * fmaxf(1, fabsf(want[i]))))
+            return false;
+    return true;
+}
+
+static bool right_rows(void *self, const tfm__candidate *candidate) {
+    (void)candidate;
+    rows *r = self;
+    const float poison = NAN;
+    bool right = true;
+    for (int i = 0; i < ROW_TASKS && r->y[i].buffer; i++)
+        tfm__tensor_fill(r->ctx, r->y[i], &poison);
+    run_rows(r);
+    for (int i = 0; i < ROW_TASKS && right; i++) {
+        const size_t count = tfm_tensor_count(r->y[i]);
+        float *got = tfm__alloc(count, sizeof(*got));
+        right =
+            got && tfm_tensor_read(r->ctx, got, r->y[i]) == TFM_OK && (!r->want[i] || close_to(got, r->want[i], count));
+        if (right && !r->want[i])
+            r->want[i] = got;
+        else
+            free(got);
+    }
+    return right;
+}
+
+static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
+    enum { ROWS = 256, SENTENCES = 32, PAST = 64, HEAD = 64, LARGEST = 256 };
+    rows r = {.ctx = ctx, .heads = width % HEAD == 0 ? (int)(width / HEAD) : 1};
+    tfm__contest c = {
+        .ctx = ctx, .self = &r, .use = use_group, .run = run_rows, .right = right_rows, .gain = TFM__TUNE_GAIN};
+    size_t winner = 0;
+    r.x = tfm__tune_tensor(ctx, 2, (int64_t[]){ROWS, width}, 1);
+    r.gamma = tfm__tune_tensor(ctx, 1, &width, 2);
+    r.logits = tfm__tune_tensor(ctx, 2, (int64_t[]){SENTENCES, vocabulary}, 3);
+    r.query = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
+    r.past = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
+    r.whole = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
+    const char *now = tfm__tuned_find(ctx, TFM__TUNED_GROUP);
+    char before[TFM__TUNED_TEXT];
+    snprintf(before, sizeof(before), "%s", now ? now : "");
+    use_group(&r, "");
+    const int own = tfm__context_tuning(ctx)->group;
+    const tfm__limits limits = *tfm__context_limits(ctx);
+    tfm__contest_add(&c, "%s", "");
+    for (int group = 16; group <= LARGEST && (size_t)group <= limits.max_group && (size_t)group <= limits.max_items[0];
+         group *= 2)
+        if (group != own)
+            tfm__contest_add(&c, "%d", group);
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm__contest_run(&c, out, &winner);
+    if (tfm_context_status(ctx) != TFM_OK) /* the row that was there stays */
+        use_group(&r, before);
+    for (int i = 0; i < ROW_TASKS; i++)
+        free(r.want[i]);
+    snprintf(out->before, sizeof(out->before), "groups of %d", own);
+    snprintf(out->after, sizeof(out->after), "groups of %s", c.list[winner].setting);
+    if (winner == 0)
+        snprintf(out->after, sizeof(out->after), "%s", out->before);
+    if (c.next == 0)
+        snprintf(out->other, sizeof(out->other), "%s", out->before);
+    else if (c.next < c.count)
+        snprintf(out->other, sizeof(out->other), "groups of %s", c.list[c.next].setting);
+    return tfm_context_status(ctx);
+}
+
+/* ---- The public calls ---- */
+
+bool tfm__tune_possible(const tfm_context *ctx) {
+    return tfm__context_tuning(ctx)->class == TFM__SIMT;
+}
+
+tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out) {
+    if (TFM__NEEDS(call, ctx, out) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = (tfm_tune_record){0};
+    if (tfm__context_ready(ctx, call) != TFM_OK)
+        return tfm_context_status(ctx);
+    return tfm__tune_possible(ctx)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s: there is nothing to try on %s: its kernels follow from the width of its vectors", call,
+                           tfm_context_device(ctx)->name);
+}
+
+tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
+    tfm_status status = tfm__tune_begin(ctx, "tune_workgroups", out);
+    if (status != TFM_OK)
+        return status;
+    if (width < 1 || vocabulary < 1)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "tune_workgroups: the width is %lld and the vocabulary %lld: both must be 1 or more",
+                         (long long)width, (long long)vocabulary);
+    const int depth = tfm__scope_depth(ctx);
+    const bool recorded = tfm__tape_pause(ctx);
+    do {
+        *out = (tfm_tune_record){0};
+        tfm_scope_open(ctx);
+        status = try_groups(ctx, out, width, vocabulary);
+    } while (tfm__context_again(ctx, depth, status));
+    if (status == TFM_OK)
+        tfm_scope_close(ctx, 0, NULL);
+    tfm__tape_resume(ctx, recorded);
+    return status;
+}
+
+void tfm_tune_clear(tfm_context *ctx) {
+    if (!ctx)
+        return;
+    tfm__tuned_clear(ctx);
+    tfm__tuned_apply(ctx);
+    tfm__gemm_tuned_again(ctx);
+}
+
+tfm_status tfm_tune_save(tfm_context *ctx) {
+    if (TFM__NEEDS("tune_save", ctx) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const bool cleared = tfm__tuned_is_cleared(ctx);
+    tfm_status status = cleared ? TFM_OK : tfm__tuned_storable(ctx);
+    if (status == TFM_OK)
+        status = tfm__tuned_save(ctx);
+    return status == TFM_OK && cleared ? tfm__validation_forget(ctx) : status;
+}

@@ -1,0 +1,39 @@
+/* A text and where it is cut, while it is on its way to a model's pieces. */
+#ifndef TFM_LIB_SPANS_H
+#define TFM_LIB_SPANS_H
+
+#include "base/base.h"
+#include "text/bytes.h"
+
+/* A part of a text, which is never empty. */
+typedef struct tfm__text_span {
+    size_t begin, end;
+    int32_t id; /* of an added token, or -1 for text */
+    bool start; /* it begins where the line begins */
+} tfm__text_span;
+
+/* Starts as {0}. */
+typedef struct tfm__spans {
+    tfm__bytes text;
+    tfm__text_span *items;
+    size_t count, room;
+} tfm__spans;
+
+static inline void tfm__spans_free(tfm__spans *cuts) {
+    tfm__bytes_free(&cuts->text);
+    free(cuts->items);
+    *cuts = (tfm__spans){0};
+}
+
+/* Adds a cut unless it is empty. Where memory is wanting, `text` has failed. */
+static inline void tfm__spans_add(tfm__spans *cuts, size_t begin, size_t end, int32_t id, bool start) {
+    if (begin == end)
+        return;
+    if (cuts->count == cuts->room &&
+        tfm__grow(&cuts->items, &cuts->room, cuts->count + 1, sizeof(*cuts->items)) != TFM_OK)
+        cuts->text.failed = true;
+    else
+        cuts->items[cuts->count++] = (tfm__text_span){begin, end, id, start};
+}
+
+#endif

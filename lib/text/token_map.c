@@ -1,0 +1,153 @@
+#include <string.h>
+#include "text/bytes.h"
+#include "text/token_map.h"
+
+typedef struct entry {
+    size_t at;      /* of the text, in `texts` */
+    uint32_t bytes; /* of the text */
+    int32_t id;
+    uint32_t hash;
+} entry;
+
+struct tfm__lexicon {
+    tfm__bytes texts; /* with a NUL after each */
+    entry *entries;
+    size_t count, room;
+    size_t own;     /* how many of them are the model's own, once it is closed */
+    int32_t *by_id; /* entries, or -1 */
+    size_t size, id_room;
+    int32_t *slots; /* entries by hash, or -1 */
+    size_t mask;    /* the number of slots, a power of two, less one */
+};
+
+tfm_status tfm__lexicon_new(tfm__lexicon **out) {
+    enum { SLOTS = 1024 };
+    tfm__lexicon *l = *out = tfm__alloc(1, sizeof(*l));
+    if (l)
+        l->slots = tfm__alloc(SLOTS, sizeof(*l->slots));
+    if (!l || !l->slots) {
+        tfm__lexicon_free(out);
+        return TFM_ERROR_MEMORY;
+    }
+    memset(l->slots, 0xff, SLOTS * sizeof(*l->slots));
+    l->mask = SLOTS - 1;
+    return TFM_OK;
+}
+
+void tfm__lexicon_free(tfm__lexicon **lexicon) {
+    tfm__lexicon *l = *lexicon;
+    if (!l)
+        return;
+    tfm__bytes_free(&l->texts);
+    free(l->entries);
+    free(l->by_id);
+    free(l->slots);
+    free(l);
+    *lexicon = NULL;
+}
+
+/* Pieces are short: FNV-1a, eight bytes at a time, is quick and good enough. */
+static uint32_t hash_of(const char *text, size_t bytes) {
+    uint64_t hash = 0xcbf29ce484222325u ^ bytes, word;
+    for (; bytes >= sizeof(word); text += sizeof(word), bytes -= sizeof(word)) {
+        memcpy(&word, text, sizeof(word));
+        hash = (hash ^ word) * 0x9fb21c651e98df25u;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, bytes);
+    hash = (hash ^ word) * 0x9fb21c651e98df25u;
+    return (uint32_t)(hash ^ hash >> 35);
+}
+
+static size_t slot_of(const tfm__lexicon *l, const char *text, size_t bytes, uint32_t hash) {
+    size_t slot = hash & l->mask;
+    for (; l->slots[slot] >= 0; slot = (slot + 1) & l->mask) {
+        const entry *e = &l->entries[l->slots[slot]];
+        if (e->hash == hash && e->bytes == bytes && memcmp(l->texts.data + e->at, text, bytes) == 0)
+            break;
+    }
+    return slot;
+}
+
+static tfm_status widen(tfm__lexicon *l) {
+    const size_t slots = 2 * (l->mask + 1);
+    int32_t *wider = tfm__realloc(l->slots, slots, sizeof(*wider));
+    if (!wider)
+        return TFM_ERROR_MEMORY;
+    l->slots = wider;
+    l->mask = slots - 1;
+    memset(wider, 0xff, slots * sizeof(*wider));
+    for (size_t i = 0; i < l->count; i++) {
+        size_t slot = l->entries[i].hash & l->mask;
+        while (wider[slot] >= 0)
+            slot = (slot + 1) & l->mask;
+        wider[slot] = (int32_t)i;
+    }
+    return TFM_OK;
+}
+
+static tfm_status name(tfm__lexicon *l, int32_t id, int32_t number, bool instead) {
+    if (tfm__grow(&l->by_id, &l->id_room, (size_t)id + 1, sizeof(*l->by_id)) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    for (; l->size <= (size_t)id; l->size++)
+        l->by_id[l->size] = -1;
+    if (l->by_id[id] < 0 || instead)
+        l->by_id[id] = number;
+    return TFM_OK;
+}
+
+tfm_status tfm__lexicon_add(tfm__lexicon *l, const char *text, size_t bytes, int32_t id, bool instead) {
+    const uint32_t hash = hash_of(text, bytes);
+    size_t slot = slot_of(l, text, bytes, hash);
+    if (l->slots[slot] >= 0) {
+        l->entries[l->slots[slot]].id = id;
+        return name(l, id, l->slots[slot], instead);
+    }
+    if (bytes >= UINT32_MAX || l->count >= TFM__MAX_IDS)
+        return tfm__fail(TFM_ERROR_FORMAT, "a vocabulary has more than %d pieces", TFM__MAX_IDS);
+    if (2 * l->count > l->mask && widen(l) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    if (tfm__grow(&l->entries, &l->room, l->count + 1, sizeof(*l->entries)) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    const size_t at = l->texts.count;
+    tfm__bytes_add(&l->texts, text, bytes);
+    tfm__bytes_add(&l->texts, "", 1);
+    if (l->texts.failed || name(l, id, (int32_t)l->count, instead) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    slot = slot_of(l, text, bytes, hash);
+    l->slots[slot] = (int32_t)l->count;
+    l->entries[l->count++] = (entry){at, (uint32_t)bytes, id, hash};
+    return TFM_OK;
+}
+
+int32_t tfm__lexicon_find(const tfm__lexicon *l, const char *text, size_t bytes) {
+    const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
+    return number < 0 ? -1 : l->entries[number].id;
+}
+
+void tfm__lexicon_close(tfm__lexicon *l) {
+    l->own = l->count;
+}
+
+int32_t tfm__lexicon_find_own(const tfm__lexicon *l, const char *text, size_t bytes) {
+    const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
+    return number < 0 || (size_t)number >= l->own ? -1 : l->entries[number].id;
+}
+
+const char *tfm__lexicon_piece(const tfm__lexicon *l, int32_t id, size_t *bytes) {
+    const int32_t number = id >= 0 && (size_t)id < l->size ? l->by_id[id] : -1;
+    if (number < 0)
+        return NULL;
+    if (bytes)
+        *bytes = l->entries[number].bytes;
+    return l->texts.data + l->entries[number].at;
+}
+
+int32_t tfm__lexicon_size(const tfm__lexicon *l) {
+    return (int32_t)l->size;
+}
+
+int32_t tfm__lexicon_count(const tfm__lexicon *l) {
+    return (int32_t)l->count;
+}

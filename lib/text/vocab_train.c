@@ -1,0 +1,446 @@
+/* Learning the pieces of a corpus, and the files that hold them. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "text/documents.h"
+#include "text/line_file.h"
+#include "text/spm.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+#include "text/vocab_train.h"
+
+/* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
+#define RESERVED "\xe2\x96\x85"
+#define MAX_SIZE ((1 << 24) - 1)
+/* Pieces where nobody says how many: one for so many bytes of text, so that a small corpus shows each piece some dozens
+ * of times, between two limits. */
+enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
+
+/* ---- The lines that count ---- */
+
+/* Files one after the other, or columns of one. */
+typedef struct corpus {
+    const char *const *files; /* [count] */
+    size_t count;
+    bool tsv, columns[2];           /* which columns of them */
+    bool codes;                     /* lines may begin with the code of a language */
+    tfm_document_options documents; /* how texts lie in the files, of which lines are learned */
+    char *name;                     /* for sentences */
+} corpus;
+
+/* A walk over all of a corpus. */
+typedef struct walk {
+    const corpus *from;
+    size_t file; /* that is open, or was last */
+    tfm__lines lines;
+    tfm__span rest;     /* lines of the document at hand that are still to come */
+    tfm__span spans[2]; /* of the line */
+    int span;           /* the next of them */
+    tfm__span code;     /* what the tokenizer cuts off the text before it is in pieces */
+} walk;
+
+static tfm_status walk_begin(walk *w, const corpus *from) {
+    *w = (walk){.from = from, .span = 2};
+    return tfm__lines_open(&w->lines, from->files[0], 0);
+}
+
+static bool counts(tfm__span s) {
+    size_t blank = 0;
+    while (blank < s.bytes && (s.text[blank] == ' ' || s.text[blank] == '\t'))
+        blank++;
+    return blank < s.bytes && s.bytes <= TFM__SPM_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
+           tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
+}
+
+/* The next line or document of the files; one that is none counts as empty. */
+static tfm_status walk_document(walk *w, bool *more) {
+    tfm_status status = tfm__document_next(&w->lines, &w->from->documents, more);
+    while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
+        tfm__lines_close(&w->lines);
+        status = tfm__lines_open(&w->lines, w->from->files[++w->file], 0);
+        if (status == TFM_OK)
+            status = tfm__document_next(&w->lines, &w->from->documents, more);
+    }
+    if (status == TFM_ERROR_INPUT) {
+        w->lines.bytes = 0;
+        status = TFM_OK;
+    }
+    return status;
+}
+
+/* The next line, whatever it holds, as spans. */
+static tfm_status walk_line(walk *w, bool *more) {
+    *more = true;
+    if (w->rest.bytes > 0) {
+        const char *end = memchr(w->rest.text, '\n', w->rest.bytes);
+        const size_t bytes = end ? (size_t)(end - w->rest.text) : w->rest.bytes, taken = bytes + (end != NULL);
+        w->span = 0;
+        w->spans[0] = (tfm__span){w->rest.text, bytes};
+        w->spans[1] = (tfm__span){"", 0};
+        w->rest = (tfm__span){w->rest.text + taken, w->rest.bytes - taken};
+        return TFM_OK;
+    }
+    const tfm_status status = walk_document(w, more);
+    if (status != TFM_OK || !*more)
+        return status;
+    if (w->from->documents.separator || w->from->documents.json_lines) {
+        w->rest = (tfm__span){w->lines.text, w->lines.bytes};
+        return TFM_OK;
+    }
+    w->span = 0;
+    w->spans[0] = (tfm__span){w->lines.text, w->lines.bytes};
+    w->spans[1] = (tfm__span){"", 0};
+    if (w->from->tsv && !tfm__tsv_split(w->spans, w->lines.text, w->lines.bytes))
+        w->span = 2;
+    for (int i = 0; i < 2 && w->from->tsv; i++)
+        if (!w->from->columns[i])
+            w->spans[i].bytes = 0;
+    return TFM_OK;
+}
+
+/* The next text that counts; *more is false after the last. */
+static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
+    for (*more = true; *more;) {
+        while (w->span < 2) {
+            const tfm__span all = w->spans[w->span++];
+            w->code = (tfm__span){all.text, w->from->codes ? tfm__code_bytes(all.text, all.bytes) : 0};
+            *out = (tfm__span){all.text + w->code.bytes, all.bytes - w->code.bytes};
+            if (counts(all) && counts(*out))
+                return TFM_OK;
+        }
+        tfm_status status = walk_line(w, more);
+        if (status != TFM_OK)
+            return status;
+    }
+    return TFM_OK;
+}
+
+static void walk_end(walk *w) {
+    tfm__lines_close(&w->lines);
+}
+
+/* ---- What SentencePiece is shown ---- */
+
+/* So many of all, each set of them equally likely and in their order: selection sampling, Algorithm S of "The
+ * Art of Computer Programming" 3.4.2, which holds nothing. */
+typedef struct draw {
+    walk w;
+    uint64_t left; /* texts to come */
+    uint64_t want; /* of them */
+    tfm__random random;
+    bool says; /* there was one with a letter */
+} draw;
+
+static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
+    draw *d = user;
+    tfm__span s;
+    bool more = d->want > 0 && d->left > 0;
+    *text = NULL;
+    while (more) {
+        tfm_status status = walk_next(&d->w, &s, &more);
+        if (status != TFM_OK)
+            return status;
+        if (more && tfm__random_below(&d->random, d->left--) < d->want) {
+            d->want--;
+            d->says = d->says || tfm__unicode_says(s.text, s.bytes);
+            *text = s.text;
+            *bytes = s.bytes;
+            return TFM_OK;
+        }
+        more = more && d->left > 0;
+    }
+    /* SentencePiece would end the program over text that is nothing once it is normalised. */
+    return d->says
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to learn from",
+                           d->w.from->name);
+}
+
+/* Languages are few; what is more is text that looks like them. */
+enum { MOST_CODES = 1000 };
+
+/* A code that is one word goes among those that are to have ids. */
+static tfm_status keep_code(json_t *codes, bool *full, tfm__span code) {
+    char name[256] = "";
+    bool word = code.bytes > 0 && code.bytes < sizeof(name) && tfm__utf8_valid(code.text, code.bytes) == code.bytes;
+    for (size_t i = 0; i < code.bytes && word; i++)
+        word = (unsigned char)code.text[i] > ' ';
+    memcpy(name, code.text, word ? code.bytes : 0);
+    if (!word || json_object_get(codes, name))
+        return TFM_OK;
+    if (json_object_size(codes) == MOST_CODES) {
+        if (!*full)
+            tfm__log(TFM_LOG_WARNING, "lines begin with more than %d words like %s: from there on new ones are unknown",
+                     MOST_CODES, name);
+        *full = true;
+        return TFM_OK;
+    }
+    return json_object_set_new(codes, name, json_null()) == 0
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
+}
+
+static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
+    walk w;
+    tfm__span s;
+    bool more = true, full = false;
+    *count = *bytes = 0;
+    tfm_status status = walk_begin(&w, c);
+    while (status == TFM_OK && more) {
+        status = walk_next(&w, &s, &more);
+        *count += status == TFM_OK && more;
+        *bytes += status == TFM_OK && more ? s.bytes : 0;
+        if (status == TFM_OK && more)
+            status = keep_code(codes, &full, w.code);
+    }
+    walk_end(&w);
+    if (status == TFM_OK && *count == 0)
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
+                         c->name, TFM__SPM_SENTENCE,
+                         c->tsv                    ? " with a tab"
+                         : c->documents.json_lines ? " of a JSON object's \"text\""
+                                                   : "");
+    return status;
+}
+
+/* A SentencePiece file's bytes, and the languages' codes in the order of the text. */
+typedef struct learned {
+    char *bytes;
+    size_t size;
+    json_t *codes;
+} learned;
+
+static int32_t usual_size(uint64_t bytes) {
+    const uint64_t size = bytes / BYTES_PER_PIECE;
+    return size < LEAST_SIZE ? LEAST_SIZE : size > USUAL_SIZE ? USUAL_SIZE : (int32_t)size;
+}
+
+static tfm_status learn_pieces(learned *out, const corpus *c, const tfm__spm_recipe *recipe, draw d) {
+    tfm_status status = walk_begin(&d.w, c);
+    if (status == TFM_OK)
+        status = tfm__spm_train(&out->bytes, &out->size, recipe, draw_next, &d, c->name);
+    walk_end(&d.w);
+    return status;
+}
+
+static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
+    int32_t characters = 0;
+    draw d = {.random = tfm__random_new(o->seed, stream)};
+    uint64_t bytes = 0;
+    out->codes = json_object();
+    tfm_status status = out->codes ? count_texts(c, out->codes, &d.left, &bytes)
+                                   : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
+    if (status != TFM_OK)
+        return status;
+    tfm__spm_recipe recipe = {
+        .size = o->size ? (int32_t)o->size : usual_size(bytes),
+        .at_most = o->size == 0,
+        .unigram = o->unigram,
+        .begins = !c->codes,
+        .large = bytes >> 30 != 0, /* a character may become several */
+        .coverage = o->coverage,
+        .normalization = o->normalization,
+        .characters = &characters,
+    };
+    d.want = (uint64_t)o->sentences < d.left ? (uint64_t)o->sentences : d.left;
+    status = learn_pieces(out, c, &recipe, d);
+    if (status != TFM_ERROR_INPUT || o->size != 0 || characters == 0)
+        return status;
+    /* Nobody asked for so few: a text of thousands of characters, such as Chinese, gets them and as many
+     * pieces more. */
+    recipe.size += characters;
+    return learn_pieces(out, c, &recipe, d);
+}
+
+/* ---- Files ---- */
+
+static tfm_status write_model(const char *dir, const char *name, const learned *model) {
+    char *path = tfm__path_join(dir, name);
+    tfm_status status = path ? tfm__file_write(path, model->bytes, model->size) : TFM_ERROR_MEMORY;
+    free(path);
+    return status;
+}
+
+/* Writes the ids of the pieces and, after them, of the codes. The padding comes last, as in Marian's models. But two
+ * vocabularies may differ in size, so there it has one id in both, the one after </s> and <unk>. */
+static tfm_status write_vocab(const char *dir, const char *name, const learned *model, bool separate) {
+    tfm__spm *spm;
+    tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
+    if (status != TFM_OK)
+        return status;
+    json_t *ids = json_object(), *none;
+    const char *code;
+    const size_t count = tfm__spm_size(spm), pad = separate ? 2 : count + json_object_size(model->codes);
+    int wrong = 0;
+    size_t i = 0;
+    for (; i < count; i++)
+        wrong |= json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)(i + (i >= pad))));
+    json_object_foreach(model->codes, code, none) {
+        wrong |= json_object_set_new(ids, code, json_integer((json_int_t)(i + (i >= pad))));
+        i++;
+    }
+    wrong |= json_object_set_new(ids, "<pad>", json_integer((json_int_t)pad));
+    if (wrong) {
+        json_decref(ids);
+        ids = NULL;
+    }
+    tfm__spm_free(&spm);
+    return tfm__json_write(dir, name, ids, "tokenizer_train");
+}
+
+static json_t *config_json(const tfm_vocabulary_options *o) {
+    json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:s}", "eos_token", "</s>", "unk_token", "<unk>", "pad_token",
+                             "<pad>", "separate_vocabs", (int)o->separate, "tokenizer_class", "MarianTokenizer");
+    int wrong = 0;
+    if (root && o->source_language)
+        wrong |= json_object_set_new(root, "source_lang", json_string(o->source_language));
+    if (root && o->target_language)
+        wrong |= json_object_set_new(root, "target_lang", json_string(o->target_language));
+    if (wrong) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+static tfm_status write_all(const char *dir, const learned models[2], const tfm_vocabulary_options *o) {
+    const learned *target = &models[o->separate ? 1 : 0];
+    tfm_status status = write_model(dir, "source.spm", &models[0]);
+    if (status == TFM_OK)
+        status = write_model(dir, "target.spm", target);
+    if (status == TFM_OK && o->separate)
+        status = write_vocab(dir, "target_vocab.json", target, true);
+    if (status == TFM_OK)
+        status = tfm__json_write(dir, "tokenizer_config.json", config_json(o), "tokenizer_train");
+    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate) : status;
+}
+
+/* ---- The door ---- */
+
+/* The options as they are meant, or what is wrong with them. */
+tfm_status tfm__vocabulary_settle(tfm_vocabulary_options *o, const char *dir) {
+    static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+    o->coverage = o->coverage != 0 ? o->coverage : 1;
+    o->sentences = o->sentences ? o->sentences : 1000000;
+    o->normalization = o->normalization ? o->normalization : RULES[0];
+    size_t rule = 0;
+    while (rule < TFM__COUNT(RULES) && strcmp(o->normalization, RULES[rule]) != 0)
+        rule++;
+    if (rule == TFM__COUNT(RULES))
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
+            o->normalization);
+    if (o->size != 0 && (o->size < 3 || o->size > MAX_SIZE))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
+                         (long long)o->size, MAX_SIZE);
+    if (!(o->coverage >= 0.98 && o->coverage <= 1))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed", o->coverage);
+    if (o->sentences < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: sentences %lld; a negative number is none",
+                         (long long)o->sentences);
+    for (int i = 0; i < 2; i++) {
+        const char *language = i ? o->target_language : o->source_language;
+        if (language && tfm_text_check(language, strlen(language)) != TFM_OK)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: a language's name is not UTF-8");
+    }
+    /* Before the work, not after it. */
+    char *inside = tfm__path_join(dir, ".");
+    tfm_status status = inside ? TFM_OK : TFM_ERROR_MEMORY;
+    if (inside && access(inside, W_OK | X_OK) != 0)
+        status = tfm__fail(TFM_ERROR_IO, "cannot write into the folder %s: %s", dir, strerror(errno));
+    free(inside);
+    return status;
+}
+
+/* Files, for sentences. */
+static char *name_of(const char *const *files, size_t count) {
+    if (count > 2)
+        return tfm__format("%s and %zu more", files[0], count - 1);
+    return count == 2 ? tfm__format("%s and %s", files[0], files[1]) : tfm__strdup(files[0]);
+}
+
+/* What a side learns from, or with one vocabulary for both, all: `count` files of sources, then as many of targets, or
+ * TSV files. */
+static tfm_status choose(corpus *out, const char *const *files, size_t count, bool tsv, bool separate, int side) {
+    *out = (corpus){.files = files + (separate && !tsv && side ? count : 0),
+                    .count = separate || tsv ? count : 2 * count,
+                    .tsv = tsv,
+                    .columns = {!separate || side == 0, !separate || side == 1},
+                    .codes = true};
+    out->name = name_of(out->files, out->count);
+    if (out->name && separate && tsv) {
+        char *all = out->name;
+        out->name = tfm__format("%s, column %d", all, side + 1);
+        free(all);
+    }
+    return out->name ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *files, size_t count,
+                                 const tfm_vocabulary_options *options) {
+    learned model = {0};
+    corpus c = {.files = files, .count = count, .documents = options->documents};
+    c.name = name_of(files, count);
+    tfm_status status = c.name ? learn(&model, &c, options, 0) : TFM_ERROR_MEMORY;
+    json_decref(model.codes);
+    free(c.name);
+    *out = model.bytes;
+    *bytes = model.size;
+    return status;
+}
+
+/* Learns from `count` files of sources, then as many of targets, or TSV files, by settled options. */
+static tfm_status train(const char *dir, const char *const *files, size_t count, bool tsv,
+                        const tfm_vocabulary_options *options) {
+    tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
+    learned models[2] = {{0}};
+    tfm_status status = tfm__vocabulary_settle(&o, dir);
+    for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
+        corpus c;
+        status = choose(&c, files, count, tsv, o.separate, i);
+        if (status == TFM_OK)
+            status = learn(&models[i], &c, &o, (uint64_t)i);
+        free(c.name);
+    }
+    if (status == TFM_OK)
+        status = write_all(dir, models, &o);
+    for (int i = 0; i < 2; i++) {
+        free(models[i].bytes);
+        json_decref(models[i].codes);
+    }
+    return status;
+}
+
+tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
+                               const tfm_vocabulary_options *options) {
+    if (!dir || !source)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s is NULL", dir ? "source" : "dir");
+    return tfm_tokenizer_train_pairs(dir, &source, target ? &target : NULL, 1, options);
+}
+
+tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const *sources, const char *const *targets,
+                                     size_t count, const tfm_vocabulary_options *options) {
+    if (TFM__NEEDS("tokenizer_train_pairs", dir, sources) != TFM_OK ||
+        tfm__needs_texts("tokenizer_train_pairs", "sources", sources, count) != TFM_OK ||
+        (targets && tfm__needs_texts("tokenizer_train_pairs", "targets", targets, count) != TFM_OK))
+        return TFM_ERROR_ARGUMENT;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: %s", TFM__UNKNOWN_OPTION);
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_pairs: it needs at least one file");
+    const char **files = tfm__alloc(2 * count, sizeof(*files));
+    if (!files)
+        return TFM_ERROR_MEMORY;
+    memcpy(files, sources, count * sizeof(*files));
+    if (targets)
+        memcpy(files + count, targets, count * sizeof(*files));
+    const tfm_status status = train(dir, files, count, !targets, options);
+    free(files);
+    return status;
+}

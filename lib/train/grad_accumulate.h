@@ -1,0 +1,28 @@
+/* Forward and backward of batches, in pieces that fit into the device's memory. */
+#ifndef TFM_LIB_GRAD_ACCUMULATE_H
+#define TFM_LIB_GRAD_ACCUMULATE_H
+
+#include "train/micro_batch.h"
+
+/* What is added up over pieces. */
+typedef struct tfm__sums {
+    tfm_tensor loss, nll; /* (1) */
+    tfm__sent sent;
+} tfm__sums;
+
+/* What is done with every piece: an update's forward and backward, or an evaluation's forward. */
+typedef struct tfm__pass {
+    bool learn;
+    int64_t number; /* The number of the update. */
+    float smoothing, scale;
+    uint64_t batches; /* Where there are several ranks: the most that one has, times their number. */
+    bool last;        /* No piece follows. */
+} tfm__pass;
+
+/* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
+tfm_status tfm__run_fitting(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batches, size_t count, const tfm__pass *of,
+                            const char *what);
+/* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
+tfm_status tfm__train_abandon(tfm_trainer *t, int depth, const char *what, const char *advice);
+
+#endif

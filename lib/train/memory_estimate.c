@@ -1,0 +1,160 @@
+/* What training takes, counted before anything is made: which tensors an update holds at its widest moment. A
+ * test compares it with what the pool came to. */
+#include "ops/gemm/gemm.h"
+#include "train/trainer.h"
+#include "ops/ops.h"
+
+/* The sum so far, in blocks as the pool cuts them. */
+typedef struct sum {
+    uint64_t bytes;
+    uint64_t width, rows; /* E; tokens of a side */
+} sum;
+
+static void add(sum *s, uint64_t times, uint64_t floats) {
+    s->bytes += times * tfm__pool_block(4 * floats);
+}
+
+/* Tensors (rows, width) each. */
+static void add_rows(sum *s, uint64_t times, uint64_t width) {
+    add(s, times, s->rows * width);
+}
+
+/* All heads of the queries, side by side. */
+static uint64_t heads_width(const tfm__stack_arch *a) {
+    return (uint64_t)a->heads * (uint64_t)a->head_width;
+}
+
+/* A bias of scores by distance: as it is gathered and as it is added, once for each of so many tables, and with
+ * gradients. Its size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
+static void add_relative(sum *s, const tfm__stack_arch *a, uint64_t tables) {
+    const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
+    if (a->relative.buckets)
+        add(s, 4 * tables, (uint64_t)a->heads * width * width);
+}
+
+/* Of attention the queries, keys, values and result, and what the first two were before a norm of their heads. */
+static void add_attention(sum *s, const tfm__stack_arch *a, uint64_t times) {
+    const uint64_t tensors = a->head_norms ? 3 : 2;
+    add_rows(s, times * tensors, heads_width(a));
+    add_rows(s, times * tensors, (uint64_t)a->kv_heads * (uint64_t)a->head_width);
+    add_rows(s, times, (uint64_t)a->heads); /* the logs of sums */
+}
+
+/* What the tape holds of the layers: of attention see above, of a norm its input and result, of a feed-forward layer
+ * `inner` tensors between its matrices: one, and another where activation or dropout cannot go back from their results
+ * alone, or three with a gate. */
+static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
+    const uint64_t attentions = layers * (a->cross ? 2 : 1);
+    const uint64_t norms = attentions + layers * (a->norm_place == TFM_NORM_AROUND ? 3 : 1);
+    add_attention(s, a, attentions);
+    add_rows(s, norms * 2, s->width);
+    add_rows(s, layers * inner, (uint64_t)a->feed_forward);
+    add_rows(s, norms * 2, 1); /* means and deviations */
+}
+
+/* Where blocks are run again: what each has read, and the insides of the one that is larger. */
+static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
+    const tfm__stack_arch *stacks[] = {&arch->encoder, &arch->decoder};
+    uint64_t largest = 0;
+    for (int i = 0; i < 2; i++) {
+        sum one = {.width = s->width, .rows = s->rows};
+        add_layers(&one, stacks[i], inner, stacks[i]->layers ? 1 : 0);
+        add_relative(stacks[i]->relative.each ? &one : s, stacks[i], 1);
+        largest = one.bytes > largest ? one.bytes : largest;
+        add_rows(s, 2 * (uint64_t)stacks[i]->layers, s->width);
+    }
+    s->bytes += largest;
+}
+
+/* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
+static uint64_t products_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
+    const int64_t width = m->arch.decoder.width, vocabulary = m->arch.decoder.vocabulary;
+    const tfm_dtype before = tfm__context_set_inputs(m->ctx, precision);
+    const uint64_t into = tfm__gemm_layer_memory(m->ctx, rows, width, widest);
+    const uint64_t out_of = tfm__gemm_layer_memory(m->ctx, rows, widest, width);
+    const uint64_t loss = tfm__gemm_layer_memory(m->ctx, chunk, width, vocabulary);
+    tfm__context_set_inputs(m->ctx, before);
+    return loss + (into > out_of ? into : out_of);
+}
+
+/* Embeddings, final norms, the loss, and the gradients on the way back. */
+static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t inner) {
+    const uint64_t vocabulary = (uint64_t)m->arch.decoder.vocabulary;
+    const uint64_t encoder = (uint64_t)m->arch.encoder.feed_forward, decoder = (uint64_t)m->arch.decoder.feed_forward;
+    const int norms = m->arch.encoder.embedding_norm + m->arch.decoder.embedding_norm + m->arch.encoder.final_norm +
+                      m->arch.decoder.final_norm;
+    const uint64_t chunk = (uint64_t)tfm__cross_entropy_chunk((int64_t)s->rows, (int64_t)vocabulary);
+    add_rows(s, 2 + (uint64_t)norms + (m->arch.output_scale != 0) + 3 * m->arch.decoder.projected, s->width);
+    add(s, 1, chunk * vocabulary); /* logits, then their gradient */
+    add_rows(s, 5, s->width);
+    const uint64_t ffn = encoder > decoder ? encoder : decoder, widest = ffn > s->width ? ffn : s->width;
+    add_rows(s, inner, ffn);
+    s->bytes += products_memory(m, precision, (int64_t)s->rows, (int64_t)chunk, (int64_t)widest);
+}
+
+/* Counts what is trained. */
+typedef struct trained {
+    const tfm_model *model;
+    const tfm_trainer_options *options;
+    uint64_t count;
+} trained;
+
+static tfm_status count_trained(void *user, const tfm__parameter *p) {
+    trained *t = user;
+    if (!tfm__trainer_freezes(t->model, t->options, p))
+        t->count += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
+    return TFM_OK;
+}
+
+static uint64_t sinusoids_of(const tfm__stack_arch *a) {
+    return a->positions == TFM__SINUSOIDS ? (uint64_t)a->max_positions * (uint64_t)a->width : 0;
+}
+
+/* How many numbers the moments have on the rank that has most. */
+static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
+    if (!options || !options->shard || !options->ranks || options->ranks->world < 2)
+        return count;
+    const int64_t whole = (int64_t)count;
+    return (uint64_t)tfm__shard_room(&(tfm__cuts){whole, whole, TFM__BUCKET, options->ranks->world}, 0);
+}
+
+uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
+    if (!model)
+        return 0;
+    if (TFM__UNKNOWN(options)) {
+        tfm__fail(TFM_ERROR_ARGUMENT, "trainer_memory: %s", TFM__UNKNOWN_OPTION);
+        return 0;
+    }
+    const tfm__arch *a = &model->arch;
+    const bool dropped = options && options->activation_dropout > 0;
+    const uint64_t inner = a->decoder.gated ? 3 : a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
+    const uint64_t parameters = model->info.parameters;
+    trained t = {.model = model, .options = options};
+    tfm__roles_walk(model->family, a, NULL, count_trained, &t);
+    const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
+    sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};
+    const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
+    sum opening = s;
+    const uint64_t moments = moments_of(options, t.count);
+    add(&opening, 3, t.count); /* while they move in */
+    add(&opening, 2, moments);
+    add(&opening, 1, parameters - t.count);
+    /* Weights, and packed copies: as the evaluation wants them, of which those that products round are half. */
+    add(&s, packs ? 2 : 1, parameters);
+    add(&s, 1, t.count); /* gradients */
+    add(&s, 2, moments);
+    add(&s, 1, sinusoids_of(&a->encoder));
+    add(&s, 1, sinusoids_of(&a->decoder));
+    const uint64_t lasting = s.bytes;
+    if (options && options->recompute) {
+        add_recomputed(&s, a, inner);
+    } else {
+        add_layers(&s, &a->encoder, inner, (uint64_t)a->encoder.layers);
+        add_layers(&s, &a->decoder, inner, (uint64_t)a->decoder.layers);
+        add_relative(&s, &a->encoder, (uint64_t)tfm__relative_count(&a->encoder));
+        add_relative(&s, &a->decoder, (uint64_t)tfm__relative_count(&a->decoder));
+    }
+    add_rest(&s, model, options ? options->precision : TFM_F32, inner);
+    s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
+    return s.bytes > opening.bytes ? s.bytes : opening.bytes;
+}

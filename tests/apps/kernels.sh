@@ -1,0 +1,183 @@
+# tfm kernels: programs exported, packed, and run where nothing compiles.
+#     sh tests/apps/kernels.sh PROGRAM SOURCE_ROOT FAULT_LAYER MAKE_DECODER
+# Prints TAP. With TFM_BRIEF=1 the device compiles without optimization.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+layer=$(realpath "$3")
+maker=$(realpath "$4")
+. "$root/tests/checks.sh"
+mkdir model
+"$maker" model || exit 1
+[ "$TFM_CACHE_DIR" = off ] && export TFM_CACHE_DIR="$here/cache" # what one run has built the next need not
+unoptimized
+
+# bare PACK ARGUMENT...: on a device whose compiler is reported absent; leaves what the layer counted in `counted`.
+bare() {
+    pack=$1
+    shift
+    (
+        export TFM_KERNELS="$pack" OPENCL_LAYERS="$layer" TFM_FAULT_LIE=compiler=0 TFM_FAULT_REPORT="$here/counted"
+        run "$@"
+        echo "$code" >code
+    )
+    code=$(cat code)
+}
+# All programs of the last run came from binaries.
+unbuilt() {
+    grep -q "^clCreateProgramWithBinary [1-9]" counted && ! grep -q "^clCreateProgramWithSource [1-9]" counted
+}
+generate="generate -m model --ids --max-new 12"
+kernels() {
+    run kernels "$@"
+}
+
+# ---- Asked wrongly
+kernels
+check "neither --export nor --pack" one_sentence 2 'give either --export DIR or --pack DIR'
+kernels --export programs
+check "nothing to run" one_sentence 2 'say what is to run on the device'
+kernels --export programs -m model -- generate
+check "two things to run" one_sentence 2 'say what is to run on the device'
+kernels --export programs generate -m model
+check "a command without --" one_sentence 2 'a command of tfm stands after --'
+kernels --pack programs
+check "a pack without a file" one_sentence 2 'give -o FILE'
+kernels --pack programs -o file -m model
+check "a pack of a model" one_sentence 2 '--pack takes what was exported'
+kernels --export programs --preset tiny -i lines
+check "a preset has no texts" one_sentence 2 'a preset has no texts'
+kernels --export programs -- kernels --export programs -m model
+check "kernels of kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
+kernels --export programs -- devices
+check "a command that runs nothing" one_sentence 1 'no program was asked for'
+: >wall
+kernels --export wall/programs -- devices
+check "a folder that cannot be made: before anything runs" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'
+kernels --pack nowhere -o file
+check "no such folder" one_sentence 1 'nowhere/manifest.json'
+
+# ---- A language model
+run $generate "10 11 12" 20
+cp out want
+bare "" $generate "10 11 12" 20
+check "no compiler and no pack: a sentence that says what to do" one_sentence 1 'has no compiler: set TFM_KERNELS to a pack'
+kernels --export programs -- $generate "10 11 12" 20
+check "a command's programs: the command's own result" both 0 cmp -s out want
+check "and how many there are" says err '^programs has [1-9][0-9]* programs, [1-9][0-9]* of them new: compile each'
+check "each stands by itself, with fixed work-groups" python3 -c '
+import json, os, re
+m = json.load(open("programs/manifest.json"))
+assert m["format"] == 1 and m["tfm"] and m["device"]["driver"] and ".bin" in m["binary_suffixes"], m
+for p in m["programs"]:
+    text = open("programs/" + p["file"]).read()
+    assert p["file"] == p["name"] + ".cl" and re.fullmatch("[a-z0-9_]+-[0-9a-f]{16}", p["name"]), p
+    assert "-D" not in p["options"] and "-cl-std=CL" in p["options"], p
+    assert "#include" not in text and "#line" not in text and text.count("#define TFM_WIDTH ") > 0, p
+    assert p["kernels"] and all(min(k["group"]) > 0 for k in p["kernels"]), p
+    assert all(re.search(r"\b%s\(" % k["name"], text) for k in p["kernels"]), p
+assert len(os.listdir("programs")) == len(m["programs"]) + 1'
+kernels --pack programs -o file
+check "packed, with what the device builds" both 0 says err '^file has [1-9][0-9]* programs in [0-9.]* MB, [1-9][0-9]* of them built by'
+bare file $generate "10 11 12" 20
+check "without a compiler: the same" same out want
+check "and nothing was built from source" unbuilt
+TFM_GEMM=clblast bare file $generate "10 11 12" 20
+check "CLBlast, which compiles, is not taken" same out want
+(
+    export TFM_KERNELS=file OPENCL_LAYERS="$layer" TFM_FAULT_REPORT="$here/counted"
+    run $generate "10 11 12" 20
+    echo "$code" >code
+)
+code=$(cat code)
+check "with a compiler: the pack, and nothing is built either" same out want
+check "with a compiler: no program from source" unbuilt
+
+# ---- A pipeline: what is an accelerator has loops in groups of one item
+# pipeline ARGUMENT...: on such a device
+pipeline() {
+    (
+        export OPENCL_LAYERS="$layer" TFM_FAULT_LIE="${lie:-type=8}"
+        run "$@"
+        echo "$code" >code
+    )
+    code=$(cat code)
+}
+(
+    brief && export TFM_CACHE_DIR=off # binaries would take as long again
+    pipeline kernels --export pipeline -- $generate "10 11 12" 20
+)
+code=$(cat code)
+check "an accelerator: the same" both 0 cmp -s out want
+check "GEMM, softmax and norm in groups of one item" python3 -c '
+import json
+m = json.load(open("pipeline/manifest.json"))
+files = {p["file"].rsplit("-", 1)[0] for p in m["programs"]}
+assert any(f.startswith("gemm_") for f in files) and any("norm" in f for f in files), files
+for p in m["programs"]:
+    text = open("pipeline/" + p["file"]).read()
+    assert "#define TFM_WIDE" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
+    if p["file"].startswith(("gemm_cpu_packed", "gemm_small", "softmax", "layernorm", "rmsnorm")):
+        assert all(k["group"] == [1, 1, 1] for k in p["kernels"]), p'
+if ! brief; then # above a pack is run without a compiler, here on such a device too, which builds all of it anew
+    pipeline kernels --pack pipeline -o piped
+    export TFM_KERNELS=piped
+    lie=type=8,compiler=0 pipeline $generate "10 11 12" 20
+    unset TFM_KERNELS
+    check "and without a compiler, from a pack" same out want
+fi
+
+# ---- What is not there
+bare file $generate --precision int8 "10 11 12"
+check "a program that is missing: its name, and what to do" one_sentence 1 'which this run needs: export again'
+check "its name" says err 'has no program [a-z0-9_]*-[0-9a-f]\{16\},'
+kernels --export programs -- $generate --precision int8 "10 11 12"
+check "exported besides: some are new" says err '^programs has \([0-9]*\) programs, [1-9]'
+if ! brief; then # the pack's programs are all built once more
+    kernels --pack programs -o file
+    bare file $generate --precision int8 "10 11 12"
+    check "and packed: it runs" [ "$code" = 0 ]
+    bare file $generate "10 11 12" 20
+    check "as does what ran before" same out want
+fi
+
+# ---- Another device, driver or version; damage
+cp -r programs other
+sed -i 's/"driver": "[^"]*"/"driver": "0.0 of old"/' other/manifest.json
+kernels --pack other -o third
+check "another driver's binaries cannot be built here" one_sentence 1 'is for a device whose driver is "0.0 of old", and here it is'
+for file in other/*.cl; do
+    echo binary >"${file%.cl}.bin"
+done
+kernels --pack other -o third
+check "where a vendor's compiler has made all, no device is asked" both 0 says err ', 0 of them built by'
+bare third $generate "10 11 12"
+check "a pack for another driver" one_sentence 1 'third is for a device whose driver is "0.0 of old"'
+kernels --export other -- $generate "10 11 12"
+check "an export for another driver" one_sentence 1 'the export in other is for a device whose driver is "0.0 of old"'
+sed -i 's/"tfm": "[^"]*"/"tfm": "0.0.1"/' other/manifest.json
+kernels --pack other -o third
+check "an export of another version" one_sentence 1 'is of tfm 0.0.1, and this is tfm'
+head -c 1000 file >short
+bare short $generate "10 11 12"
+check "half a pack" one_sentence 1 'short is no whole pack of kernels'
+bare want $generate "10 11 12"
+check "another file" one_sentence 1 'want is no whole pack of kernels: it does not begin as one'
+bare nowhere $generate "10 11 12"
+check "no file" one_sentence 1 'nowhere'
+sed -i 's/"programs": \[/"programs": [{}, /' programs/manifest.json
+kernels --pack programs -o third
+check "a manifest that is none" one_sentence 1 'is no manifest of kernels'
+
+# ---- The sample
+kernels --export sample -m model
+check "-m: a sample of what a model does" both 0 says err '^sample has [1-9]'
+for way in "" "--beam 4" "--sample --seed 3 --top-k 5 -t 0.8"; do
+    # shellcheck disable=SC2086
+    kernels --export ways -- $generate $way "10 11 12" "1 2 3 4 5 6 7" 20
+done
+check "it asks for all that greedy, beams and drawing need" both 0 python3 -c '
+import json
+sample, ways = ({p["name"] for p in json.load(open(f + "/manifest.json"))["programs"]} for f in ("sample", "ways"))
+assert len(ways) > 5 and ways <= sample, ways - sample'
+echo "1..$count"

@@ -1,0 +1,205 @@
+/* HTML as documents, with translations that are made up: what stays, what is wrapped, what is refused. */
+#include "support/harness.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "documents/document.h"
+
+/* A document whose texts are given back as `say` has them, or as they are; NULL: it is refused. */
+static char *through(const document_kind *kind, const char *text, const char *const *say) {
+    char *copy = strdup(text);
+    void *content = kind->read("file", copy, strlen(copy));
+    char *out = NULL;
+    if (content) {
+        for (size_t i = 0; i < kind->count(content); i++) {
+            char *own = strdup(kind->text(content, i));
+            assert_true(kind->put(content, i, say ? say[i] : own, NULL));
+            free(own);
+        }
+        out = kind->write(content);
+        assert_non_null(out);
+        kind->free(content);
+    }
+    free(copy);
+    return out;
+}
+
+static void expect(const document_kind *kind, const char *text, const char *const *say, const char *want) {
+    char *got = through(kind, text, say);
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* Sentences about what is refused here on purpose go nowhere. Returns where they went before, to go there again. */
+static int hush(int before) {
+    fflush(stderr);
+    const int now = dup(STDERR_FILENO), to = before >= 0 ? before : open("/dev/null", O_WRONLY);
+    assert_true(now >= 0 && dup2(to, STDERR_FILENO) >= 0);
+    close(to);
+    return now;
+}
+
+/* Wherever a file is cut off, it is refused or comes back. */
+static void any_beginning_is_read(void **state) {
+    (void)state;
+    const char whole[] =
+        "1\n00:00:01,000 --> 00:00:02,500\n{\\an8}- <i>Eins & <b>zwei\n</b>-drei</i> <font color=\"a>b\">\n"
+        "\n2\n00:00:03,000 --> 00:00:04,000\n\n3\n00:00:05,000 --> 00:00:06,000\n<3 {\\i1}f\xC3\xBCnf{\\i0}\n";
+    const int before = hush(-1);
+    for (size_t bytes = 0; bytes < sizeof(whole); bytes++) {
+        char part[sizeof(whole)] = {0};
+        memcpy(part, whole, bytes);
+        free(through(&document_html, part, NULL));
+    }
+    close(hush(before));
+}
+
+/* ---- HTML ------------------------------------------------------------------------------------------------------ */
+
+static void html_comes_back(void **state) {
+    (void)state;
+    const char *const same[] = {"<p>Eins <b>zwei</b> drei.</p><script>x < y</script>\n",
+                                "<ul>\n<li>Eins</li>\n<li><a href=\"u?a=1&amp;b=2\">zwei</a> &amp; drei</li>\n</ul>\n"};
+    for (size_t i = 0; i < CLI_COUNT(same); i++)
+        expect(&document_html, same[i], NULL, same[i]);
+    char *got = through(&document_html,
+                        "<!DOCTYPE html>\n<html><head><title>Eins</title></head>\n<body><p>zwei</p></body></html>\n",
+                        (const char *const[]){"One", "two"});
+    assert_non_null(strstr(got, "<!DOCTYPE html>"));
+    assert_non_null(strstr(got, "<title>One</title>"));
+    assert_non_null(strstr(got, "<p>two</p>"));
+    free(got);
+}
+
+/* A document, what its texts are, what is said instead of the last one (NULL: the same), and what it is then. */
+static void becomes(const char *text, const char *const *texts, const char *say, const char *want) {
+    char *copy = strdup(text);
+    void *content = document_html.read("file", copy, strlen(copy));
+    size_t count = 0;
+    while (texts[count])
+        count++;
+    assert_int_equal(document_html.count(content), count);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(document_html.text(content, i), texts[i]);
+    assert_true(count == 0 || document_html.put(content, count - 1, say ? say : texts[count - 1], NULL));
+    char *got = document_html.write(content);
+    assert_string_equal(got, want ? want : text);
+    free(got);
+    document_html.free(content);
+    free(copy);
+}
+
+#define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void html_texts_are_what_is_seen(void **state) {
+    (void)state;
+    becomes("<p>a&nbsp;&lt;b&gt; &notit; AT&T &copy &#x41;&shy;c</p>", TEXTS("a <b> \xC2\xACit; AT&T \xC2\xA9 Ac"),
+            "x < y & \xC2\xA0", "<p>x &lt; y &amp; &nbsp;</p>");
+    becomes("12 &ndash; 3<p>!?</p>&nbsp;", TEXTS(NULL), NULL, NULL);
+    becomes("<title>a <b> &amp;</title><textarea>b</textarea><xmp>c</xmp>", TEXTS("a <b> &"), "d",
+            "<title>d</title><textarea>b</textarea><xmp>c</xmp>");
+    becomes("<svg><title>a</title><![CDATA[ b<p> ]]></svg><![CDATA[ c ]]>d", TEXTS("d"), NULL, NULL);
+    becomes("a<script><!-- <script> </script> --></script>b", TEXTS("ab"), NULL, NULL);
+    becomes("<p>a<p>b<li translate=no>c<li>d", TEXTS("a", "b", "d"), NULL, NULL);
+    becomes("<select><option>a<option>b</select>", TEXTS("a", "b"), NULL, NULL);
+    becomes("<pre>a  b\nc</pre>", TEXTS("a", "b", "c"), NULL, NULL);
+    becomes("a<br>b<hr>c", TEXTS("a", "b", "c"), NULL, NULL);
+    becomes("<a>a</a><a>b</a> <button>c</button><button>d</button>", TEXTS("a b c", "d"), NULL, NULL);
+}
+
+static void html_marks_go_with_their_words(void **state) {
+    (void)state;
+    becomes("a <b>b</b>.", TEXTS("a b."), "c d.", "c <b>d</b>.");
+    becomes("a <kbd>x</kbd>+<kbd>y</kbd>, b", TEXTS("a, b"), "c, d", "c <kbd>x</kbd>+<kbd>y</kbd>, d");
+    becomes("a (<code>x</code>) b", TEXTS("a b"), "c d", "c (<code>x</code>) d");
+    becomes("a<img>b", TEXTS("a b"), "c d", "c<img>d");
+    becomes("a<wbr>b c", TEXTS("ab c"), "(ab d", "(a<wbr>b d");
+    becomes("H<sub>2</sub>O b", TEXTS("H2O b"), "H2O c", "H<sub>2</sub>O c");
+    becomes("<b><i>a</b> b</i> c", TEXTS("a b c"), "d e f", "<b><i>d</b> e</i> f");
+    becomes("<p>a <b id=x>b c</b></p>", TEXTS("a b c"), "d e f", "<p>d <b id=x>e f</b></p>");
+    becomes("<a href=1>a</a> <a href=2>b</a>", TEXTS("a b"), "c", "<a href=2></a><a href=1>c</a>");
+    becomes("a <a href=1>b <select><option>c</select></a> d", TEXTS("a b d", "c"), "e",
+            "a <a href=1>b <select><option>e</select></a> d");
+}
+
+/* Words that correspond to one go into copies of its elements. */
+static void html_copies_have_no_id(void **state) {
+    (void)state;
+    const char text[] = "<b id=x class=y>a</b> b<img>",
+               said[] = "[{\"source\":[\"\xE2\x96\x81"
+                        "a\",\"\xE2\x96\x81"
+                        "b\",\"</s>\"],\"target\":[\"\xE2\x96\x81"
+                        "c\",\"\xE2\x96\x81"
+                        "d\",\"\xE2\x96\x81"
+                        "e\",\"</s>\"],\"weights\":[[1,0,0],[0,1,0],[1,0,0],[0,0,1]]}]";
+    json_t *alignment = json_loads(said, 0, NULL);
+    assert_non_null(alignment);
+    markup *m = markup_read(text, strlen(text));
+    assert_true(markup_marked(m, 0) && markup_put(m, 0, "c d e", alignment));
+    char *got = markup_write(m);
+    assert_string_equal(got, "<b id=x class=y>c</b> d <b class=y>e</b><img>");
+    free(got);
+    markup_free(m);
+    json_decref(alignment);
+}
+
+/* What is written is UTF-8, whatever the page was before it became that. */
+static void html_says_its_encoding(void **state) {
+    (void)state;
+    static const char *const pages[][2] = {
+        {"<meta charset=\"iso-8859-1\">", "<meta charset=\"utf-8\">"},
+        {"<META CHARSET=latin1>", "<META CHARSET=utf-8>"},
+        {"<meta charset=\"UTF-8\">", "<meta charset=\"UTF-8\">"},
+        {"<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">",
+         "<meta http-equiv=\"Content-Type\" content=\"text/html; charset=utf-8\">"},
+        {"<meta name=\"x\" content=\"charset=latin1\">", "<meta name=\"x\" content=\"charset=latin1\">"}};
+    for (size_t i = 0; i < CLI_COUNT(pages); i++) {
+        char page[400];
+        snprintf(page, sizeof(page), "<html><head>%s</head><body><p>F\xC3\xBCnf</p></body></html>", pages[i][0]);
+        char *got = through(&document_html, page, NULL);
+        assert_non_null(got);
+        assert_non_null(strstr(got, pages[i][1]));
+        assert_non_null(strstr(got, "<p>F\xC3\xBCnf</p>"));
+        free(got);
+    }
+}
+
+/* `count` times a text, then another one; the caller frees it. */
+static char *repeated(const char *text, size_t count, const char *end) {
+    char *out = malloc(strlen(text) * count + strlen(end) + 1), *at = out;
+    assert_non_null(out);
+    for (size_t i = 0; i < count; i++)
+        at = stpcpy(at, text);
+    strcpy(at, end);
+    return out;
+}
+
+/* Elements far deeper than browsers nest them, and much script. */
+static void html_of_any_depth_is_whole(void **state) {
+    (void)state;
+    char *deep = repeated("<div>", 100000, "Eins<p>zwei</p>"), *tags = repeated("<i>", 100000, "Eins</i>");
+    char *large = repeated("x = 1;\n", 1600000, "</script><p>zwei</p>"), *page = malloc(strlen(large) + 9);
+    assert_non_null(page);
+    sprintf(page, "<script>%s", large);
+    char *const all[] = {deep, tags, page};
+    for (size_t i = 0; i < CLI_COUNT(all); i++) {
+        char *got = through(&document_html, all[i], (const char *const[]){"zwo", "zwo"});
+        assert_non_null(strstr(got, "zwo"));
+        assert_int_equal(strlen(got), strlen(all[i]) - (i == 2) - (i == 1) - (i == 0 ? 2 : 0));
+        free(got);
+        free(all[i]);
+    }
+    free(large);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_beginning_is_read),       cmocka_unit_test(html_comes_back),
+        cmocka_unit_test(html_texts_are_what_is_seen), cmocka_unit_test(html_marks_go_with_their_words),
+        cmocka_unit_test(html_copies_have_no_id),      cmocka_unit_test(html_of_any_depth_is_whole),
+        cmocka_unit_test(html_says_its_encoding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

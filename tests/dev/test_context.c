@@ -1,0 +1,385 @@
+/* A context's promises: scopes give memory back and keep what is kept, stale tensors are refused, the first failure
+ * sticks, kernels are checked by name and overridden by file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "support/harness.h"
+#include "ops/ops.h"
+#include "support/scratch.h"
+#include "tfm/opencl.h"
+
+static tfm_tensor fresh(int64_t count) {
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_new(harness_context(), &x, TFM_F32, 1, &count));
+    return x;
+}
+
+static void test_scope_reuses(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_buffer *first = NULL;
+    /* In steady state a step finds its memory in the pool. */
+    for (int step = 0; step < 5; step++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor x = fresh(1000);
+        if (step == 0)
+            first = x.buffer;
+        assert_ptr_equal(x.buffer, first);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+}
+
+static void test_scope_keeps(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float value = 42;
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    tfm_tensor kept = fresh(3), lost = fresh(3), empty = {0};
+    harness_ok(tfm__tensor_fill(ctx, kept, &value));
+    harness_ok(tfm_scope_close(ctx, 2, (tfm_tensor *[]){&kept, &empty}));
+    assert_false(tfm__tensor_alive(ctx, lost));
+    /* Kept for the next scope only; given back there it serves another tensor, and the old name is known as stale. */
+    float *host = harness_floats(kept);
+    assert_true(host[0] == 42 && host[2] == 42);
+    free(host);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    assert_false(tfm__tensor_alive(ctx, kept));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+/* An output given from outside stays with its own scope, whoever lists it as kept. */
+static void test_scope_keeps_outer(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor outer = fresh(8);
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    harness_ok(tfm_scope_close(ctx, 1, (tfm_tensor *[]){&outer}));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    assert_true(tfm__tensor_alive(ctx, outer));
+    tfm_tensor_free(ctx, &outer);
+    assert_null(outer.buffer);
+}
+
+static void test_stale(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_scope_open(ctx);
+    tfm_tensor x = fresh(16), y = {0};
+    tfm_scope_close(ctx, 0, NULL);
+    harness_refused(tfm_softmax(ctx, &y, x), TFM_ERROR_ARGUMENT, "scope was closed");
+    float host[16];
+    harness_refused(tfm_tensor_read(ctx, host, x), TFM_ERROR_ARGUMENT, "scope was closed");
+    tfm_context *other = NULL;
+    harness_ok(tfm_context_open(&other, NULL));
+    tfm_tensor foreign = {0};
+    harness_ok(tfm_tensor_new(other, &foreign, TFM_F32, 1, (int64_t[]){16}));
+    harness_refused(tfm_softmax(ctx, &y, foreign), TFM_ERROR_ARGUMENT, "another context");
+    tfm_context_free(&other);
+}
+
+static void test_sticky(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor a = fresh(4), b = fresh(5), y = {0}, z = {0};
+    tfm_scope_open(ctx);
+    assert_int_equal(tfm_add(ctx, &y, a, b), TFM_ERROR_ARGUMENT);
+    char first[256];
+    snprintf(first, sizeof(first), "%s", tfm_context_error(ctx));
+    assert_non_null(strstr(first, "add"));
+    /* Ops after a failure do nothing and say the first failure's status. */
+    assert_int_equal(tfm_softmax(ctx, &z, a), TFM_ERROR_ARGUMENT);
+    assert_null(z.buffer);
+    assert_int_equal(tfm_tensor_new(ctx, &z, TFM_F32, 9, (int64_t[]){1}), TFM_ERROR_ARGUMENT);
+    assert_string_equal(tfm_context_error(ctx), first);
+    tfm_context_clear_error(ctx);
+    assert_int_equal(tfm_context_status(ctx), TFM_OK);
+    assert_string_equal(tfm_context_error(ctx), "");
+    harness_ok(tfm_softmax(ctx, &z, a));
+    /* The scope that was open is closed: one more close is one too many. */
+    harness_refused(tfm_scope_close(ctx, 0, NULL), TFM_ERROR_ARGUMENT, "no scope");
+}
+
+/* A tensor that was to be made is empty after a failure, whatever the caller's struct held before. */
+static void test_made_empty(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int64_t dims[] = {2, 2}, bad[] = {-1};
+    const tfm_tensor x = fresh(4);
+    tfm_tensor out;
+    for (int call = 0; call < 8; call++) {
+        const bool failed = call < 4; /* before the call, and for another reason */
+        if (failed)
+            tfm__context_fail(ctx, TFM_ERROR_INPUT, "failed before");
+        memset(&out, 0x5a, sizeof(out));
+        const tfm_status status =
+            call % 4 == 0   ? tfm_tensor_new(ctx, &out, TFM_F32, failed ? 2 : 1, failed ? dims : bad)
+            : call % 4 == 1 ? tfm_tensor_wrap(ctx, &out, failed ? tfm_tensor_cl(x) : NULL, 0, TFM_F32, 2, dims)
+            : call % 4 == 2 ? tfm_tensor_reshape(ctx, &out, x, 2, failed ? dims : NULL)
+                            : tfm_tensor_rows(ctx, &out, x, failed ? 0 : 9, 1);
+        assert_int_equal(status, failed ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
+        if (out.buffer || out.rank || out.generation)
+            fail_msg("call %d leaves something in *out", call);
+        tfm_context_clear_error(ctx);
+    }
+    /* The dims of a view may be those of the struct that it is put into. */
+    out = (tfm_tensor){.dims = {2, 2}};
+    harness_ok(tfm_tensor_reshape(ctx, &out, x, 2, out.dims));
+    assert_true(out.dims[0] == 2 && out.dims[1] == 2);
+}
+
+/* A list that is missing closes the scope, so that calls stay in pairs. */
+static void test_scope_without_list(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int depth = tfm__scope_depth(ctx);
+    harness_ok(tfm_scope_open(ctx));
+    const tfm_status status = tfm_scope_close(ctx, 1, NULL);
+    assert_int_equal(tfm__scope_depth(ctx), depth);
+    harness_refused(status, TFM_ERROR_ARGUMENT, "scope_close: keep is NULL");
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = {0}, view = {0};
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 0, (int64_t[]){1}), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){3, -1}), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 3, (int64_t[]){1LL << 31, 1LL << 31, 1LL << 31}),
+                    TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, (tfm_dtype)(TFM_I8 + 1), 1, (int64_t[]){1}), TFM_ERROR_ARGUMENT, "dtype");
+    const int64_t huge = (int64_t)(tfm__context_limits(ctx)->max_alloc / 4) + 1;
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 1, &huge), TFM_ERROR_MEMORY, "smaller batch");
+    x = fresh(12);
+    harness_ok(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 4}));
+    harness_refused(tfm_tensor_rows(ctx, &view, view, 2, 2), TFM_ERROR_ARGUMENT, "rows");
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 5}), TFM_ERROR_ARGUMENT, "(3, 5)");
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){-3, -4}), TFM_ERROR_ARGUMENT, "(-3, -4)");
+    /* A product that wraps around to the right number. */
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){12, (INT64_C(1) << 62) + 1}), TFM_ERROR_ARGUMENT,
+                    "cannot be seen");
+}
+
+static void test_scopes_unclosed(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_status status = TFM_OK;
+    for (int i = 0; i < 100 && status == TFM_OK; i++)
+        status = tfm_scope_open(ctx);
+    harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
+}
+
+/* What does nothing says why, also after another failure; what is freed takes no sentence away. */
+static void test_sentences(void **state) {
+    (void)state;
+    const int64_t dims[] = {-1};
+    tfm_context *broken = NULL, *ctx = harness_context();
+    tfm_tensor x = {0}, y = {0};
+    float host = 0;
+    harness_ok(tfm_context_open(&broken, NULL));
+    assert_int_equal(tfm_tensor_new(broken, &x, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    char first[256];
+    snprintf(first, sizeof(first), "%s", tfm_error_message());
+    for (int i = 0; i < 4; i++) {
+        harness_refused(tfm_tensor_new(ctx, &y, TFM_F32, TFM_MAX_RANK + 1, dims), TFM_ERROR_ARGUMENT, "dimensions");
+        tfm__fail(TFM_ERROR_INPUT, "another");
+        const tfm_status status = i == 0   ? tfm_tensor_new(broken, &x, TFM_F32, 1, &(int64_t){1})
+                                  : i == 1 ? tfm_add(broken, &x, x, x)
+                                  : i == 2 ? tfm_tensor_read(broken, &host, x)
+                                           : tfm_context_finish(broken);
+        assert_int_equal(status, TFM_ERROR_ARGUMENT);
+        assert_string_equal(tfm_error_message(), first);
+    }
+    /* What was tried in vain by a call that succeeds in another way is forgotten; what the caller saw fail is not. */
+    tfm__fail(TFM_ERROR_INPUT, "kept");
+    assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    tfm__context_recover(ctx, 0);
+    assert_string_equal(tfm_error_message(), "kept");
+    harness_ok(tfm_context_status(ctx));
+    assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    tfm_context_clear_error(ctx);
+    assert_string_not_equal(tfm_error_message(), "kept");
+    /* Freed like one that works, with a kernel that it would store. */
+    const char *folder = getenv("TFM_CACHE_DIR");
+    char *kept = folder ? strdup(folder) : NULL;
+    setenv("TFM_CACHE_DIR", "/proc/no/such/folder", 1);
+    tfm_context_clear_error(broken);
+    harness_ok(tfm_tensor_new(broken, &x, TFM_F32, 1, &(int64_t){1}));
+    harness_ok(tfm_tensor_write(broken, x, &host));
+    harness_ok(tfm_add(broken, &y, x, x));
+    tfm__fail(TFM_ERROR_INPUT, "kept");
+    tfm_context_free(&broken);
+    assert_string_equal(tfm_error_message(), "kept");
+    if (kept)
+        setenv("TFM_CACHE_DIR", kept, 1);
+    else
+        unsetenv("TFM_CACHE_DIR");
+    free(kept);
+}
+
+/* A struct filled by hand is looked at before memory is. */
+static void test_by_hand(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[8] = {0};
+    tfm_tensor x = fresh(8);
+    const int64_t counts[] = {100000, ((int64_t)1 << 62) + 1, -1, -8};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        tfm_tensor bad = x;
+        bad.dims[0] = counts[i];
+        harness_refused(tfm_tensor_read(ctx, host, bad), TFM_ERROR_ARGUMENT, "does not lie within its memory");
+        harness_refused(tfm_tensor_write(ctx, bad, host), TFM_ERROR_ARGUMENT, "does not lie within its memory");
+    }
+    tfm_tensor part = {0};
+    harness_refused(tfm_tensor_rows(ctx, &part, x, INT64_MAX, 2), TFM_ERROR_ARGUMENT, "has no 2 rows from");
+}
+
+static void test_arguments(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor y = fresh(4), x = fresh(4);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "softmax", "no_such_kernel", "");
+    assert_null(kernel);
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_BUILD, "no_such_kernel");
+    assert_null(tfm__kernel_get(ctx, "no_such_file", "kernel", ""));
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "no_such_file.cl");
+    kernel = tfm__kernel_get(ctx, "add", "add", "");
+    assert_non_null(kernel);
+    harness_refused(tfm__launch(ctx, kernel, TFM__GRID_1D(1, 1), TFM__ARGS(TFM__T(y), TFM__T(x))), TFM_ERROR_ARGUMENT,
+                    "parameter");
+}
+
+/* A kernel text in TFM_CL_DIR replaces the embedded one; what the compiler says of it names file and line. */
+static void test_override(void **state) {
+    (void)state;
+    char path[4200];
+    snprintf(path, sizeof(path), "%s/add.cl", scratch_root);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "TFM_KERNEL void add(TFM_TENSOR(float, y),\n    TFM_INPUT(flaot, a)) {\n}\n");
+    fclose(file);
+    setenv("TFM_CL_DIR", scratch_root, 1);
+    tfm_context *ctx = NULL;
+    tfm_tensor a = {0}, y = {0};
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_tensor_new(ctx, &a, TFM_F32, 1, (int64_t[]){4}));
+    assert_int_equal(tfm_add(ctx, &y, a, a), TFM_ERROR_BUILD);
+    if (!strstr(tfm_error_message(), "add.cl:2"))
+        fail_msg("no file and line in: %s", tfm_error_message());
+    tfm_context_free(&ctx);
+    unsetenv("TFM_CL_DIR");
+}
+
+static void count_builds(void *user, int count, double seconds) {
+    int *builds = user;
+    assert_int_equal(count, ++*builds);
+    assert_true(seconds >= 0);
+}
+
+/* Whoever asks is told of programs that no cache has, and what they took; of others not. */
+static void test_builds_are_told(void **state) {
+    (void)state;
+    const char *cache = getenv("TFM_CACHE_DIR");
+    char *kept = cache ? strdup(cache) : NULL;
+    int builds = 0;
+    const tfm_context_options options = {.on_build = count_builds, .on_build_user = &builds};
+    for (int run = 0; run < 2; run++) {
+        tfm_context *ctx = NULL;
+        tfm_tensor x = {0}, y = {0};
+        char folder[4200];
+        snprintf(folder, sizeof(folder), "%s/builds", scratch_root);
+        setenv("TFM_CACHE_DIR", folder, 1);
+        harness_ok(tfm_context_open(&ctx, &options));
+        assert_true(tfm_context_build_seconds(ctx) == 0);
+        harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){3}));
+        harness_ok(tfm_tensor_write(ctx, x, (float[3]){1, 2, 3}));
+        harness_ok(tfm_add(ctx, &y, x, x));
+        assert_int_equal(builds, 1);
+        assert_true((tfm_context_build_seconds(ctx) > 0) == (run == 0));
+        tfm_context_free(&ctx);
+    }
+    if (kept)
+        setenv("TFM_CACHE_DIR", kept, 1);
+    else
+        unsetenv("TFM_CACHE_DIR");
+    free(kept);
+}
+
+/* Another kind of device's kernels on this one, by name. */
+static void test_variant(void **state) {
+    (void)state;
+    tfm_context *ctx = NULL;
+    const float host[] = {3, -4, 0.5f};
+    float got[3];
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.variant = "scalar"}));
+    assert_string_equal(tfm_context_variant(ctx), "scalar");
+    tfm_tensor x = {0}, y = {0};
+    harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){3}));
+    harness_ok(tfm_tensor_write(ctx, x, host));
+    harness_ok(tfm_add(ctx, &y, x, x));
+    harness_ok(tfm_tensor_read(ctx, got, y));
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == 2 * host[i]);
+    tfm_context_free(&ctx);
+
+    size_t count = 0, own = 0;
+    for (; tfm_variant_name(count); count++)
+        own += strcmp(tfm_variant_name(count), tfm_context_variant(harness_context())) == 0;
+    assert_true(count > 1 && own == 1);
+    assert_int_equal(tfm_context_open(&ctx, &(tfm_context_options){.variant = "round"}), TFM_ERROR_ARGUMENT);
+    assert_null(ctx);
+    assert_non_null(strstr(tfm_error_message(), "no variant 'round'"));
+}
+
+static void options_are(const tfm__capabilities *capabilities, const char *source, const char *want) {
+    char *got = tfm__capability_options(capabilities, source, "-DX=1");
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* A text is built as the OpenCL C that it needs, and told of what it asks for and the device has. */
+static void test_capabilities(void **state) {
+    (void)state;
+    const tfm__capabilities old = {.c = 12, .has = TFM__HAS_FP16}, later = {.c = 20, .has = TFM__HAS_SUBGROUPS},
+                            latest = {.c = 30, .has = TFM__HAS_SUBGROUPS | TFM__HAS_INT_DOT | TFM__HAS_FP16};
+    const char *plain = "kernel void f() {}", *half = "#ifdef TFM_HAS_FP16", *groups = "#ifdef TFM_HAS_SUBGROUPS",
+               *both = "#if defined(TFM_HAS_FP16) && defined(TFM_HAS_INT_DOT)";
+    options_are(&old, plain, "-cl-std=CL1.2 -DX=1");
+    options_are(&latest, plain, "-cl-std=CL1.2 -DX=1");
+    options_are(&old, half, "-cl-std=CL1.2 -DX=1 -DTFM_HAS_FP16");
+    options_are(&later, half, "-cl-std=CL1.2 -DX=1");
+    options_are(&old, groups, "-cl-std=CL1.2 -DX=1");
+    options_are(&later, groups, "-cl-std=CL2.0 -DX=1 -DTFM_HAS_SUBGROUPS");
+    options_are(&latest, groups, "-cl-std=CL3.0 -DX=1 -DTFM_HAS_SUBGROUPS");
+    options_are(&latest, both, "-cl-std=CL3.0 -DX=1 -DTFM_HAS_FP16 -DTFM_HAS_INT_DOT");
+
+    const tfm__capabilities *own = &harness_context()->capabilities;
+    assert_true(own->c == 0 || own->c >= 12);
+    assert_true(own->limits.max_group > 0 && own->limits.max_alloc > 0);
+    assert_int_equal(!!(own->has & TFM__HAS_FP16), tfm_context_device(harness_context())->fp16);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scope_reuses),
+        cmocka_unit_test(test_scope_keeps),
+        cmocka_unit_test(test_scope_keeps_outer),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_sticky),
+        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_made_empty),
+        cmocka_unit_test(test_scope_without_list),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_scopes_unclosed),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test_setup_teardown(test_builds_are_told, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_variant),
+        cmocka_unit_test(test_capabilities),
+        cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

@@ -1,0 +1,102 @@
+/* What a context that trains keeps of memory that nobody uses any more: a sixteenth of what was in use at most, or some
+ * MB, and no more. The memory is never written, so what is asked for is hardly ever there. */
+#include "dev/dev.h"
+#include "support/harness.h"
+
+enum { TENSORS = 4, ROUNDS = 8, LEAST_RESERVE = 4 << 20 };
+
+static uint64_t with_reserve(uint64_t used) {
+    return used + (used / 16 < LEAST_RESERVE ? LEAST_RESERVE : used / 16);
+}
+
+/* So many tensors of `bytes` at the same time, for as long as a scope is open. */
+static void take(tfm_context *ctx, int count, int64_t bytes) {
+    harness_ok(tfm_scope_open(ctx));
+    for (int i = 0; i < count; i++) {
+        tfm_tensor x;
+        harness_ok(tfm_tensor_new(ctx, &x, TFM_U8, 1, &bytes));
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+static void test_shapes_that_grow(void **state) {
+    tfm_context *ctx;
+    int64_t bytes = 40000;
+    (void)state;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    tfm__pool_bound(ctx);
+    const uint64_t before = tfm_context_memory(ctx);
+    for (int i = 0; i < ROUNDS; i++, bytes = bytes * 5 / 2)
+        take(ctx, TENSORS, bytes);
+    const uint64_t used = before + TENSORS * tfm__pool_block((uint64_t)bytes * 2 / 5);
+    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    tfm_context_free(&ctx);
+}
+
+static void test_shapes_that_shrink(void **state) {
+    tfm_context *ctx;
+    int64_t bytes = 1 << 24;
+    (void)state;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    tfm__pool_bound(ctx);
+    take(ctx, TENSORS, bytes);
+    const uint64_t used = tfm_context_memory(ctx);
+    for (int i = 0; i < ROUNDS; i++, bytes = bytes * 2 / 5)
+        take(ctx, TENSORS, bytes);
+    take(ctx, TENSORS, 1 << 24); /* the large ones may be gone by now: they come again */
+    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    tfm_context_free(&ctx);
+}
+
+/* Sizes as drawn, several of them at a time. What blocks that are larger than what is asked come to is bounded too:
+ * none is more than eight times as large. */
+static void test_shapes_as_drawn(void **state) {
+    harness_random random = {31};
+    tfm_context *ctx;
+    uint64_t most = 0;
+    (void)state;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    tfm__pool_bound(ctx);
+    const uint64_t before = tfm_context_memory(ctx);
+    for (int round = 0; round < 200; round++) {
+        uint64_t used = 0;
+        harness_ok(tfm_scope_open(ctx));
+        const int count = (int)harness_range(&random, 1, 12);
+        for (int i = 0; i < count; i++) {
+            const int64_t bytes = (int64_t)1 << harness_range(&random, 14, 24),
+                          odd = bytes + harness_range(&random, 0, bytes);
+            tfm_tensor x;
+            harness_ok(tfm_tensor_new(ctx, &x, TFM_U8, 1, &odd));
+            used += tfm__pool_block((uint64_t)odd);
+        }
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+        most = used > most ? used : most;
+    }
+    assert_in_range(tfm_context_memory(ctx) - before, most, with_reserve(2 * most));
+    tfm_context_free(&ctx);
+}
+
+/* A request that is refused changes nothing: what comes after it is bounded as before. */
+static void test_refused(void **state) {
+    tfm_context *ctx;
+    tfm_tensor x;
+    (void)state;
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = 160 << 20}));
+    tfm__pool_bound(ctx);
+    take(ctx, TENSORS, 1 << 24);
+    const uint64_t used = tfm_context_memory(ctx);
+    assert_int_equal(tfm_tensor_new(ctx, &x, TFM_U8, 1, (int64_t[]){512 << 20}), TFM_ERROR_MEMORY);
+    tfm_context_clear_error(ctx);
+    take(ctx, TENSORS, 1 << 24); /* again, since a refusal gives back what nobody uses */
+    for (int64_t bytes = 1 << 23; bytes > 1 << 18; bytes = bytes * 2 / 5)
+        take(ctx, TENSORS, bytes);
+    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    tfm_context_free(&ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes_that_grow),
+                                       cmocka_unit_test(test_shapes_that_shrink),
+                                       cmocka_unit_test(test_shapes_as_drawn), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

@@ -1,0 +1,391 @@
+/* Host memory gives out: each place of the library that allocates fails, at the first and at the last time that a call
+ * comes by, alone or with all allocations after it. The call must end with TFM_ERROR_MEMORY and a sentence, or do what
+ * it does otherwise; leave its output NULL, and no block; and work again afterwards. What jansson allocates does not
+ * fail: it ends the program itself then, by an assertion. */
+#include <math.h>
+#include "support/demo.h"
+#include "support/harness.h"
+#include "fault/failing.h"
+#include "support/scratch.h"
+#include "support/small_model.h"
+#include "tfm/tfm.h"
+
+/* What a call gives: a hash of it, and a sum of what may differ by rounding, since without memory batches are run in
+ * pieces. */
+typedef struct result {
+    uint64_t hash;
+    double sum;
+} result;
+
+/* A call, or several that belong together: *sum depends on all that they give. */
+typedef tfm_status (*work_fn)(const void *what, result *sum);
+
+static void add(result *sum, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        sum->hash = (sum->hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+}
+
+static bool same(const result *a, const result *b) {
+    return a->hash == b->hash && fabs(a->sum - b->sum) <= 1e-5 * (1 + fabs(b->sum));
+}
+
+static void add_text(result *sum, const char *text) {
+    add(sum, text, strlen(text) + 1);
+}
+
+/* One try with a failure; 1 if it is bad. */
+static int try(const char *name, work_fn work, const void *what, size_t number, bool stays, const result *want,
+               bool may_keep) {
+    result sum = {0};
+    failing_begin(number, stays);
+    const tfm_status status = work(what, &sum);
+    const size_t left = failing_end();
+    const char *sentence = tfm_error_message(), *fault = NULL;
+    if (status == TFM_OK && !same(&sum, want))
+        fault = "it gives another result";
+    else if (status != TFM_OK && status != TFM_ERROR_MEMORY)
+        fault = "it fails in another way";
+    else if (status != TFM_OK && (!strstr(sentence, "memory") || strchr(sentence, '\n')))
+        fault = "its sentence does not say so";
+    else if (left > 0 && !may_keep)
+        fault = "it leaks";
+    tfm_context_clear_error(harness_context());
+    if (fault)
+        print_error("%s: allocation %zu%s fails: %s (%s, %zu blocks left): %s\n", name, number,
+                    stays ? " and all later" : "", fault, tfm_status_name(status), left, status ? sentence : "");
+    if (fault)
+        failing_print();
+    return fault != NULL;
+}
+
+/* Whoever `may_keep` blocks has a context, which keeps some for the next call, and frees them at its end. */
+static void each_failure(const char *name, work_fn work, const void *what, bool may_keep) {
+    result want = {0}, again = {0};
+    const size_t *numbers, most = harness_brief() ? 60 : SIZE_MAX;
+    int bad = 0;
+    harness_ok(work(what, &want)); /* also makes what is made once */
+    failing_record();
+    const tfm_status status = work(what, &again);
+    const size_t count = failing_places(&numbers), step = count > most ? (count + most - 1) / most : 1;
+    harness_ok(status);
+    assert_true(same(&again, &want));
+    assert_true(count > 0);
+    bad += try(name, work, what, 0, false, &want, may_keep);
+    for (size_t i = 0; i < count && bad < 20; i += step)
+        for (int stays = 0; stays < 2; stays++)
+            if (!harness_brief() || (size_t)stays == i / step % 2)
+                bad += try(name, work, what, numbers[i], stays, &want, may_keep);
+    if (bad)
+        fail_msg("%s: %d bad runs", name, bad);
+    printf("%s: %zu allocations failed\n", name, (count + step - 1) / step);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------------------------
+ */
+
+static const char LINE[] = "Zwei M\xc3\xa4nner, 12.5 km weit: \xe2\x80\x9eHe's here!\xe2\x80\x9c "
+                           "\xe4\xb8\xad\xe6\x96\x87 <unk> 1e\xcc\x81 end.";
+
+static tfm_status tokenize(const void *dir, result *sum) {
+    tfm_tokenizer *tokenizer;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    char *text = NULL;
+    tfm_status status = tfm_tokenizer_open(&tokenizer, dir);
+    assert_true((status == TFM_OK) == (tokenizer != NULL));
+    for (int side = TFM_SOURCE; side <= TFM_TARGET && status == TFM_OK; side++) {
+        status = tfm_tokenizer_encode(tokenizer, &ids, &count, (tfm_side)side, LINE, strlen(LINE));
+        if (status == TFM_OK) {
+            add(sum, ids, count * sizeof(*ids));
+            status = tfm_tokenizer_decode(tokenizer, &text, ids, count);
+        }
+        if (status == TFM_OK)
+            add_text(sum, text);
+        tfm_text_free(&text);
+        tfm_ids_free(&ids);
+    }
+    tfm_tokenizer_free(&tokenizer);
+    return status;
+}
+
+static void test_tokenizers(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {
+        "apps/demo",
+        "tests/golden/tokenizers/bert",
+        "tests/golden/tokenizers/gemma",
+        "tests/golden/tokenizers/gpt2",
+        "tests/golden/tokenizers/llama2",
+        "tests/golden/tokenizers/llama3",
+        "tests/golden/tokenizers/older_bert",
+        "tests/golden/tokenizers/older_gemma",
+        "tests/golden/tokenizers/older_gpt2",
+        "tests/golden/tokenizers/older_m2m100",
+        "tests/golden/tokenizers/older_mbart50",
+        "tests/golden/tokenizers/older_nllb",
+        "tests/golden/tokenizers/older_pegasus",
+        "tests/golden/tokenizers/older_roberta",
+        "tests/golden/tokenizers/older_t5",
+        "tests/golden/tokenizers/unigram_bytes",
+        "tests/golden/tokenizers/wordpiece",
+        "tests/golden/tokenizers/words",
+    };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
+        char *dir = harness_source(NAMES[i]);
+        each_failure(NAMES[i], tokenize, dir, false);
+        free(dir);
+    }
+}
+
+static tfm_status find_sentences(const void *language, result *sum) {
+    static const char text[] =
+        "Dr. Meyer kam am 3. Mai. Er blieb! Warum? \xe2\x80\x9eNun ja.\xe2\x80\x9c Das ist z. B. gut.";
+    tfm_sentence *sentences;
+    size_t count;
+    const tfm_status status = tfm_text_sentences(&sentences, &count, text, strlen(text), language);
+    if (status == TFM_OK)
+        add(sum, sentences, count * sizeof(*sentences));
+    else
+        assert_null(sentences);
+    tfm_sentences_free(&sentences);
+    return status;
+}
+
+static tfm_status measure(const void *what, result *sum) {
+    tfm_metrics *metrics;
+    tfm_status status = tfm_metrics_new(&metrics, NULL);
+    (void)what;
+    for (int i = 0; i < 3 && status == TFM_OK; i++)
+        status = tfm_metrics_add(metrics, LINE, strlen(LINE), LINE + i, strlen(LINE + i));
+    if (status == TFM_OK) {
+        const double scores[] = {tfm_metrics_bleu(metrics).score, tfm_metrics_chrf(metrics)};
+        add(sum, scores, sizeof(scores));
+    }
+    tfm_metrics_free(&metrics);
+    return status;
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    each_failure("sentences", find_sentences, "de", false);
+    each_failure("metrics", measure, NULL, false);
+}
+
+static tfm_status learn(const void *texts, result *sum) {
+    static const char *const NAMES[] = {"vocab.json", "source.spm", "tokenizer.json"};
+    char path[4200], *content;
+    size_t size;
+    const tfm_vocabulary_options options = {.size = 80, .seed = 1};
+    snprintf(path, sizeof(path), "%s", scratch_path("source"));
+    tfm_status status = texts ? tfm_tokenizer_train_texts(scratch_root, (const char *const[]){path}, 1, &options)
+                              : tfm_tokenizer_train(scratch_root, path, scratch_path("target"), &options);
+    for (size_t i = texts ? 2 : 0; i < (texts ? 3u : 2u) && status == TFM_OK; i++) {
+        status = tfm__file_read(&content, &size, scratch_path(NAMES[i]));
+        if (status == TFM_OK)
+            add(sum, content, size);
+        free(content);
+    }
+    return status;
+}
+
+static tfm_status read_pairs(const void *texts, result *sum) {
+    tfm_tokenizer *tokenizer;
+    tfm_data *data = NULL;
+    tfm_pairs batch;
+    char path[4200];
+    snprintf(path, sizeof(path), "%s", scratch_path("source"));
+    const tfm_data_options options = {.tokens = 64, .buffer = 8, .block = texts ? 16 : 0, .seed = 1};
+    tfm_status status = tfm_tokenizer_open(&tokenizer, TFM_ROOT "/apps/demo");
+    if (status == TFM_OK)
+        status = texts ? tfm_data_open_texts(&data, tokenizer, (const char *const[]){path}, 1, &options)
+                       : tfm_data_open(&data, tokenizer, path, scratch_path("target"), &options);
+    for (int i = 0; i < 12 && status == TFM_OK; i++) {
+        status = tfm_data_next(data, &batch);
+        if (status == TFM_OK)
+            add(sum, batch.targets, (size_t)(batch.count * batch.target_width) * sizeof(*batch.targets));
+    }
+    if (status == TFM_OK)
+        status = tfm_data_seek(data, (tfm_data_position){0});
+    tfm_data_free(&data);
+    tfm_tokenizer_free(&tokenizer);
+    return status;
+}
+
+static void test_corpora(void **state) {
+    (void)state;
+    scratch_copy("apps/demo/test.de", "source");
+    scratch_copy("apps/demo/beam4.en", "target");
+    each_failure("a vocabulary of pairs", learn, NULL, false);
+    each_failure("a vocabulary of texts", learn, "", false);
+    each_failure("pairs that are read", read_pairs, NULL, false);
+    each_failure("texts that are read", read_pairs, "", false);
+}
+
+/* ---- Models -------------------------------------------------------------------------------------------------------
+ */
+
+static tfm_status read_info(const void *dir, result *sum) {
+    tfm_model_info info;
+    const tfm_status status = tfm_model_read_info(&info, dir, &(tfm_model_options){.no_tokenizer = true});
+    if (status == TFM_OK)
+        add(sum, &info.parameters, sizeof(info.parameters));
+    return status;
+}
+
+/* Files of each kind, and a model of each kind of stack. */
+static void test_directories(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {
+        "apps/demo",
+        "tests/golden/families/bert-masked-shards",
+        "tests/golden/families/gpt2-scales-bin",
+        "tests/golden/families/m2m_100-pad-9-bin",
+        "tests/golden/families/gemma3-2025-bf16",
+        "tests/golden/families/llama-llama3-new-f16",
+    };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
+        char *dir = harness_source(NAMES[i]);
+        each_failure(NAMES[i], read_info, dir, false);
+        free(dir);
+    }
+}
+
+static tfm_status quantize(const void *dir, result *sum) {
+    char *content = NULL;
+    size_t size = 0;
+    nftw(scratch_path("small"), scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
+    tfm_status status = tfm_model_quantize(scratch_path("small"), dir, TFM_I8);
+    if (status == TFM_OK)
+        status = tfm__file_read(&content, &size, scratch_path("small/model.safetensors"));
+    if (status == TFM_OK)
+        add(sum, content, size);
+    free(content);
+    return status;
+}
+
+static void test_quantized(void **state) {
+    (void)state;
+    each_failure("a directory that is quantized", quantize, TFM_ROOT "/tests/golden/prenorm-embedding-norm", false);
+}
+
+static bool add_translation(void *user, const tfm_translation *t) {
+    add_text(user, t->text);
+    return true;
+}
+
+static tfm_status translate(const void *what, result *sum) {
+    static const char *const LINES[] = {"Danke.", "Zwei Hunde. Ein Kind lacht."};
+    const bool *split = what;
+    tfm_model *model;
+    tfm_status status = tfm_model_open(&model, harness_context(), TFM_ROOT "/apps/demo", NULL);
+    assert_true((status == TFM_OK) == (model != NULL));
+    if (status == TFM_OK)
+        status =
+            tfm_translate_lines(model, LINES, 2, &(tfm_text_options){.split = *split, .alignments = *split},
+                                &(tfm_search_options){.beam = *split ? 4 : 1, .max_length = 12}, add_translation, sum);
+    tfm_model_free(&model);
+    return status;
+}
+
+static void test_translation(void **state) {
+    (void)state;
+    each_failure("a greedy translation", translate, &(bool){false}, true);
+    each_failure("a translation by beams", translate, &(bool){true}, true);
+}
+
+static bool add_generation(void *user, const tfm_generation *g) {
+    add(user, g->tokens.ids, g->tokens.count * sizeof(*g->tokens.ids));
+    return true;
+}
+
+static tfm_status generate(const void *dir, result *sum) {
+    static const int32_t IDS[] = {11, 12, 13};
+    tfm_model *model;
+    tfm_status status = tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true});
+    if (status == TFM_OK)
+        status = tfm_generate(model, &(tfm_prompt){.ids = IDS, .count = 3}, 1,
+                              &(tfm_generate_options){.max_new = 4, .min_new = 4}, add_generation, sum);
+    tfm_model_free(&model);
+    return status;
+}
+
+static tfm_status embed(const void *dir, result *sum) {
+    static const char *const LINES[] = {"one two", "three"};
+    float vectors[2 * 64] = {0};
+    tfm_embedder *embedder;
+    tfm_status status = tfm_embedder_open(&embedder, harness_context(), dir, NULL);
+    if (status == TFM_OK) {
+        assert_true(tfm_embedder_get_info(embedder)->width <= 64);
+        status = tfm_embed(embedder, vectors, LINES, 2, NULL);
+    }
+    for (int i = 0; i < 2 * 64 && status == TFM_OK; i++)
+        sum->sum += vectors[i] * (i + 1);
+    tfm_embedder_free(&embedder);
+    return status;
+}
+
+static void test_decoder_and_encoder(void **state) {
+    (void)state;
+    each_failure("generation", generate, TFM_ROOT "/tests/golden/families/gpt2-inner-untied-bf16", true);
+    each_failure("embedding", embed, TFM_ROOT "/tests/golden/embedder", true);
+}
+
+static tfm_status train(const void *what, result *sum) {
+    int32_t ids[8 * 9], lengths[8];
+    harness_random random = {5};
+    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_trainer_options options = plain_options();
+    tfm_model *model;
+    tfm_trainer *trainer = NULL;
+    tfm_update_report report = {0};
+    (void)what;
+    tfm_status status = tfm_model_new(&model, harness_context(), &SMALL);
+    if (status == TFM_OK)
+        status = tfm_trainer_new(&trainer, model, &options);
+    for (int i = 0; i < 2 && status == TFM_OK; i++)
+        status = tfm_trainer_update(trainer, &report, &batch, 1);
+    if (status == TFM_OK)
+        status = tfm_trainer_set_note(trainer, "{}");
+    if (status == TFM_OK)
+        status = tfm_trainer_save(trainer, NULL, scratch_path("checkpoint"));
+    if (status == TFM_OK)
+        status = tfm_trainer_load(trainer, NULL, scratch_path("checkpoint"));
+    if (status == TFM_OK)
+        sum->sum = report.loss;
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+    return status;
+}
+
+static void test_training(void **state) {
+    (void)state;
+    each_failure("training", train, NULL, true);
+}
+
+static int setup(void **state) {
+    if (scratch_setup(state) != 0)
+        return -1;
+    tfm_log_set(NULL, NULL, TFM_LOG_ERROR); /* of warnings there would be many */
+    return harness_setup(state);
+}
+
+static int teardown(void **state) {
+    harness_teardown(state);
+    return scratch_teardown(state);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_corpora),
+        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_quantized),
+        cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_decoder_and_encoder),
+        cmocka_unit_test(test_training),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

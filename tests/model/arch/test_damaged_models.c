@@ -1,0 +1,345 @@
+/* Model directories that are well-formed and wrong: each must end in a sentence, never in plausible text. */
+#include "support/demo.h"
+#include "support/harness.h"
+#include "support/scratch.h"
+#include "tfm/tfm.h"
+
+static tfm_model *opened(void) {
+    tfm_model *model = NULL;
+    harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
+    return model;
+}
+
+/* Opening the folder and asking what it holds are refused in the same words. */
+static void refused_as(tfm_status want, const char *part) {
+    tfm_model *model = NULL;
+    tfm_model_info info;
+    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), want, part);
+    assert_null(model);
+    char *sentence = strdup(tfm_error_message());
+    harness_refused(tfm_model_read_info(&info, scratch_root, NULL), want, part);
+    assert_string_equal(tfm_error_message(), sentence);
+    free(sentence);
+}
+
+static void refused(const char *part) {
+    refused_as(TFM_ERROR_FORMAT, part);
+}
+
+static char emitted[8][256];
+
+static bool on_text(void *user, size_t line, int best, const char *text, double score) {
+    (void)user, (void)best, (void)score;
+    snprintf(emitted[line], sizeof(emitted[line]), "%s", text);
+    return true;
+}
+
+static bool on_translation(void *user, const tfm_translation *t) {
+    return on_text(user, t->line, t->best, t->text, t->score);
+}
+
+static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
+    (void)user, (void)line, (void)log_prob, (void)tokens;
+    return true;
+}
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    *(size_t *)user = line;
+    return strstr(message, "its prefix: ") != NULL;
+}
+
+/* One norm's weights are not numbers, as after a torn download. */
+static void test_not_numbers(void **state) {
+    (void)state;
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    char *content = NULL;
+    size_t size;
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    memset(content + size - 64, 0xff, 64);
+    scratch_write("model.safetensors", content, size);
+    free(content);
+    tfm_model *model = opened();
+    const char *line[] = {"one two"};
+    for (int beam = 1; beam <= 4; beam += 3)
+        harness_refused(tfm_translate(model, line, 1, &(tfm_search_options){.beam = beam}, on_text, NULL),
+                        TFM_ERROR_FORMAT, "finite probability");
+    harness_refused(tfm_score(model, line, line, 1, NULL, on_score, NULL), TFM_ERROR_FORMAT, "weights are damaged");
+    tfm_model_free(&model);
+}
+
+/* Puts a number into a file of the folder in place of the one that is there. */
+static void set_number(const char *name, const char *key, int old, int value) {
+    char from[128], to[128];
+    snprintf(from, sizeof(from), "\"%s\": %d", key, old);
+    snprintf(to, sizeof(to), "\"%s\": %d", key, value);
+    scratch_edit(name, from, to);
+}
+
+static void test_other_configuration(void **state) {
+    (void)state;
+    const int layers = demo_number("decoder_layers");
+    char first_left[64];
+    snprintf(first_left, sizeof(first_left), "model.decoder.layers.%d.", layers - 1);
+    scratch_model("apps/demo");
+    set_number("config.json", "decoder_layers", layers, layers - 1);
+    refused(first_left);
+    scratch_model("apps/demo");
+    scratch_edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    refused("lm_head.weight is missing");
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    scratch_edit("config.json", "\"normalize_embedding\": true", "\"normalize_embedding\": false");
+    refused("layernorm_embedding");
+}
+
+static const char LFS[] = "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 9\n";
+
+/* A file of the folder that is missing (NULL), or has something else in it. */
+static const struct {
+    const char *name, *text, *part;
+    tfm_status status;
+} OTHER_FILES[] = {
+    {"config.json", NULL, "config.json", TFM_ERROR_IO},
+    {"config.json", "{\"model_type\": ", "config.json is not JSON", TFM_ERROR_FORMAT},
+    {"config.json", "<html>", "config.json is a web page", TFM_ERROR_FORMAT},
+    {"generation_config.json", "{,}", "generation_config.json is not JSON", TFM_ERROR_FORMAT},
+    {"source.spm", NULL, "source.spm", TFM_ERROR_IO},
+    {"source.spm", "damaged", "source.spm is not a SentencePiece model", TFM_ERROR_FORMAT},
+    {"source.spm", LFS, "source.spm is a pointer of Git LFS", TFM_ERROR_FORMAT},
+    {"target.spm", NULL, "target.spm", TFM_ERROR_IO},
+    {"vocab.json", NULL, "vocab.json", TFM_ERROR_IO},
+    {"vocab.json", "{\"</s>\": 0", "vocab.json is not JSON", TFM_ERROR_FORMAT},
+    {"tokenizer_config.json", "[", "tokenizer_config.json is not JSON", TFM_ERROR_FORMAT},
+    {"model.safetensors", NULL, "has no model.safetensors and no pytorch_model.bin", TFM_ERROR_IO},
+    {"model.safetensors", "", "model.safetensors is empty", TFM_ERROR_FORMAT},
+    {"model.safetensors", "<html>", "model.safetensors is a web page, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "\xef\xbb\xbf\n<!DOCTYPE html>\n<html lang=en><title>Gr\xc3\xbc\xc3\x9f</title>",
+     "model.safetensors is a web page, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "no", "model.safetensors is a text, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "Entry not found", "model.safetensors is a text, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "{\"error\": \"Entry not found\"}", "is a text in JSON, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", LFS, "model.safetensors is a pointer of Git LFS", TFM_ERROR_FORMAT},
+};
+
+static void test_other_files(void **state) {
+    (void)state;
+    static const char FROM[] = "tests/golden/prenorm-embedding-norm";
+    for (size_t i = 0; i < sizeof(OTHER_FILES) / sizeof(*OTHER_FILES); i++) {
+        scratch_model(FROM);
+        if (OTHER_FILES[i].text)
+            scratch_text(OTHER_FILES[i].name, OTHER_FILES[i].text);
+        else
+            assert_int_equal(remove(scratch_path(OTHER_FILES[i].name)), 0);
+        refused_as(OTHER_FILES[i].status, OTHER_FILES[i].part);
+    }
+    scratch_model(FROM);
+    assert_int_equal(rename(scratch_path("model.safetensors"), scratch_path("kept")), 0);
+    scratch_text("pytorch_model.bin", "<html>");
+    refused("pytorch_model.bin is a web page, not weights");
+    assert_int_equal(remove(scratch_path("pytorch_model.bin")), 0);
+    assert_int_equal(rename(scratch_path("kept"), scratch_path("model.safetensors")), 0);
+}
+
+static void note_adapter(void *user, tfm_log_level level, const char *message) {
+    *(int *)user +=
+        level == TFM_LOG_WARNING && strstr(message, "has an adapter (adapter_config.json) beside the model");
+}
+
+/* What lies in the place of a file that is missing says what the directory is. */
+static void test_other_directories(void **state) {
+    (void)state;
+    static const char *const AWAY[] = {"config.json", "model.safetensors"};
+    static const struct {
+        const char *name, *part;
+        tfm_status status;
+        bool without_config; /* it is known without one, too */
+    } cases[] = {
+        {"adapter_config.json", "has an adapter (adapter_config.json)", TFM_ERROR_UNSUPPORTED, true},
+        {"model-q4.gguf", "has its weights in model-q4.gguf, and GGUF is not read", TFM_ERROR_UNSUPPORTED, true},
+        {"model-00001-of-00002.safetensors",
+         "has model-00001-of-00002.safetensors, and no model.safetensors.index.json", TFM_ERROR_IO, false},
+        {"pytorch_model-00001-of-00002.bin",
+         "has pytorch_model-00001-of-00002.bin, and no pytorch_model.bin.index.json", TFM_ERROR_IO, false},
+        {"model.fp16.safetensors",
+         "but model.fp16.safetensors: if these are the model's weights, give the file the name "
+         "model.safetensors",
+         TFM_ERROR_IO, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        scratch_text(cases[i].name, "{}");
+        for (int k = !cases[i].without_config; k < 2; k++) {
+            scratch_model("tests/golden/prenorm-embedding-norm");
+            assert_int_equal(remove(scratch_path(AWAY[k])), 0);
+            refused_as(cases[i].status, cases[i].part);
+        }
+        assert_int_equal(remove(scratch_path(cases[i].name)), 0);
+    }
+    /* Beside a model, it is told. */
+    int told = 0;
+    tfm_model_info info;
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    tfm_log_set(note_adapter, &told, TFM_LOG_WARNING);
+    for (int k = 0; k < 2; k++) {
+        harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
+        assert_int_equal(told, k);
+        scratch_text("adapter_config.json", "{}");
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+}
+
+/* Weights that were cut, and those of another shape or without a layer; and a directory for ids alone. */
+static void test_other_weights(void **state) {
+    (void)state;
+    static const char FROM[] = "tests/golden/prenorm-embedding-norm";
+    char *content = NULL;
+    size_t size;
+    scratch_model(FROM);
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    scratch_write("model.safetensors", content, size / 2);
+    refused("the file was cut");
+    scratch_write("model.safetensors", content, 100);
+    refused("it was cut");
+    char *name = memmem(content, size, "decoder.layers.0.fc1.weight", 27);
+    assert_non_null(name);
+    memcpy(name, "decoder.layers.0.fc9.weight", 27);
+    scratch_write("model.safetensors", content, size);
+    refused("decoder.layers.0.fc1.weight");
+    free(content);
+    scratch_model(FROM);
+    scratch_edit("config.json", "\"encoder_ffn_dim\": ", "\"encoder_ffn_dim\": 1");
+    refused("fc1.weight");
+    scratch_model(FROM);
+    scratch_edit("config.json", "{", "{\"quantization_config\": {\"quant_method\": \"awq\"},");
+    refused_as(TFM_ERROR_UNSUPPORTED, "quantized (\"awq\")");
+    scratch_model(FROM);
+    assert_int_equal(remove(scratch_path("source.spm")) | remove(scratch_path("vocab.json")), 0);
+    tfm_model_info info;
+    harness_ok(tfm_model_read_info(&info, scratch_root, &(tfm_model_options){.no_tokenizer = true}));
+    assert_true(info.parameters > 0);
+    refused_as(TFM_ERROR_IO, "vocab.json");
+}
+
+/* What the model in the folder makes of a line. */
+static const char *translated(const char *line) {
+    tfm_model *model = opened();
+    harness_ok(tfm_translate(model, &line, 1, NULL, on_text, NULL));
+    tfm_model_free(&model);
+    return emitted[0];
+}
+
+static void test_other_vocabulary(void **state) {
+    (void)state;
+    const int pad = demo_number("pad_token_id");
+    char text[128];
+    snprintf(text, sizeof(text),
+             "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81"
+             "das\": 2, \"<pad>\": %d}",
+             pad);
+    scratch_model("apps/demo");
+    scratch_text("vocab.json", text);
+    refused("no piece in the vocabulary");
+    scratch_model("apps/demo");
+    set_number("config.json", "pad_token_id", pad, 5);
+    set_number("generation_config.json", "pad_token_id", pad, 5);
+    snprintf(text, sizeof(text), "<pad> is id %d", pad);
+    refused(text);
+    /* The target's own vocabulary may have it elsewhere. */
+    scratch_model("tests/golden/untied-gelu-bf16");
+    scratch_copy("tests/golden/untied-gelu-bf16/target_vocab.json", "target_vocab.json");
+    scratch_edit("target_vocab.json", "\"<pad>\": 61", "\"l\": 61");
+    scratch_edit("target_vocab.json", "\"l\": 2,", "\"<pad>\": 2,");
+    assert_true(*translated("the bird"));
+}
+
+/* A model that was saved without its head: the same names with nothing in front, those of stored positions too. */
+static void test_bare_names(void **state) {
+    (void)state;
+    static const char NAME[] = "\"model.", BARE[] = "      \"";
+    scratch_model("tests/golden/untied-gelu-bf16");
+    scratch_copy("tests/golden/untied-gelu-bf16/target_vocab.json", "target_vocab.json");
+    char *content = NULL, *want = strdup(translated("the bird"));
+    size_t size, found = 0;
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    for (char *at = content; (at = memmem(at, (size_t)(content + size - at), NAME, strlen(NAME))); found++)
+        memcpy(at, BARE, strlen(BARE));
+    assert_true(found > 40);
+    scratch_write("model.safetensors", content, size);
+    assert_string_equal(translated("the bird"), want);
+    free(content);
+    free(want);
+}
+
+/* The same weights from PyTorch's files give the same text. */
+static void test_torch_weights(void **state) {
+    (void)state;
+    static const char *const FILES[] = {"pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
+                                        "pytorch_model-00002-of-00002.bin"};
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    char *want = strdup(translated("the bird"));
+    assert_int_equal(remove(scratch_path("model.safetensors")), 0);
+    for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES); i++) {
+        char from[256];
+        snprintf(from, sizeof(from), "tests/golden/torch/%s", FILES[i]);
+        scratch_copy(from, FILES[i]);
+    }
+    assert_true(*want);
+    assert_string_equal(translated("the bird"), want);
+    free(want);
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    scratch_model("apps/demo");
+    tfm_model *model = opened();
+    char *source = demo_line("test.de", 6), *translation = demo_line("beam4.en", 6);
+    const char *lines[] = {" \t ", "Ja.", source}, *prefixes[] = {NULL, "\xff", NULL};
+    size_t rejected = 99;
+    harness_ok(tfm_translate_lines(
+        model, lines, 3, &(tfm_text_options){.prefixes = prefixes, .reject = on_reject, .reject_user = &rejected}, NULL,
+        on_translation, NULL));
+    assert_int_equal(rejected, 1);
+    assert_string_equal(emitted[0], "");
+    assert_string_equal(emitted[1], "");
+    assert_string_equal(emitted[2], translation);
+    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL),
+                    TFM_ERROR_ARGUMENT, "beam is 999");
+    harness_refused(
+        tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
+        TFM_ERROR_ARGUMENT, "alpha");
+    tfm_model_free(&model);
+    free(translation);
+    free(source);
+}
+
+/* The directory's own first token is forced, in front of the caller's prefix. */
+static void test_forced_first(void **state) {
+    (void)state;
+    scratch_model("apps/demo");
+    scratch_edit("generation_config.json", "{", "{\"forced_bos_token_id\": 17,");
+    tfm_model *model = opened();
+    const int32_t source[] = {5, 9, 300, 0}, prefix[] = {40};
+    const size_t count = 4, prefix_count = 1;
+    tfm_hypotheses found;
+    harness_ok(tfm_search(model, &found, source, &count, 1, prefix, &prefix_count, NULL));
+    assert_true(found.items[0].count >= 2 && found.items[0].ids[0] == 17 && found.items[0].ids[1] == 40);
+    tfm_hypotheses_free(&found);
+    harness_ok(tfm_search(model, &found, source, &count, 1, NULL, NULL, &(tfm_search_options){.beam = 1}));
+    assert_true(found.items[0].count >= 1 && found.items[0].ids[0] == 17);
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_directories, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_weights, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_bare_names, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_torch_weights, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forced_first, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

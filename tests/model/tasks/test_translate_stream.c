@@ -1,0 +1,353 @@
+/* Lines that come while others are translated: whenever they come, and whoever is there then, each is translated as
+ * tfm_translate_lines does. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "support/demo.h"
+#include "dev/dev.h"
+#include "support/harness.h"
+#include "model/core/model.h"
+#include "tfm/model.h"
+
+enum { MOST = 160, BEST = 4 };
+
+/* What was said of a line. */
+typedef struct answer {
+    char *text[BEST];
+    double score[BEST];
+    size_t tokens, sentences;
+    int emitted;
+} answer;
+
+static answer expected[MOST], got[MOST];
+
+static void clear(answer *answers) {
+    for (int i = 0; i < MOST; i++)
+        for (int best = 0; best < BEST; best++)
+            free(answers[i].text[best]);
+    memset(answers, 0, MOST * sizeof(*answers));
+}
+
+static void keep(answer *a, const tfm_translation *t) {
+    assert_in_range(t->best, 0, BEST - 1);
+    assert_null(a->text[t->best]);
+    a->text[t->best] = strdup(t->text);
+    a->score[t->best] = t->score;
+    if (t->best > 0)
+        return;
+    a->tokens = t->target.count;
+    a->sentences = t->sentences;
+    for (size_t i = 0; i < t->target.count; i++)
+        assert_true(t->log_probs[i] <= 0);
+    a->emitted++;
+}
+
+static bool keep_expected(void *user, const tfm_translation *t) {
+    (void)user;
+    keep(&expected[t->line], t);
+    return true;
+}
+
+/* ---- The feed ---------------------------------------------------------------------------------------------------- */
+
+/* Lines, and when they come: after a line none may come for a while. */
+typedef struct source {
+    char **lines;
+    size_t count, given, base; /* `base` lines were given in calls before this one */
+    harness_random random;
+    int gap, wait; /* the longest while, and how long it is still */
+    size_t late;   /* lines that were emitted before one that had come earlier */
+    size_t highest;
+    bool any;
+    int stop_after; /* lines that are emitted before the caller stops the call; 0: it does not */
+    int rejected;
+    size_t last; /* the line that was emitted last */
+} source;
+
+static bool more(void *user, const char **line, size_t *bytes) {
+    source *s = user;
+    if (s->given == s->count || s->wait-- > 0)
+        return false;
+    s->wait = s->gap > 0 && harness_range(&s->random, 0, 3) == 0 ? harness_range(&s->random, 1, s->gap) : 0;
+    *line = s->lines[s->given];
+    *bytes = strlen(s->lines[s->given++]);
+    return true;
+}
+
+static bool emit(void *user, const tfm_translation *t) {
+    source *s = user;
+    assert_true(s->base + t->line < s->given);
+    keep(&got[s->base + t->line], t);
+    if (t->best == 0) {
+        s->late += s->any && t->line < s->highest;
+        s->highest = s->any && t->line < s->highest ? s->highest : t->line;
+        s->any = true;
+    }
+    s->last = s->base + t->line;
+    return --s->stop_after != 0;
+}
+
+static bool reject(void *user, size_t line, const char *message) {
+    source *s = user;
+    assert_non_null(message);
+    assert_true(s->base + line < s->given);
+    s->rejected++;
+    return true;
+}
+
+/* Calls until all lines are given: a call ends where none comes in time. */
+static void feed_all(source *s, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search) {
+    while (s->given < s->count) {
+        s->base = s->given;
+        s->any = false;
+        harness_ok(tfm_translate_feed(model, more, s, text, search, emit, s));
+    }
+}
+
+static void compare(size_t count, int n_best) {
+    for (size_t i = 0; i < count; i++) {
+        const answer *want = &expected[i], *have = &got[i];
+        assert_int_equal(have->emitted, 1);
+        assert_int_equal(have->sentences, want->sentences);
+        for (int best = 0; best < n_best; best++) {
+            if (isnan(want->score[best])) {
+                assert_true(isnan(have->score[best]));
+                continue;
+            }
+            if (!want->text[best]) {
+                assert_null(have->text[best]);
+                continue;
+            }
+            assert_non_null(have->text[best]);
+            /* Products of other sizes round otherwise: hypotheses that are as good as the same may change places. */
+            assert_true(fabs(have->score[best] - want->score[best]) < 2e-4 * (1 + fabs(want->score[best])) ||
+                        (isinf(want->score[best]) && isinf(have->score[best])));
+            if (best == 0 && n_best == 1) {
+                assert_string_equal(have->text[0], want->text[0]);
+                assert_int_equal(have->tokens, want->tokens);
+            }
+        }
+    }
+}
+
+/* ---- The model --------------------------------------------------------------------------------------------------- */
+
+static tfm_model *model;
+static char *lines[MOST];
+static size_t line_count;
+
+/* Lines of the demo's test set, and what is left of them without their first words. */
+static int begin(void **state) {
+    const int failed = harness_setup(state);
+    char *dir = harness_source("apps/demo");
+    harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
+    free(dir);
+    while (line_count < (harness_brief() ? 40 : MOST)) {
+        char *line = demo_line("test.de", 1 + (int)(line_count % 20));
+        const char *rest = line;
+        for (size_t words = line_count / 20; words > 0 && strchr(rest, ' '); words--)
+            rest = strchr(rest, ' ') + 1;
+        memmove(line, rest, strlen(rest) + 1);
+        lines[line_count++] = line;
+    }
+    return failed;
+}
+
+static int end(void **state) {
+    for (size_t i = 0; i < line_count; i++)
+        free(lines[i]);
+    clear(expected);
+    clear(got);
+    tfm_model_free(&model);
+    return harness_teardown(state);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------------------------- */
+
+static void expect(const tfm_text_options *text, const tfm_search_options *search) {
+    clear(expected);
+    harness_ok(tfm_translate_lines(model, (const char *const *)lines, line_count, text, search, keep_expected, NULL));
+}
+
+/* Returns how many lines overtook others. */
+static size_t check(const tfm_text_options *text, const tfm_search_options *search, int gap, uint64_t seed) {
+    source s = {.lines = lines, .count = line_count, .random = {seed}, .gap = gap};
+    tfm_text_options own = *text;
+    tfm_search_stats stats = {0};
+    own.stats = &stats;
+    if (own.reject)
+        own.reject_user = &s;
+    clear(got);
+    feed_all(&s, model, &own, search);
+    compare(line_count, search->n_best ? search->n_best : 1);
+    size_t tokens = 0, sentences = 0;
+    for (size_t i = 0; i < line_count; i++) {
+        tokens += got[i].tokens;
+        sentences += got[i].sentences;
+    }
+    assert_int_equal(stats.target_tokens, tokens);
+    assert_int_equal(stats.sentences, sentences);
+    assert_true(stats.source_tokens > 0 && stats.seconds > 0);
+    return s.late;
+}
+
+/* Where sentences join others, short ones overtake long ones. */
+static void test_lines(void **state) {
+    (void)state;
+    static const tfm_search_options searches[] = {
+        {.beam = 4, .n_best = 1},
+        {.beam = 4, .n_best = 4, .alpha = 1.2, .has_alpha = true},
+        {.beam = 1, .n_best = 1},
+        {.beam = 4, .n_best = 1, .max_length = 9},
+        {.beam = 4, .n_best = 1, .penalty = TFM_PENALTY_HUGGINGFACE},
+    };
+    size_t late = 0;
+    for (size_t i = 0; i < (harness_slow() ? 1 : harness_brief() ? 3 : sizeof(searches) / sizeof(*searches)); i++) {
+        expect(&(tfm_text_options){0}, &searches[i]);
+        for (int way = 0; way < (harness_slow() || harness_brief() ? 1 : 4); way++) {
+            const tfm_text_options text = {.batch_tokens = (const int[]){300, 0, 120, 60}[way]};
+            late += check(&text, &searches[i], (const int[]){6, 0, 40, 3}[way], 100 * i + (uint64_t)way + 1);
+        }
+    }
+    printf("%zu lines overtook others\n", late);
+    if (tfm__context_tuning(harness_context())->search_ragged > 0)
+        assert_true(late > 0);
+}
+
+/* Greedy without scores, which the model is large enough to find its tokens otherwise for. */
+static void test_unscored(void **state) {
+    (void)state;
+    const tfm_text_options text = {.batch_tokens = 300};
+    expect(&text, &(tfm_search_options){.beam = 1});
+    for (size_t i = 0; i < line_count; i++)
+        expected[i].score[0] = isnan(expected[i].score[0]) ? expected[i].score[0] : 0;
+    const size_t late = check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 0, 77);
+    if (tfm__context_tuning(harness_context())->search_ragged > 0)
+        assert_true(late > 0);
+    assert_int_equal(model->screen.version != 0, tfm__screen_serves(model->ctx, model->output->value));
+}
+
+/* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */
+static void test_kinds_of_lines(void **state) {
+    (void)state;
+    char *kept[] = {lines[3], lines[7], lines[11], lines[12]};
+    char joined[1024];
+    snprintf(joined, sizeof(joined), "%s %s %s", lines[0], lines[20], lines[5]);
+    lines[3] = joined;
+    lines[7] = (char[]){""};
+    lines[11] = (char[]){" \t "};
+    lines[12] = (char[]){"\xff\xfe"};
+    const tfm_text_options text = {.split = true, .batch_tokens = 200, .reject = reject};
+    const tfm_search_options search = {.beam = 4};
+    source s = {.lines = lines, .count = line_count, .given = line_count};
+    tfm_text_options own = text;
+    own.reject_user = &s;
+    expect(&own, &search);
+    assert_int_equal(s.rejected, 1);
+    check(&text, &search, 5, 9);
+
+    /* Nobody is told: the call fails, and names the line by its number. */
+    s = (source){.lines = lines, .count = line_count, .random = {4}};
+    clear(got);
+    harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 100}, &search, emit, &s),
+                    TFM_ERROR_INPUT, "line 13: ");
+    s = (source){.lines = lines, .count = line_count, .random = {4}};
+    clear(got);
+    harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 40, .alignments = true},
+                                       &search, emit, &s),
+                    TFM_ERROR_INPUT, "line 13: ");
+    lines[3] = kept[0];
+    lines[7] = kept[1];
+    lines[11] = kept[2];
+    lines[12] = kept[3];
+}
+
+static bool never(void *user) {
+    return ++*(int *)user < 3;
+}
+
+static void test_ends(void **state) {
+    (void)state;
+    const tfm_text_options text = {.batch_tokens = 150};
+    source s = {.lines = lines, .count = line_count, .random = {4}, .stop_after = 5};
+    clear(got);
+    assert_int_equal(tfm_translate_feed(model, more, &s, &text, NULL, emit, &s), TFM_ERROR_CANCELLED);
+    assert_int_equal(s.stop_after, 0);
+    char named[32];
+    snprintf(named, sizeof(named), "at line %zu", s.last + 1);
+    assert_non_null(strstr(tfm_error_message(), named));
+    int steps = 0;
+    s = (source){.lines = lines, .count = line_count, .random = {4}};
+    clear(got);
+    assert_int_equal(tfm_translate_feed(model, more, &s, &text,
+                                        &(tfm_search_options){.go_on = never, .go_on_user = &steps}, emit, &s),
+                     TFM_ERROR_CANCELLED);
+    /* Nothing comes. */
+    s = (source){.lines = lines};
+    harness_ok(tfm_translate_feed(model, more, &s, NULL, NULL, emit, &s));
+    /* What does not go together. */
+    const char *prefix = "A";
+    assert_int_equal(tfm_translate_feed(model, more, &s, &(tfm_text_options){.prefixes = &prefix}, NULL, emit, &s),
+                     TFM_ERROR_ARGUMENT);
+    assert_int_equal(tfm_translate_feed(model, more, &s, &(tfm_text_options){.split = true},
+                                        &(tfm_search_options){.beam = 4, .n_best = 2}, emit, &s),
+                     TFM_ERROR_ARGUMENT);
+}
+
+/* Alignments take a batch that nobody joins. */
+static void test_alignments(void **state) {
+    (void)state;
+    const tfm_text_options text = {.alignments = true, .batch_tokens = 200};
+    expect(&text, &(tfm_search_options){.beam = 2});
+    check(&text, &(tfm_search_options){.beam = 2}, 0, 8);
+}
+
+/* What one call takes of the device. */
+static double memory_of(bool feeds, source *s) {
+    tfm_context *ctx;
+    tfm_model *own;
+    char *dir = harness_source("apps/demo");
+    const tfm_text_options text = {.batch_tokens = 400};
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_model_open(&own, ctx, dir, NULL));
+    const double before = (double)tfm_context_memory(ctx);
+    if (feeds)
+        feed_all(s, own, &text, NULL);
+    else
+        harness_ok(tfm_translate_lines(own, (const char *const *)s->lines, s->count, &text, NULL, keep_expected, NULL));
+    const double after = (double)tfm_context_memory(ctx);
+    tfm_model_free(&own);
+    tfm_context_free(&ctx);
+    free(dir);
+    return after - before;
+}
+
+/* A long line among short ones does not make all as large as it is. */
+static void test_memory(void **state) {
+    (void)state;
+    char longest[2048] = "", *kept = lines[30];
+    if (harness_poses())
+        skip();
+    while (strlen(longest) < 1000) {
+        strcat(longest, lines[5]);
+        strcat(longest, " ");
+    }
+    lines[30] = longest;
+    source s = {.lines = lines, .count = line_count, .random = {3}};
+    clear(expected);
+    clear(got);
+    const double lists = memory_of(false, &s), feeds = memory_of(true, &s);
+    compare(line_count, 1);
+    printf("a list takes %.0f KiB besides the model, a feed %.0f\n", lists / 1024, feeds / 1024);
+    assert_true(feeds < 1.6 * lists);
+    lines[30] = kept;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_unscored),   cmocka_unit_test(test_kinds_of_lines),
+        cmocka_unit_test(test_ends),  cmocka_unit_test(test_alignments), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests_name("feed", tests, begin, end);
+}

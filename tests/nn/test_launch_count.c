@@ -1,0 +1,214 @@
+/* How many launches a step of decoding takes, and how often the host waits: on a GPU each of them costs as much as the
+ * work of a small model's. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "support/harness.h"
+#include "model/core/model.h"
+#include "support/model_shapes.h"
+
+/* What the models that are made keep keys and values as. */
+static tfm_dtype kept;
+
+enum { MOST_STEPS = 40, LAYERS = 6, FEWER = 2 };
+
+static int new_tokens(void) {
+    return harness_brief() ? 16 : 24;
+}
+
+/* What the context has counted when each step began. */
+typedef struct counted {
+    uint64_t launches[MOST_STEPS], waits[MOST_STEPS];
+    int steps;
+} counted;
+
+static bool count_step(void *user) {
+    counted *c = user;
+    const tfm_context *ctx = harness_context();
+    if (c->steps < MOST_STEPS) {
+        c->launches[c->steps] = ctx->launches;
+        c->waits[c->steps++] = ctx->waits;
+    }
+    return true;
+}
+
+/* Launches of a step that makes nothing larger; and that the host waits for no more than the look at what remains. */
+static int steady(const counted *c, const char *what) {
+    const int interval = (int)tfm__context_tuning(harness_context())->search_interval, first = interval + 1;
+    uint64_t least = UINT64_MAX;
+    if (c->steps < first + 2 * interval)
+        fail_msg("%s: it ended after %d steps, too soon to count", what, c->steps);
+    for (int i = first; i + 1 < c->steps; i++)
+        if (c->launches[i + 1] - c->launches[i] < least)
+            least = c->launches[i + 1] - c->launches[i];
+    const int steps = c->steps - 1 - first;
+    const uint64_t waits = c->waits[c->steps - 1] - c->waits[first];
+    if (waits > (uint64_t)(steps / interval + 1))
+        fail_msg("%s: the host waited %d times in %d steps", what, (int)waits, steps);
+    return (int)least;
+}
+
+static tfm_model *make(const char *family, int layers) {
+    tfm_model *model;
+    tfm_model_shape s = family ? language_model(TRANSLATOR, family) : TRANSLATOR;
+    s.decoder_layers = layers;
+    harness_ok(tfm_model_new(&model, harness_context(), &s));
+    model->kept = kept;
+    return model;
+}
+
+/* All hypotheses are asked for: a search for the best one would soon be over. */
+static int translate(int layers, int beam) {
+    tfm_model *model = make(NULL, layers);
+    const int32_t ids[] = {5, 6, 7, 8, 9, 0};
+    const size_t count = 6;
+    counted c = {.steps = 0};
+    tfm_hypotheses found;
+    harness_ok(tfm_search(
+        model, &found, ids, &count, 1, NULL, NULL,
+        &(tfm_search_options){
+            .beam = beam, .n_best = beam, .max_length = new_tokens(), .go_on = count_step, .go_on_user = &c}));
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+    return steady(&c, "translation");
+}
+
+static int write_text(const char *family, int layers, bool draw) {
+    tfm_model *model = make(family, layers);
+    const int32_t ids[] = {5, 6, 7, 8};
+    const size_t count = 4;
+    counted c = {.steps = 0};
+    tfm_hypotheses found;
+    harness_ok(tfm_generate_ids(
+        model, &found, ids, &count, 1,
+        &(tfm_generate_options){.draw = draw, .max_new = new_tokens(), .go_on = count_step, .go_on_user = &c}));
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+    return steady(&c, family);
+}
+
+/* Fails where a decoder layer or what a step has besides takes more than so many. */
+static void hold(const char *what, int all, int fewer, int layer, int step) {
+    const int each = (all - fewer) / (LAYERS - FEWER), rest = fewer - FEWER * each;
+    print_message("%s: %d launches a decoder layer, %d a step besides; %d with %d layers\n", what, each, rest, all,
+                  LAYERS);
+    assert_int_equal(all, LAYERS * each + rest);
+    if (each > layer || rest > step)
+        fail_msg("%s: a decoder layer takes %d launches and a step %d besides: %d and %d are the most", what, each,
+                 rest, layer, step);
+}
+
+/* Those of GPUs are what this test is for; of CPUs it holds what there is. */
+typedef struct most {
+    int layer, step;
+} most;
+
+static bool is_gpu(void) {
+    return strcmp(tfm__context_tuning(harness_context())->name, "gpu") == 0;
+}
+
+static void test_translation(void **state) {
+    (void)state;
+    const most m = is_gpu() ? (most){8, 4} : (most){13, 4};
+    if (harness_slow())
+        skip();
+    hold("translation", translate(LAYERS, 4), translate(FEWER, 4), m.layer, m.step);
+}
+
+static void test_language_models(void **state) {
+    (void)state;
+    const struct {
+        const char *family;
+        bool draw;
+        most gpu, wide;
+    } kinds[] = {{"llama", false, {6, 4}, {12, 5}},
+                 {"llama", true, {6, 4}, {12, 8}},
+                 {"gpt2", false, {5, 4}, {9, 5}},
+                 {"qwen3", false, {8, 4}, {14, 5}}};
+    const char *flags = getenv("POCL_EXTRA_BUILD_FLAGS");
+    const bool unoptimized = flags && strstr(flags, "-cl-opt-disable");
+    if (harness_slow())
+        skip();
+    for (size_t i = 0; i < (is_gpu() ? TFM__COUNT(kinds) : 2); i++) {
+        const most m = is_gpu() ? kinds[i].gpu : kinds[i].wide;
+        if (kinds[i].draw && unoptimized) {
+            print_message("PoCL's compiler draws wrong indices where it does not optimize: left out\n");
+            continue;
+        }
+        hold(kinds[i].family, write_text(kinds[i].family, LAYERS, kinds[i].draw),
+             write_text(kinds[i].family, FEWER, kinds[i].draw), m.layer, m.step);
+    }
+}
+
+/* On a GPU, to keep keys and values in 16 bits takes no launch more. */
+static void test_kept(void **state) {
+    (void)state;
+    if (!is_gpu())
+        skip();
+    for (int i = harness_brief() ? 1 : 0; i < 2; i++) {
+        kept = i ? TFM_BF16 : TFM_F16;
+        hold("translation, of halves", translate(LAYERS, 4), translate(FEWER, 4), 8, 4);
+        hold("llama, of halves", write_text("llama", LAYERS, false), write_text("llama", FEWER, false), 6, 4);
+        hold("qwen3, of halves", write_text("qwen3", LAYERS, false), write_text("qwen3", FEWER, false), 8, 4);
+    }
+    kept = TFM_F32;
+}
+
+/* Keys and a vocabulary that several work-groups share: one launch more where attention sums up. */
+static void test_shared(void **state) {
+    (void)state;
+    tfm__tuning *tuning = &harness_context()->tuning;
+    const tfm__tuning before = *tuning;
+    if (tuning->split_keys == 0)
+        skip();
+    tuning->split_groups = 1 << 20;
+    tuning->split_keys = harness_brief() ? 5 : 1;
+    tuning->split_entries = 16;
+    hold("llama with a long past", write_text("llama", LAYERS, false), write_text("llama", FEWER, false), 7, 4);
+    hold("translation with a long past", translate(LAYERS, 4), translate(FEWER, 4), 10, 4);
+    *tuning = before;
+}
+
+/* The same texts and scores, whoever shares the vocabulary: ties go to the lower token. */
+static void test_same_texts(void **state) {
+    (void)state;
+    tfm__tuning *tuning = &harness_context()->tuning;
+    const tfm__tuning before = *tuning;
+    const int32_t ids[] = {5, 6, 7, 8, 9, 0, 11, 3, 0, 7, 7, 31, 0};
+    const size_t counts[] = {6, 3, 4};
+    if (tuning->split_entries == 0)
+        skip();
+    tfm_model *model = make(NULL, 2);
+    for (int beam = 1; beam <= 4; beam += 3)
+        for (int forced = 0; forced < 2; forced++) {
+            tfm_hypotheses found[2];
+            const int32_t prefix[] = {9, 4, 3};
+            const size_t prefix_counts[] = {1, 0, 2};
+            for (int parts = 0; parts < 2; parts++) {
+                tuning->split_groups = 1 << 20;
+                tuning->split_entries = parts ? 9 : 0;
+                harness_ok(tfm_search(model, &found[parts], ids, counts, 3, forced ? prefix : NULL,
+                                      forced ? prefix_counts : NULL,
+                                      &(tfm_search_options){.beam = beam, .n_best = beam, .max_length = 9}));
+            }
+            for (size_t i = 0; i < 3 * (size_t)beam; i++) {
+                const tfm_hypothesis *a = &found[0].items[i], *b = &found[1].items[i];
+                assert_int_equal(a->count, b->count);
+                assert_memory_equal(a->ids, b->ids, a->count * sizeof(*a->ids));
+                assert_true(fabs(a->score - b->score) < 1e-4);
+            }
+            tfm_hypotheses_free(&found[0]);
+            tfm_hypotheses_free(&found[1]);
+        }
+    *tuning = before;
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translation), cmocka_unit_test(test_language_models), cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_shared),      cmocka_unit_test(test_same_texts),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

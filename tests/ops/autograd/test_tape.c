@@ -1,0 +1,493 @@
+/* The tape itself: chains, shared and unused tensors, views, what is refused, and what is given back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "support/gradient.h"
+#include "ops/autograd/tape.h"
+#include "tfm/selftest.h"
+
+enum { N = 65 };
+
+/* y = relu(x) + silu(relu(x)): a tensor that two ops use, made and freed inside a scope. */
+static tfm_status run_diamond(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor a = {0}, b = {0};
+    (void)c;
+    tfm_activate(ctx, &a, inputs[0], TFM_GELU);
+    tfm_activate(ctx, &b, a, TFM_SILU);
+    tfm_add(ctx, y, a, b);
+    tfm_tensor_free(ctx, &a); /* the tape holds what it needs */
+    return tfm_context_status(ctx);
+}
+
+static double gelu(double v) {
+    return v * 0.5 * erfc(-v / sqrt(2));
+}
+
+static void oracle_diamond(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t i = 0; i < c->count; i++) {
+        const double a = gelu(inputs[0][i]);
+        y[i] = a + a / (1 + exp(-a));
+    }
+}
+
+static void test_diamond(void **state) {
+    (void)state;
+    harness_random random = {3};
+    float host[N];
+    harness_fill(&random, host, N, 2);
+    gradient_check(&(gradient_case){.name = "a diamond",
+                                    .inputs = {{1, {N}, host, false}},
+                                    .oracle = oracle_diamond,
+                                    .run = run_diamond,
+                                    .count = N,
+                                    .tolerance = 2e-6});
+}
+
+/* y = silu(x[1..2]) + gelu(x[1..2] seen as (2, N)): parts of a watched tensor, and other dims. */
+static tfm_status run_views(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor rows = {0}, flat = {0}, whole = {0}, again = {0}, part = {0};
+    (void)c;
+    tfm_tensor_reshape(ctx, &whole, inputs[0], 2, (int64_t[]){4, N});
+    tfm_tensor_rows(ctx, &rows, whole, 1, 2);
+    tfm_tensor_reshape(ctx, &flat, rows, 1, (int64_t[]){2 * N});
+    tfm_activate(ctx, &again, flat, TFM_SILU); /* (2 N) */
+    tfm_tensor_reshape(ctx, &part, again, 2, (int64_t[]){2, N});
+    tfm_tensor_rows(ctx, &part, part, 1, 1); /* only the second row counts */
+    return tfm_activate(ctx, y, part, TFM_GELU);
+}
+
+static void oracle_views(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t i = 0; i < c->count; i++) {
+        const double v = inputs[0][2 * N + i];
+        y[i] = gelu(v / (1 + exp(-v)));
+    }
+}
+
+static void test_views(void **state) {
+    (void)state;
+    harness_random random = {4};
+    float host[4 * N];
+    harness_fill(&random, host, 4 * N, 2);
+    gradient_check(&(gradient_case){.name = "views",
+                                    .inputs = {{1, {4 * N}, host, false}},
+                                    .oracle = oracle_views,
+                                    .run = run_views,
+                                    .count = N,
+                                    .tolerance = 2e-6});
+}
+
+static tfm_tensor ones(int64_t n) {
+    float host[N];
+    for (int i = 0; i < N; i++)
+        host[i] = 1;
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_new(harness_context(), &x, TFM_F32, 1, &n));
+    harness_ok(tfm_tensor_write(harness_context(), x, host));
+    return x;
+}
+
+/* The seed is one where none is given; what does not lead to y gets nothing; without the tape nothing is
+ * kept. */
+static void test_seed_and_unused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = ones(N), z = ones(N), dx = ones(N), dz = ones(N), y = {0}, unused = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_tape_watch(ctx, z, dz));
+    harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
+    harness_ok(tfm_activate(ctx, &unused, z, TFM_RELU));
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *gx = harness_floats(dx), *gz = harness_floats(dz);
+    for (int i = 0; i < N; i++) {
+        assert_float_equal(gx[i], 2, 0);
+        assert_float_equal(gz[i], 1, 0);
+    }
+    free(gx);
+    free(gz);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+/* A matrix of two rows, and one of them as a vector. */
+static tfm_tensor row_of(tfm_tensor rows, int64_t row) {
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_rows(harness_context(), &x, rows, row, 1));
+    harness_ok(tfm_tensor_reshape(harness_context(), &x, x, 1, (int64_t[]){N}));
+    return x;
+}
+
+static void wants(tfm_tensor gradient, float want) {
+    float *got = harness_floats(gradient);
+    for (size_t i = 0; i < tfm_tensor_count(gradient); i++)
+        assert_float_equal(got[i], want, 0);
+    free(got);
+}
+
+/* A block may hold what is watched and what ops make, row by row; a tensor that is watched in part is refused. */
+static void test_rows_of_one_block(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float zeros[2 * N] = {0};
+    for (int watched = 0; watched < 2; watched++) {
+        harness_ok(tfm_scope_open(ctx)); /* which the refusal closes */
+        tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, N), z = {0};
+        tfm_tensor x = row_of(rows, watched), y = row_of(rows, !watched), k = ones(N);
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, &y, x, k));
+        harness_ok(tfm_add(ctx, &z, y, x));
+        harness_ok(tfm_backward(ctx, z, (tfm_tensor){0}));
+        wants(dx, 2);
+        harness_guards(dx);
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        z = (tfm_tensor){0};
+        harness_refused(tfm_add(ctx, &z, rows, rows), TFM_ERROR_ARGUMENT, "only partly in a tensor that the tape");
+    }
+    tfm_tape_stop(ctx);
+}
+
+/* A tensor is made once: an op that writes onto the result of another, or onto what is watched or read again by a
+ * backward pass, is refused before it writes, whether it would be written down itself or not. */
+static void test_outputs_again(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const char *made = "the result of an op";
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), none = {0};
+    for (int which = 0; which < 6; which++) {
+        tfm_tensor y = {0}, z = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, &y, x, k));
+        harness_ok(which < 2 ? TFM_OK : tfm_glu(ctx, &z, y, k, TFM_SILU, 0));
+        if (which == 0)
+            harness_refused(tfm_add(ctx, &y, x, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 1)
+            harness_refused(tfm_add(ctx, &y, k, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 2)
+            harness_refused(tfm_add(ctx, &y, z, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 3)
+            harness_refused(tfm_softmax(ctx, &z, z), TFM_ERROR_ARGUMENT, made);
+        else if (which == 4)
+            harness_refused(tfm_add(ctx, &k, dx, dx), TFM_ERROR_ARGUMENT, "what a backward pass needs");
+        else
+            harness_refused(tfm_add(ctx, &x, k, k), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
+        wants(k, 1);
+        harness_ok(tfm_backward(ctx, y, none)); /* the tape is as it was before */
+        wants(dx, (float)which + 2);
+    }
+    for (int which = 0; which < 2; which++) {
+        tfm_tensor y = {0}, m = ones(N), v = ones(N);
+        const tfm_adam_options adam = {.rate = 1, .beta1 = 0.9, .beta2 = 0.9, .epsilon = 1, .step = 1};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_glu(ctx, &y, x, k, TFM_SILU, 0));
+        harness_refused(tfm_adam(ctx, which ? x : k, dx, m, v, &adam), TFM_ERROR_ARGUMENT,
+                        which ? "on a tensor that the tape watches: go backward" : "on what a backward pass needs");
+        tfm_tape_stop(ctx);
+    }
+    wants(k, 1);
+    harness_ok(tfm_activate(ctx, &x, k, TFM_RELU)); /* the tape is off */
+}
+
+/* Rows of one block are outputs of their own, and the block is read as a whole. */
+static void test_outputs_in_rows(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, NULL, 3, N), first = row_of(rows, 0), second = row_of(rows, 1),
+               third = row_of(rows, 2);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_softmax(ctx, &first, x));
+    harness_ok(tfm_add(ctx, &second, x, k));
+    harness_ok(tfm_add(ctx, &third, second, x));
+    harness_refused(tfm_add(ctx, &second, k, k), TFM_ERROR_ARGUMENT, "the result of an op");
+    harness_ok(tfm_add(ctx, &y, rows, rows));
+    harness_guards(rows);
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *got = harness_floats(dx);
+    for (int i = 0; i < N; i++) /* softmax passes nothing of ones on */
+        assert_float_equal(got[i], 1 + 2 * 3, 1e-5);
+    free(got);
+}
+
+/* What is watched is watched once, and made by no op; a row beside it may be watched as well. */
+static void test_watched_again(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float zeros[2 * N] = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, 2, N), none = {0};
+    tfm_tensor x = row_of(rows, 0), beside = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0}, z = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, g0));
+    harness_ok(tfm_tape_watch(ctx, x, g0)); /* the same again */
+    harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    harness_ok(tfm_add(ctx, &y, x, x));
+    harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of an op");
+    harness_ok(tfm_tape_watch(ctx, beside, g1));
+    harness_ok(tfm_add(ctx, &z, y, beside));
+    harness_ok(tfm_backward(ctx, z, none));
+    wants(g0, 2);
+    wants(g1, 1);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, g0));
+    harness_refused(tfm_tape_watch(ctx, rows, dx), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    tfm_tape_stop(ctx);
+}
+
+/* A backward pass begins at what a recorded op made, be it only a part of y. */
+static void test_ends(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0}, none = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, NULL, 300, N), first = row_of(rows, 0), last = row_of(rows, 299);
+    tfm_tape_stop(ctx);
+    harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT, "the tape is empty");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_add(ctx, &y, x, k));
+    harness_refused(tfm_backward(ctx, y, none), TFM_ERROR_ARGUMENT, "the tape watches nothing");
+    for (int which = 0; which < 5; which++) {
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, which == 4 ? &last : &first, x, k));
+        if (which == 0) {
+            harness_ok(tfm_backward(ctx, first, none));
+            harness_refused(tfm_backward(ctx, first, none), TFM_ERROR_ARGUMENT, "the tape is empty, as every");
+        } else if (which == 1)
+            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT,
+                            "y (65) F32 lies on a tensor that the tape");
+        else if (which == 2)
+            harness_refused(tfm_backward(ctx, last, none), TFM_ERROR_ARGUMENT, "no recorded op");
+        else
+            harness_ok(tfm_backward(ctx, rows, none));
+    }
+    wants(dx, 4);
+}
+
+/* What would spoil a backward pass is refused, and the tape can start again. */
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), dx = ones(N), y = {0}, short_one = ones(3);
+    tfm_tape_stop(ctx);
+    harness_refused(tfm_tape_watch(ctx, x, dx), TFM_ERROR_ARGUMENT, "call tfm_tape_start first");
+    harness_ok(tfm_tape_start(ctx));
+    harness_refused(tfm_tape_watch(ctx, x, short_one), TFM_ERROR_ARGUMENT, "as large");
+    harness_refused(tfm_tape_watch(ctx, x, x), TFM_ERROR_ARGUMENT, "in other memory");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_refused(tfm_activate(ctx, &x, x, TFM_RELU), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
+    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT, "the result of an op");
+    harness_refused(tfm_backward(ctx, dx, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
+    harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* that emptied it */
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    tfm_tensor z = {0};
+    harness_ok(tfm_activate(ctx, &z, x, TFM_RELU));
+    harness_refused(tfm_backward(ctx, z, short_one), TFM_ERROR_ARGUMENT, "dy is (3)");
+    tfm_tensor_free(ctx, &x);
+    tfm_tensor_free(ctx, &dx);
+    tfm_tensor_free(ctx, &y);
+    tfm_tensor_free(ctx, &z);
+    tfm_tensor_free(ctx, &short_one);
+}
+
+/* An op without a backward pass would break the chain in silence: it is refused where the tape would need one. */
+static void test_no_backward(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, N), dx = HARNESS_TENSOR(TFM_F32, NULL, 2, N), y = {0}, ids = {0};
+    for (int i = 0; i < 2; i++) {
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_refused(i ? tfm_sample(ctx, &ids, NULL, x, NULL) : tfm_topk(ctx, &y, &ids, NULL, x, 3),
+                        TFM_ERROR_ARGUMENT, i ? "sample: it has no backward pass" : "topk: it has no backward pass");
+        tfm_tape_stop(ctx);
+    }
+    harness_ok(tfm_topk(ctx, &y, &ids, NULL, x, 3));
+    tfm_tensor_free(ctx, &y);
+    tfm_tensor_free(ctx, &ids);
+}
+
+/* A tensor that only the tape holds is given back when its op has gone backwards: a hundred passes take the
+ * memory of one, seen by the buffers that come back. */
+static void test_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_buffer *seen[64];
+    size_t count = 0;
+    for (int pass = 0; pass < 100; pass++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor x = ones(N), dx = ones(N), y = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_scope_open(ctx));
+        harness_ok(tfm_activate(ctx, &y, x, TFM_SILU));
+        for (int i = 0; i < 8; i++) {
+            tfm_tensor next = {0};
+            harness_ok(tfm_activate(ctx, &next, y, TFM_SILU));
+            size_t at = 0;
+            while (at < count && seen[at] != next.buffer)
+                at++;
+            assert_true(at < 64);
+            seen[at] = next.buffer;
+            count += at == count;
+            y = next;
+        }
+        harness_ok(tfm_scope_close(ctx, 1, (tfm_tensor *[]){&y}));
+        harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    assert_true(count < 32);
+}
+
+/* What ops make for the way back and never show is given back with it, where no scope does that: here the activations
+ * before a GELU, a norm's statistics and its sum, and the gradient that a loss has ready. */
+static void test_hidden(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int32_t ids[] = {1, 0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, N), w = HARNESS_TENSOR(TFM_F32, NULL, N, N),
+               dw = HARNESS_TENSOR(TFM_F32, NULL, N, N), targets = HARNESS_TENSOR(TFM_I32, ids, 2);
+    tfm_param weight = {.value = w};
+    const float zero = 0;
+    uint64_t memory = 0;
+    harness_ok(tfm__tensor_fill(ctx, x, &zero));
+    harness_ok(tfm__tensor_fill(ctx, w, &zero));
+    for (int pass = 0; pass < 40; pass++) {
+        tfm_tensor y = {0}, z = {0}, loss = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, w, dw));
+        harness_ok(tfm_linear(ctx, &y, x, &weight, (tfm_tensor){0}, TFM_GELU));
+        harness_ok(tfm_layernorm(ctx, &z, NULL, y, x, (tfm_tensor){0}, (tfm_tensor){0}, 1e-5f));
+        harness_ok(tfm_linear_cross_entropy(ctx, &loss, NULL, z, &weight, (tfm_tensor){0}, targets, NULL));
+        harness_ok(tfm_backward(ctx, loss, (tfm_tensor){0}));
+        tfm_tensor_free(ctx, &y);
+        tfm_tensor_free(ctx, &z);
+        tfm_tensor_free(ctx, &loss);
+        if (pass == 2)
+            memory = tfm_context_memory(ctx);
+    }
+    assert_int_equal(tfm_context_memory(ctx), memory);
+    tfm_param_free(ctx, &weight);
+    tfm_tensor_free(ctx, &x);
+    tfm_tensor_free(ctx, &dw);
+    tfm_tensor_free(ctx, &targets);
+}
+
+static bool stop(void *user, const tfm_selftest_record *record) {
+    *(int *)user += record->state == TFM_SELFTEST_PASS;
+    return false;
+}
+
+/* A self-test in between records nothing, and what the caller has recorded stays. */
+static void test_selftest_between(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    int passed = 0;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, ((float[]){1, 2, 3}), 3), dx = HARNESS_TENSOR(TFM_F32, ((float[3]){0}), 3);
+    tfm_tensor y = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_add(ctx, &y, x, x));
+    assert_int_equal(tfm_selftest(ctx, NULL, stop, &passed), TFM_ERROR_CANCELLED);
+    assert_int_equal(passed, 1);
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *got = harness_floats(dx);
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == 2);
+    free(got);
+}
+
+/* ---- Gradients that are told of ---- */
+
+enum { PARTS = 5 };
+
+typedef struct listener {
+    tfm_context *ctx;
+    tfm_tensor gradient;
+    const tfm__tape_part *parts;
+    float then[PARTS][2 * N], sums[PARTS]; /* a part's gradient when it is told of, and what all come to by then */
+    int order[PARTS], count;
+} listener;
+
+static void hear(void *user, size_t part) {
+    listener *l = user;
+    float all[4 * N];
+    tfm_tensor x = {0};
+    tfm_tensor_rows(l->ctx, &x, l->gradient, l->parts[part].at, l->parts[part].count);
+    tfm_tensor_read(l->ctx, l->then[part], x);
+    tfm_tensor_read(l->ctx, all, l->gradient);
+    for (int i = 0; i < 4 * N; i++)
+        l->sums[part] += all[i];
+    l->order[l->count++] = (int)part;
+}
+
+/* y = ((x0 + x1) + x2) + x1, of four rows of one tensor, the last of which is in nothing: each part is told of when its
+ * gradient is whole, and before later ops have added theirs. */
+static void test_told(void **state) {
+    (void)state;
+    static const tfm__tape_part parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
+    static const int order[PARTS] = {3, 2, 0, 1, 4};
+    static const float sums[PARTS] = {4 * N, 4 * N, 2 * N, 0, 4 * N};
+    tfm_context *ctx = harness_context();
+    harness_random random = {3};
+    float host[4 * N];
+    listener l = {.ctx = ctx, .parts = parts};
+    tfm_tensor w = {0}, x[3] = {{0}}, y[3] = {{0}};
+    harness_fill(&random, host, 4 * N, 2);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &w, TFM_F32, 1, &(int64_t){4 * N});
+    tfm_tensor_new(ctx, &l.gradient, TFM_F32, 1, &(int64_t){4 * N});
+    tfm_tensor_write(ctx, w, host);
+    tfm__tensor_fill(ctx, l.gradient, &(float){0});
+    for (int i = 0; i < 3; i++)
+        tfm_tensor_rows(ctx, &x[i], w, i * N, N);
+    for (int pass = 1; pass <= 2; pass++) { /* nobody hears the second */
+        tfm_tape_start(ctx);
+        tfm_tape_watch(ctx, w, l.gradient);
+        if (pass == 1)
+            tfm__tape_tell(ctx, w, PARTS, parts, hear, &l);
+        for (int i = 0; i < 3; i++)
+            y[i] = (tfm_tensor){0};
+        tfm_add(ctx, &y[0], x[0], x[1]);
+        tfm_add(ctx, &y[1], y[0], x[2]);
+        tfm_add(ctx, &y[2], y[1], x[1]);
+        harness_ok(tfm_backward(ctx, y[2], (tfm_tensor){0}));
+        assert_int_equal(l.count, PARTS);
+    }
+    for (int k = 0; k < PARTS; k++) {
+        assert_int_equal(l.order[k], order[k]);
+        assert_true(l.sums[k] == sums[k]);
+        for (int64_t i = 0; i < parts[k].count; i++) {
+            const int64_t row = (parts[k].at + i) / N;
+            assert_true(l.then[k][i] == (row == 3 ? 0 : row == 1 ? 2 : 1));
+        }
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_selftest_between),
+        cmocka_unit_test(test_diamond),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_seed_and_unused),
+        cmocka_unit_test(test_rows_of_one_block),
+        cmocka_unit_test(test_outputs_again),
+        cmocka_unit_test(test_outputs_in_rows),
+        cmocka_unit_test(test_watched_again),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_told),
+        cmocka_unit_test(test_no_backward),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

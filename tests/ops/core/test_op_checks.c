@@ -1,0 +1,58 @@
+/* The door of every op, shown at two: what it refuses of outputs that lie over what is still to be read, and
+ * of tensors that claim more than their memory. Which outputs an op may put over which inputs is tested with
+ * the op. */
+#include "support/harness.h"
+#include "tfm/ops.h"
+
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), z = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), made = {0};
+    for (size_t by = 1; by < 32; by++) {
+        tfm_tensor over = x;
+        over.offset += by;
+        harness_refused(tfm_add(ctx, &over, x, z), no, why);
+        harness_refused(tfm_add(ctx, &over, z, x), no, why);
+        over.offset = x.offset - by;
+        harness_refused(tfm_add(ctx, &over, x, z), no, why);
+    }
+    harness_guards(x);
+    harness_guards(z);
+    harness_ok(tfm_add(ctx, &x, x, x)); /* in place is well */
+    harness_ok(tfm_add(ctx, &z, x, z));
+    harness_ok(tfm_add(ctx, &made, x, z));
+}
+
+static void test_lying_tensors(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "within its memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), y = {0}, lie = x;
+    lie.dims[0] = 1 << 20;
+    harness_refused(tfm_softmax(ctx, &y, lie), no, why);
+    lie.offset = SIZE_MAX - 3;
+    lie.dims[0] = 4;
+    harness_refused(tfm_softmax(ctx, &y, lie), no, why);
+    lie = x;
+    lie.dims[0] = lie.dims[1] = INT64_C(1) << 32;
+    harness_refused(tfm_softmax(ctx, &y, lie), no, why);
+    lie.dims[0] = lie.dims[1] = -1;
+    harness_refused(tfm_softmax(ctx, &y, lie), no, why);
+    lie = x;
+    lie.rank = TFM_MAX_RANK + 1;
+    harness_refused(tfm_softmax(ctx, &y, lie), no, why);
+    y = x;
+    y.offset += 1 << 20;
+    harness_refused(tfm_softmax(ctx, &y, x), no, why);
+}
+
+int main(void) {
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_lying_tensors),
+    };
+    return cmocka_run_group_tests_name("doors", all, harness_setup, harness_teardown);
+}

@@ -1,0 +1,422 @@
+/* Products of floats by a processor's tiles of bf16, each float being three of these, and by the emulation of the
+ * tiles: against double precision, as near as products of floats are. And what becomes of tiles that do something else.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "support/harness.h"
+#include "ops/gemm/gemm.h"
+#include "support/scratch.h"
+
+typedef struct product {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    bool weight; /* b is a parameter, whose packed copy is read */
+    bool bias, accumulate;
+    float alpha;
+    tfm_activation activation;
+} product;
+
+static tfm__tuning *tuning(void) {
+    return &harness_context()->tuning;
+}
+
+/* A fresh context, for a fresh state of what was tried. */
+static void again(void **state) {
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+/* Vectors of 16 floats, which compilers make of narrower ones where the processor has no such. */
+static void need_wide(void **state) {
+    if (tuning()->width != 16 && strncmp(harness_context()->info.platform, "Intel", 5) == 0) {
+        printf("skipped: Intel's compiler takes half an hour to make these of narrower vectors\n");
+        skip();
+    }
+    if (tuning()->class == TFM__WIDE && tuning()->width != 16 && !getenv("TFM_TEST_VARIANT")) {
+        setenv("TFM_TEST_VARIANT", "wide-16", 1);
+        again(state);
+        unsetenv("TFM_TEST_VARIANT");
+    }
+    if (tuning()->class != TFM__WIDE || tuning()->width != 16) {
+        printf("skipped: the device does not take vectors of 16 floats\n");
+        skip();
+    }
+}
+
+static bool has_tiles(void) {
+    return tuning()->bf16_tiles && tfm__tiles_allowed();
+}
+
+static void emulate(void) {
+    tuning()->engine_emulated = tuning()->bf16_tiles = true;
+}
+
+static float *numbers(harness_random *random, int64_t count) {
+    float *host = malloc((size_t)count * sizeof(*host));
+    assert_non_null(host);
+    harness_fill(random, host, (size_t)count, 1);
+    return host;
+}
+
+/* What an element is, and in *size the sum of the sizes of its terms, of which floats keep a part. */
+static double wanted(const product *p, const float *a, const float *b, const float *bias, const float *before,
+                     int64_t e, double *size) {
+    const int64_t i = e / p->n, j = e % p->n;
+    const double alpha = p->alpha != 0 ? (double)p->alpha : 1;
+    double sum = 0;
+    *size = 0;
+    for (int64_t x = 0; x < p->k; x++) {
+        const double term = alpha * (double)a[p->transpose_a ? x * p->m + i : i * p->k + x] *
+                            (double)b[p->transpose_b ? j * p->k + x : x * p->n + j];
+        sum += term;
+        *size += fabs(term);
+    }
+    const double more = (bias ? (double)bias[j] : 0) + (before ? (double)before[e] : 0);
+    sum += more;
+    *size += fabs(more);
+    return p->activation == TFM_RELU ? fmax(sum, 0) : p->activation == TFM_SILU ? sum / (1 + exp(-sum)) : sum;
+}
+
+/* Runs the product of a and b by `provider`; NULL is the one that is chosen. Why it declined, or NULL. */
+static const char *run(const char *provider, product p, const float *a, const float *b, harness_random *random) {
+    tfm_context *ctx = harness_context();
+    float *bias = p.bias ? numbers(random, p.n) : NULL, *before = p.accumulate ? numbers(random, p.m * p.n) : NULL;
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor ta = p.transpose_a ? HARNESS_TENSOR(TFM_F32, a, p.k, p.m) : HARNESS_TENSOR(TFM_F32, a, p.m, p.k);
+    tfm_tensor tb = p.transpose_b ? HARNESS_TENSOR(TFM_F32, b, p.n, p.k) : HARNESS_TENSOR(TFM_F32, b, p.k, p.n);
+    tfm_tensor c = HARNESS_TENSOR(TFM_F32, before, p.m, p.n);
+    tfm_tensor tbias = bias ? HARNESS_TENSOR(TFM_F32, bias, p.n) : (tfm_tensor){0};
+    tfm_param weight = {.value = tb};
+    const char *why = NULL;
+    if (p.weight)
+        harness_ok(tfm_linear_by(ctx, provider, &why, &c, ta, &weight, tbias, p.activation));
+    else
+        harness_ok(tfm_gemm_by(ctx, provider, &why, &c, ta, tb,
+                               &(tfm_gemm_options){.transpose_a = p.transpose_a,
+                                                   .transpose_b = p.transpose_b,
+                                                   .alpha = p.alpha,
+                                                   .accumulate = p.accumulate,
+                                                   .bias = tbias,
+                                                   .activation = p.activation}));
+    if (!why) {
+        float *got = harness_floats(c);
+        for (int64_t e = 0; e < p.m * p.n; e++) {
+            double size;
+            const double want = wanted(&p, a, b, bias, before, e, &size), error = fabs((double)got[e] - want);
+            /* A sum of k floats is wrong by a part of its terms that grows as the root of k; and what is smaller than
+             * any float that is not denormal may be lost of each. */
+            const double most = size * 0x1p-24 * (4 + 2 * sqrt((double)p.k)) + FLT_MIN * (double)p.k;
+            if (!(error <= most))
+                fail_msg("%s, %dx%dx%d%s%s%s: element %d is %.9g and should be %.9g",
+                         tuning()->engine_emulated ? "emulated" : "instruction", (int)p.m, (int)p.n, (int)p.k,
+                         p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
+                         p.weight ? ", a weight" : "", (int)e, (double)got[e], want);
+        }
+        harness_guards(c);
+        free(got);
+    }
+    tfm_tensor_free(ctx, &weight.packed); /* the scope has the value */
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(bias);
+    free(before);
+    return why;
+}
+
+static const char *check(const char *provider, product p) {
+    static harness_random random = {1};
+    float *a = numbers(&random, p.m * p.k), *b = numbers(&random, p.k * p.n);
+    const char *why = run(provider, p, a, b, &random);
+    free(a);
+    free(b);
+    return why;
+}
+
+/* Whole blocks, parts of them, rows, columns and panels over the edge, odd inner dimensions, K in pieces of 512, more
+ * than the 8 panels of 32 columns that are gone over together; and every way in and out. */
+static void check_products(void) {
+    const int64_t sizes[][3] = {{32, 32, 32},  {64, 64, 512},  {1, 1, 1},      {33, 33, 33},    {31, 65, 2},
+                                {96, 31, 130}, {45, 300, 37},  {40, 96, 1100}, {70, 45, 515},   {9, 600, 64},
+                                {130, 17, 96}, {256, 256, 48}, {37, 128, 600}, {100, 288, 1024}};
+    for (int i = 0; i < 14; i++)
+        for (int form = 0; form < 5; form++) {
+            if (harness_brief() && (i + form) % 2)
+                continue;
+            product p = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2]};
+            p.weight = form == 4;
+            p.transpose_a = form == 1 || form == 3;
+            p.transpose_b = form >= 2;
+            p.bias = (i + form) % 3 != 0;
+            p.accumulate = !p.weight && (i + form) % 3 == 0;
+            p.alpha = !p.weight && (i + form) % 5 == 1 ? -0.75f : 0;
+            p.activation = p.accumulate || i % 3 == 1 ? TFM_NO_ACTIVATION : i % 3 == 2 ? TFM_RELU : TFM_SILU;
+            assert_null(check("thirds", p));
+        }
+}
+
+static void test_emulated(void **state) {
+    need_wide(state);
+    emulate();
+    check_products();
+    again(state);
+}
+
+static void test_instruction(void **state) {
+    need_wide(state);
+    if (!has_tiles()) {
+        printf("skipped: the processor has no tiles of bf16\n");
+        skip();
+    }
+    check_products();
+    again(state);
+}
+
+/* Large products are by tiles where there are such, small ones are not, nor those that are rounded to bf16 anyway. */
+static void test_chosen(void **state) {
+    need_wide(state);
+    tfm_context *ctx = harness_context();
+    tfm__gemm_task task = {.batch = 1, .m = 1024, .n = 512, .k = 512, .shared_b = true, .alpha = 1};
+    const bool tiles = has_tiles();
+    assert_ptr_equal(tfm__gemm_choose(ctx, &task), tiles ? &tfm__gemm_thirds : &tfm__gemm_packed);
+    if (tiles)
+        assert_string_equal(tfm_gemm_chosen(ctx, 1024, 512, 512), "thirds");
+    const tfm_dtype before = tfm__context_set_inputs(ctx, TFM_BF16);
+    assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
+    assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), tiles ? "not to be rounded" : "bf16"));
+    tfm__context_set_inputs(ctx, before);
+    task.m = 255;
+    assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_packed);
+    task.m = 1024;
+    task.n = 64;
+    assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_packed);
+    task.n = 512;
+    task.batch = 2;
+    assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
+    task.batch = 1;
+    tuning()->bf16_tiles = false;
+    assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), "does not multiply tiles"));
+    again(state);
+}
+
+static void in_each_form(void **state, void (*body)(void)) {
+    need_wide(state);
+    if (has_tiles()) {
+        body();
+        again(state);
+        need_wide(state);
+    }
+    emulate();
+    body();
+    again(state);
+}
+
+/* Results that are too large for the caches. Those whose lines begin where vectors do are written past them, where K
+ * comes in one piece. */
+static void check_large(void) {
+    for (int aligned = 0; aligned < 2; aligned++) {
+        harness_align(aligned ? 16 : 0);
+        assert_null(check("thirds", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
+        assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
+        assert_null(check("thirds", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
+        assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
+        if (!harness_brief())
+            assert_null(check("thirds", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
+    }
+    harness_align(0);
+}
+
+static void test_large(void **state) {
+    in_each_form(state, check_large);
+}
+
+/* Each row of a and each column of b has numbers of a size of its own, from 2^-60 to 2^60. */
+static void check_sizes(void) {
+    enum { M = 70, N = 90, K = 77 };
+    harness_random random = {3};
+    float *a = numbers(&random, M * K), *b = numbers(&random, K * N);
+    for (int i = 0; i < M * K; i++)
+        a[i] = ldexpf(a[i], i / K * 120 / (M - 1) - 60);
+    for (int i = 0; i < K * N; i++)
+        b[i] = ldexpf(b[i], i % N * 120 / (N - 1) - 60);
+    assert_null(run("thirds", (product){.m = M, .n = N, .k = K}, a, b, &random));
+    free(a);
+    free(b);
+}
+
+static void test_sizes(void **state) {
+    in_each_form(state, check_sizes);
+}
+
+/* Each of the six products of shares by itself: the others of these sums come to nothing. Numbers of three shares are
+ * 1, 2^-9 and 2^-18, and what is left is exact. */
+static void check_shares(void) {
+    enum { M = 33, N = 35, K = 70 };
+    static const struct {
+        float a[2], b[2];
+        double want;
+    } cases[] = {{{1, 0}, {1, 0}, 1},
+                 {{1 + 0x1p-9f, -1}, {1, 1}, 0x1p-9},
+                 {{1, 1}, {1 + 0x1p-9f, -1}, 0x1p-9},
+                 {{1 + 0x1p-9f, -1 - 0x1p-8f}, {1 + 0x1p-9f, 1}, 0x1p-18},
+                 {{1 + 0x1p-9f + 0x1p-18f, -1 - 0x1p-9f}, {1, 1}, 0x1p-18},
+                 {{1, 1}, {1 + 0x1p-9f + 0x1p-18f, -1 - 0x1p-9f}, 0x1p-18}};
+    for (int i = 0; i < 6; i++)
+        for (int form = 0; form < 4; form++) {
+            tfm_context *ctx = harness_context();
+            static float a[M * K], b[K * N];
+            const int at = 17 * form + i; /* where along K it is */
+            memset(a, 0, sizeof(a));
+            memset(b, 0, sizeof(b));
+            for (int two = 0; two < 2; two++) {
+                for (int row = 0; row < M; row++)
+                    a[form & 1 ? (at + two) * M + row : row * K + at + two] = cases[i].a[two];
+                for (int column = 0; column < N; column++)
+                    b[form & 2 ? column * K + at + two : (at + two) * N + column] = cases[i].b[two];
+            }
+            harness_ok(tfm_scope_open(ctx));
+            tfm_tensor ta = form & 1 ? HARNESS_TENSOR(TFM_F32, a, K, M) : HARNESS_TENSOR(TFM_F32, a, M, K);
+            tfm_tensor tb = form & 2 ? HARNESS_TENSOR(TFM_F32, b, N, K) : HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
+            const char *why;
+            harness_ok(
+                tfm_gemm_by(ctx, "thirds", &why, &c, ta, tb,
+                            &(tfm_gemm_options){.transpose_a = (form & 1) != 0, .transpose_b = (form & 2) != 0}));
+            assert_null(why);
+            float *got = harness_floats(c);
+            for (int e = 0; e < M * N; e++)
+                if ((double)got[e] != cases[i].want)
+                    fail_msg("%s, case %d, form %d: element %d is %.9g and should be %.9g",
+                             tuning()->engine_emulated ? "emulated" : "instruction", i, form, e, (double)got[e],
+                             cases[i].want);
+            free(got);
+            harness_ok(tfm_scope_close(ctx, 0, NULL));
+        }
+}
+
+static void test_shares(void **state) {
+    in_each_form(state, check_shares);
+}
+
+/* NaN and infinity of a row or a column stay in it, and reach all of it; what bf16 would round to infinity is a number
+ * like others; and what is smaller than any number of bf16 that is not denormal does no harm. Blocks meet such numbers
+ * in the first piece of K, in the second, and in none, and all have the bias once. */
+static void check_special(void) {
+    enum { M = 67, N = 70, K = 600 };
+    static float a[M][K], b[K][N], given[M * K];
+    const float large = 3.4e38f;
+    float bias[N];
+    for (int i = 0; i < M * K; i++)
+        a[i / K][i % K] = 1;
+    for (int i = 0; i < N * K; i++)
+        b[i / N][i % N] = 1;
+    for (int j = 0; j < N; j++)
+        bias[j] = (float)(1000 + j);
+    a[3][4] = NAN;
+    a[5][2] = large;
+    a[7][1] = 1e-40f;
+    a[40][599] = INFINITY;
+    b[9][68] = INFINITY;
+    b[8][66] = -large;
+    for (int turned = 0; turned < 2; turned++) {
+        tfm_context *ctx = harness_context();
+        for (int i = 0; i < M * K; i++)
+            given[turned ? i % K * M + i / K : i] = a[i / K][i % K];
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor ta = turned ? HARNESS_TENSOR(TFM_F32, given, K, M) : HARNESS_TENSOR(TFM_F32, given, M, K);
+        tfm_tensor tb = HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
+        const tfm_gemm_options options = {.transpose_a = turned, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
+        const char *why;
+        harness_ok(tfm_gemm_by(ctx, "thirds", &why, &c, ta, tb, &options));
+        assert_null(why);
+        float *got = harness_floats(c);
+        for (int e = 0; e < M * N; e++) {
+            const int i = e / N, j = e % N;
+            double want = (double)bias[j], size = want;
+            for (int p = 0; p < K; p++) {
+                want += (double)a[i][p] * (double)b[p][j];
+                size += fabs((double)a[i][p] * (double)b[p][j]);
+            }
+            if (isnan(want) || isinf(want))
+                assert_true(isnan(want) ? isnan(got[e]) : (double)got[e] == want);
+            else if (!(fabs((double)got[e] - want) <= size * 0x1p-20))
+                fail_msg("%s: element (%d, %d) is %.9g and should be %.9g",
+                         tuning()->engine_emulated ? "emulated" : "instruction", i, j, (double)got[e], want);
+        }
+        free(got);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+}
+
+static void test_special(void **state) {
+    in_each_form(state, check_special);
+}
+
+static int warnings;
+
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "AMX tiles gave wrong results") != NULL;
+}
+
+/* Tiles that leave out the smallest share: the first product finds out, another provider computes it, and there is one
+ * warning. */
+static void test_wrong(void **state) {
+    need_wide(state);
+    size_t size;
+    char *text = scratch_source("cl/gemm/gemm_cpu_bf16x3.cl", &size);
+    const char *right = "for (int q = SPLIT - 1; q >= 0; q--) {", *wrong = "for (int q = SPLIT - 2; q >= 0; q--) {";
+    size_t at = 0;
+    while (at < size && strncmp(text + at, right, strlen(right)) != 0)
+        at++;
+    assert_true(at < size && strlen(right) == strlen(wrong));
+    memcpy(text + at, wrong, strlen(wrong));
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_write("gemm_cpu_bf16x3.cl", text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+    need_wide(state);
+    emulate();
+    warnings = 0;
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    for (int i = 0; i < 2; i++) {
+        assert_null(check(NULL, (product){.m = 300, .n = 512, .k = 512}));
+        assert_int_equal(warnings, 1);
+    }
+    assert_non_null(strstr(check("thirds", (product){.m = 33, .n = 35, .k = 40}), "wrong"));
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
+/* What it takes from the pool is what it says. */
+static void test_memory(void **state) {
+    need_wide(state);
+    emulate();
+    tfm_context *ctx = harness_context();
+    assert_null(check("thirds", (product){.m = 64, .n = 64, .k = 64})); /* its trial is over */
+    const tfm__gemm_task task = {.batch = 1, .m = 300, .n = 700, .k = 90, .shared_b = true, .alpha = 1};
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.k), b = HARNESS_TENSOR(TFM_F32, NULL, task.k, task.n);
+    tfm_tensor c = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.n);
+    const uint64_t before = tfm_context_memory(ctx), told = tfm__gemm_thirds.memory(ctx, &task);
+    const char *why;
+    harness_ok(tfm_gemm_by(ctx, "thirds", &why, &c, a, b, NULL));
+    assert_null(why);
+    const uint64_t taken = tfm_context_memory(ctx) - before;
+    assert_true(taken > 0 && taken <= told);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    again(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_emulated), cmocka_unit_test(test_instruction), cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_large),    cmocka_unit_test(test_shares),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_special),  cmocka_unit_test(test_wrong),       cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

@@ -1,0 +1,314 @@
+/* Matrix engines, emulated, where a weight is kept in 16 bits: products against double precision over what is rounded,
+ * numbers that fp16 does not reach, when the engine is taken, and models. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "support/harness.h"
+#include "ops/gemm/gemm.h"
+#include "support/scratch.h"
+#include "tfm/model.h"
+
+static const tfm_dtype DTYPES[] = {TFM_F16, TFM_BF16};
+
+static tfm__tuning *tuning(void) {
+    return &harness_context()->tuning;
+}
+
+static void need_simt(void) {
+    if (tuning()->class != TFM__SIMT) {
+        printf("skipped: the device vectorises what one work-item says\n");
+        skip();
+    }
+}
+
+/* A fresh context, for a fresh state of what was tried. */
+static void again(void **state) {
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+static tfm__gemm_task square(int64_t size, tfm_dtype stored) {
+    tfm__gemm_task task = {.batch = 1, .m = size, .n = size, .k = size, .shared_b = true, .alpha = 1};
+    task.transpose_b = true;
+    task.b.dtype = stored;
+    return task;
+}
+
+/* The emulation of this engine, where it has such numbers and the device has room for the tile; else false. */
+static bool pose(tfm__engine engine, tfm_dtype stored, int tile) {
+    const tfm__gemm_task task = square(64, stored);
+    tuning()->engine = engine;
+    tuning()->engine_emulated = true;
+    tuning()->gemm_tile = tile;
+    return !tfm__gemm_engine.declines(harness_context(), &task);
+}
+
+/* The nearest number of so many bits, ties to even. */
+static double rounded(double x, tfm_dtype dtype) {
+    const int bits = dtype == TFM_BF16 ? 8 : 11;
+    return harness_rounded(x, bits);
+}
+
+/* Random numbers, and as a tensor: of F32, or in 16 bits. */
+static float *operand(tfm_tensor *out, tfm_dtype dtype, int64_t rows, int64_t columns, harness_random *random) {
+    float *host = malloc((size_t)(rows * columns) * sizeof(*host));
+    assert_non_null(host);
+    harness_fill(random, host, (size_t)(rows * columns), 1);
+    tfm_tensor raw = HARNESS_TENSOR(TFM_F32, host, rows, columns);
+    *out = raw;
+    if (dtype != TFM_F32) {
+        *out = (tfm_tensor){0};
+        harness_ok(tfm_cast(harness_context(), out, raw, dtype));
+    }
+    return host;
+}
+
+/* One product by the posed engine, of matrices that are transposed or not. */
+static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, tfm_dtype stored) {
+    static harness_random random = {5};
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_scope_open(ctx));
+    tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 0.5f};
+    task.transpose_a = transpose_a;
+    task.transpose_b = transpose_b;
+    float *a = operand(&task.a, TFM_F32, transpose_a ? k : m, transpose_a ? m : k, &random);
+    float *b = operand(&task.b, stored, transpose_b ? n : k, transpose_b ? k : n, &random);
+    task.c = HARNESS_TENSOR(TFM_F32, NULL, m, n);
+    double *want = calloc((size_t)(m * n), sizeof(*want));
+    assert_non_null(want);
+    for (int64_t i = 0; i < m * n; i++)
+        for (int64_t p = 0; p < k; p++)
+            want[i] += 0.5 * rounded((double)a[transpose_a ? p * m + i / n : i / n * k + p], stored) *
+                       rounded((double)b[transpose_b ? i % n * k + p : p * n + i % n], stored);
+    assert_null(tfm__gemm_engine.declines(ctx, &task));
+    harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
+    assert_null(tfm__gemm_engine.declines(ctx, &task)); /* else another one has computed it */
+    char what[128];
+    snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->engine,
+             tfm_dtype_name(stored), (int)m, (int)n, (int)k, transpose_a ? ", a transposed" : "",
+             transpose_b ? ", b transposed" : "");
+    float *got = harness_floats(task.c);
+    harness_close(got, want, (size_t)(m * n), 2e-5, what);
+    harness_guards(task.c);
+    free(got);
+    free(want);
+    free(a);
+    free(b);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+/* Each engine and both dtypes, with transposes and odd sizes by turns: each form is a program of its own. */
+static void test_products(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    int ran = 0;
+    for (int engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++)
+        for (int d = 0; d < 2; d++) {
+            const int t = (engine + 2 * d) % 4;
+            if (!pose((tfm__engine)engine, DTYPES[d], 3 + (engine + d) % 2))
+                continue;
+            if ((engine / 2 + d) % 2)
+                check(37, 69, 41, t & 1, t & 2, DTYPES[d]);
+            else
+                check(36, 68, 68, t & 1, t & 2, DTYPES[d]);
+            ran++;
+        }
+    assert_false(pose(TFM__ENGINE_MMA_8, TFM_BF16, 0));
+    *tuning() = own;
+    if (ran == 0) {
+        printf("skipped: no tile fits the device\n");
+        skip();
+    }
+}
+
+/* A layer whose inputs fp16 does not reach gives what is finite, and infinity and NaN stay what they are. */
+static void test_reach(void **state) {
+    (void)state;
+    need_simt();
+    enum { ROWS = 6, K = 8, N = 20 };
+    const float firsts[ROWS] = {1e5f, -3e38f, 65519, INFINITY, -INFINITY, NAN};
+    const float wants[2][ROWS] = {{65504, -65504, 65504, INFINITY, -INFINITY, NAN},
+                                  {99840, -3.004e38f, 65536, INFINITY, -INFINITY, NAN}};
+    const tfm__tuning own = *tuning();
+    tfm_context *ctx = harness_context();
+    for (int d = 0; d < 2 && pose(TFM__ENGINE_MMA, DTYPES[d], 4); d++) {
+        float x[ROWS * K] = {0}, w[N * K];
+        for (int i = 0; i < ROWS; i++)
+            x[i * K + i] = firsts[i];
+        for (int i = 0; i < N * K; i++)
+            w[i] = 1;
+        harness_ok(tfm_scope_open(ctx));
+        tfm_param weight = {0};
+        tfm_tensor y = {0};
+        const char *why;
+        harness_ok(tfm_cast(ctx, &weight.value, HARNESS_TENSOR(TFM_F32, w, N, K), DTYPES[d]));
+        harness_ok(tfm_linear_by(ctx, "engine", &why, &y, HARNESS_TENSOR(TFM_F32, x, ROWS, K), &weight, (tfm_tensor){0},
+                                 TFM_NO_ACTIVATION));
+        assert_null(why);
+        float *got = harness_floats(y);
+        for (int i = 0; i < ROWS * N; i++) {
+            const float want = wants[d][i / N];
+            assert_true(isnan(want)   ? isnan(got[i]) != 0
+                        : isinf(want) ? got[i] == want
+                                      : fabsf(got[i] - want) <= 0.002f * fabsf(want));
+            assert_true(d == 1 || i / N > 2 || got[i] == want);
+        }
+        free(got);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    *tuning() = own;
+}
+
+/* It is chosen for weights of 16 bits without more ado, also where `tfm tune` knows of products of F32; not for F32,
+ * and not for few rows. */
+static void test_chosen(void **state) {
+    need_simt();
+    tfm_context *ctx = harness_context();
+    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__ENGINE_WMMA, TFM_F16, 0)) {
+        again(state);
+        skip();
+    }
+    char name[TFM__TUNED_TEXT];
+    for (int d = 0; d < 2; d++) {
+        tfm__gemm_task task = square(100, DTYPES[d]), floats = square(100, TFM_F32);
+        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
+        assert_ptr_not_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_engine);
+        assert_true(tfm__gemm_row_name(name, &floats, TFM_F32));
+        harness_ok(tfm__tuned_set(ctx, name, "tiled 64x64x16"));
+        tfm__gemm_tuned_again(ctx);
+        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
+        assert_ptr_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_tiled);
+        task.m = 8;
+        assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
+    }
+    again(state);
+}
+
+static unsigned long long engine_calls;
+
+static void read_profile(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    (void)level;
+    const char *at = strstr(line, "profile: gemm_engine ");
+    if (at)
+        engine_calls = strtoull(at + strlen("profile: gemm_engine "), NULL, 10);
+}
+
+/* The trial is of the form that b is stored in: where only that is wrong, only that is left to another provider. */
+static void test_wrong(void **state) {
+    need_simt();
+    size_t size;
+    char *text = scratch_source("cl/gemm/gemm_mma.cl", &size);
+    const char *right = "(uint)(high) << 16", *wrong = "(uint)(high) << 15";
+    size_t at = 0;
+    while (at < size && strncmp(text + at, right, strlen(right)) != 0)
+        at++;
+    assert_true(at < size);
+    memcpy(text + at, wrong, strlen(wrong));
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_write("gemm_mma.cl", text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+    tfm_context *ctx = harness_context();
+    tfm_log_set(read_profile, NULL, TFM_LOG_WARNING); /* and nobody is warned */
+    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+        harness_random random = {6};
+        tuning()->gemm_inputs = TFM_F16;
+        for (int d = 0; d < 2; d++) {
+            harness_ok(tfm_scope_open(ctx));
+            tfm__gemm_task task = square(20, TFM_F32);
+            free(operand(&task.a, TFM_F32, 20, 20, &random));
+            free(operand(&task.b, d ? TFM_F32 : TFM_F16, 20, 20, &random));
+            task.c = HARNESS_TENSOR(TFM_F32, NULL, 20, 20);
+            harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
+            const char *why = tfm__gemm_engine.declines(ctx, &task);
+            assert_true(d ? !why : why && strstr(why, "wrong"));
+            harness_ok(tfm_scope_close(ctx, 0, NULL));
+        }
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
+/* ---- Models ------------------------------------------------------------------------------------------------------ */
+
+/* Logits of a few ids, of a context of its own whose profile counts; by an emulated engine where `emulated`. */
+static float *logits(size_t *count, const char *dir, tfm_precision precision, bool emulated, void **state) {
+    int32_t ids[40]; /* more rows than are few */
+    for (int i = 0; i < 40; i++)
+        ids[i] = 3 + i * 7 % 60;
+    tfm_model *model = NULL;
+    tfm_tensor y = {0}, none = {0};
+    assert_int_equal(setenv("TFM_PROFILE", "1", 1), 0);
+    again(state);
+    unsetenv("TFM_PROFILE");
+    tuning()->engine = emulated ? TFM__ENGINE_WMMA : TFM__NO_ENGINE;
+    tuning()->engine_emulated = true;
+    tuning()->gemm_tile = emulated ? 4 : 0;
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_model_open(&model, ctx, dir, &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
+    harness_ok(tfm_scope_open(ctx));
+    harness_ok(tfm_model_decode(model, &y, HARNESS_TENSOR(TFM_I32, ids, 1, 40), none, none));
+    *count = tfm_tensor_count(y);
+    float *host = harness_floats(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    tfm_model_free(&model);
+    engine_calls = 0;
+    tfm_log_set(read_profile, NULL, TFM_LOG_WARNING);
+    again(state); /* which closes the profile */
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    return host;
+}
+
+static double distance(const float *a, const float *b, size_t count) {
+    double far = 0, length = 0;
+    for (size_t i = 0; i < count; i++) {
+        far += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        length += (double)a[i] * (double)a[i];
+    }
+    return sqrt(far / length);
+}
+
+/* A model that is opened for 16 bits has its layers multiplied by the engine, and its logits as near as such weights
+ * are; opened for F32, it does not. */
+static void test_model(void **state) {
+    const tfm_precision precisions[] = {TFM_PRECISION_FP16, TFM_PRECISION_BF16};
+    const double most[] = {3e-3, 2.5e-2};
+    size_t count;
+    if (strcmp(tuning()->name, "gpu") != 0 || harness_slow() || !pose(TFM__ENGINE_WMMA, TFM_BF16, 4)) {
+        again(state);
+        skip();
+    }
+    char *dir = harness_source("tests/golden/families/llama-plain-2023-f16");
+    float *want = logits(&count, dir, TFM_PRECISION_FP32, true, state);
+    assert_int_equal(engine_calls, 0);
+    for (int i = harness_brief() ? 1 : 0; i < 2; i++) {
+        float *got = logits(&count, dir, precisions[i], true, state);
+        const unsigned long long calls = engine_calls;
+        float *other = logits(&count, dir, precisions[i], false, state);
+        const double far = distance(want, got, count), near = distance(want, other, count);
+        print_message("%s: %g from fp32 with the engine, which ran %llu times, %g without\n", tfm_dtype_name(DTYPES[i]),
+                      far, calls, near);
+        assert_true(far < most[i] && near < most[i] && far > near);
+        assert_int_equal(engine_calls, 0);
+        assert_true(calls > 3 * 7); /* its layers' matrices, and logits; trials are counted too */
+        free(got);
+        free(other);
+    }
+    free(want);
+    free(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products), cmocka_unit_test(test_reach), cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_wrong),    cmocka_unit_test(test_model),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

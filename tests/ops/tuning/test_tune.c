@@ -1,0 +1,378 @@
+/* The table of `tfm tune`: what is stored comes back and is obeyed, what was harmed or is another device's is not, and
+ * a kernel that computes wrong numbers never gets into it. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/cache/cache.h"
+#include "dev/device/context_internal.h"
+#include "ops/gemm/gemm.h"
+#include "support/scratch.h"
+#include "ops/tuning/tune.h"
+
+static int warnings;
+static char last_warning[1024];
+
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    if (level > TFM_LOG_WARNING || !strstr(line, "tfm tune"))
+        return;
+    warnings++;
+    snprintf(last_warning, sizeof(last_warning), "%s", line);
+}
+
+static int setup(void **state) {
+    if (scratch_setup(state) != 0 || setenv("TFM_CACHE_DIR", scratch_root, 1) != 0 || harness_setup(state) != 0)
+        return -1;
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    return 0;
+}
+
+/* The next context, which takes nothing that the last one has built. */
+static void again(void **state) {
+    setenv("TFM_CACHE_DIR", harness_brief() ? "off" : scratch_root, 1); /* PoCL compiles again to give binaries out */
+    harness_teardown(state);
+    setenv("TFM_CACHE_DIR", scratch_root, 1);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+static int teardown(void **state) {
+    setenv("TFM_CACHE_DIR", harness_brief() ? "off" : scratch_root, 1);
+    return harness_teardown(state) != 0 || scratch_teardown(state) != 0 ? -1 : 0;
+}
+
+/* Each test begins without a table, here and on the disk. */
+static int empty(void **state) {
+    (void)state;
+    tfm_tune_clear(harness_context());
+    harness_ok(tfm_tune_save(harness_context()));
+    warnings = 0;
+    return 0;
+}
+
+static tfm_context *opened(void) {
+    tfm_context *ctx = NULL;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    return ctx;
+}
+
+/* The hash of the table that a context reads which opens now. */
+static uint64_t stored_hash(void) {
+    tfm_context *ctx = opened();
+    const uint64_t hash = tfm__tuned_hash(ctx, NULL);
+    tfm_context_free(&ctx);
+    return hash;
+}
+
+/* The rows of the table, as tfm_context_facts shows them. */
+static bool join(void *user, const char *name, const char *setting) {
+    char *all = user;
+    if (strncmp(name, "tuned: ", 7) == 0)
+        snprintf(all + strlen(all), 256 - strlen(all), "%s=%s;", name + 7, setting);
+    return strcmp(name, "tuned: stop here") != 0;
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context(), *other;
+    char all[256] = "";
+    assert_int_equal(tfm__tuned_hash(ctx, NULL), 0);
+    assert_int_equal(stored_hash(), 0);
+    harness_ok(tfm__tuned_set(ctx, "m", "2"));
+    const uint64_t one = tfm__tuned_hash(ctx, NULL);
+    harness_ok(tfm__tuned_set(ctx, "z", "3"));
+    harness_ok(tfm__tuned_set(ctx, "a", "1"));
+    const uint64_t three = tfm__tuned_hash(ctx, NULL);
+    assert_true(one != 0 && three != 0 && one != three);
+    assert_int_equal(stored_hash(), 0);
+    harness_ok(tfm_tune_save(ctx));
+    other = opened();
+    assert_int_equal(tfm__tuned_hash(other, NULL), three);
+    harness_ok(tfm_context_facts(other, join, all));
+    assert_string_equal(all, "a=1;m=2;z=3;");
+    assert_null(tfm__tuned_find(other, "b"));
+    harness_ok(tfm__tuned_set(other, "a", NULL));
+    harness_ok(tfm__tuned_set(other, "z", NULL));
+    harness_ok(tfm__tuned_set(other, "never", NULL));
+    assert_int_equal(tfm__tuned_hash(other, NULL), one);
+    harness_ok(tfm__tuned_set(other, "stop here", "1"));
+    scratch_refused(tfm_context_facts(other, join, all), TFM_ERROR_CANCELLED, "stopped");
+    tfm_context_free(&other);
+    tfm_tune_clear(ctx);
+    harness_ok(tfm_tune_save(ctx));
+    assert_int_equal(stored_hash(), 0);
+    assert_int_equal(warnings, 0);
+}
+
+static void test_refused_rows(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    static const char *const BAD[] = {"", "new\nline", "UPPER", "quote\"",
+                                      "far too long for a row of a table, which has 47 letters"};
+    for (size_t i = 0; i < TFM__COUNT(BAD); i++) {
+        scratch_refused(tfm__tuned_set(ctx, BAD[i], "1"), TFM_ERROR_FORMAT, "a row of a tuning table");
+        scratch_refused(tfm__tuned_set(ctx, "group", BAD[i]), TFM_ERROR_FORMAT, "a row of a tuning table");
+    }
+    assert_int_equal(tfm__tuned_hash(ctx, NULL), 0);
+    assert_int_equal(tfm_context_status(ctx), TFM_OK);
+}
+
+/* The path of the one table in the folder; NULL without one. */
+static const char *table_path(void) {
+    DIR *listing = opendir(scratch_root);
+    const char *path = NULL;
+    assert_non_null(listing);
+    for (struct dirent *next; (next = readdir(listing));)
+        if (strstr(next->d_name, ".table"))
+            path = scratch_path(next->d_name);
+    closedir(listing);
+    return path;
+}
+
+static void store_one_row(void) {
+    harness_ok(tfm__tuned_set(harness_context(), "group", "4"));
+    harness_ok(tfm_tune_save(harness_context()));
+}
+
+static void test_damaged(void **state) {
+    (void)state;
+    char *bytes;
+    size_t size;
+    harness_random random = {3};
+    store_one_row();
+    harness_ok(tfm__file_read(&bytes, &size, table_path()));
+    for (int i = 0; i < 40; i++) {
+        unsigned char *harmed = malloc(size);
+        size_t harmed_size = size;
+        assert_non_null(harmed);
+        memcpy(harmed, bytes, size);
+        scratch_damage(&random, harmed, &harmed_size);
+        const bool changed = harmed_size != size || memcmp(harmed, bytes, size) != 0;
+        store_one_row();
+        scratch_write(strrchr(table_path(), '/') + 1, harmed, harmed_size);
+        free(harmed);
+        warnings = 0;
+        assert_int_equal(stored_hash() == 0, changed);
+        assert_int_equal(warnings, changed);
+        assert_int_equal(stored_hash() == 0, changed); /* it is gone, and warned of once */
+        assert_int_equal(warnings, changed);
+    }
+    free(bytes);
+}
+
+/* The key of the stored table, as its envelope has it; for free(). */
+static char *stored_key(void) {
+    char *bytes, *key;
+    size_t size;
+    harness_ok(tfm__file_read(&bytes, &size, table_path()));
+    const size_t length = (unsigned char)bytes[12] + 256u * (unsigned char)bytes[13];
+    assert_true(size > 32 + length);
+    key = calloc(1, length + 2);
+    assert_non_null(key);
+    memcpy(key, bytes + 32, length);
+    free(bytes);
+    return key;
+}
+
+/* What is whole, but no table. */
+static void test_strange(void **state) {
+    (void)state;
+    static const char *const TEXTS[] = {"",
+                                        "no JSON",
+                                        "[]",
+                                        "{}",
+                                        "{\"rows\": []}",
+                                        "{\"rows\": {\"group\": 4}}",
+                                        "{\"rows\": {\"group\": \"\\n\"}}",
+                                        "{\"rows\": {\"group\": \"4\", \"GROUP\": \"4\"}}"};
+    store_one_row();
+    char *key = stored_key();
+    for (size_t i = 0; i < TFM__COUNT(TEXTS); i++) {
+        tfm__cache_put(key, TEXTS[i], strlen(TEXTS[i]));
+        warnings = 0;
+        assert_int_equal(stored_hash(), 0);
+        assert_int_equal(warnings, 1);
+        assert_non_null(strstr(last_warning, "run `tfm tune` again"));
+        assert_int_equal(stored_hash(), 0);
+        assert_int_equal(warnings, 1);
+    }
+    free(key);
+}
+
+/* Another driver's table is under another name, and under this one's name it is known by its key. */
+static void test_another_driver(void **state) {
+    (void)state;
+    store_one_row();
+    const uint64_t own = stored_hash();
+    char *key = stored_key(), *content, *path = strdup(table_path());
+    size_t size;
+    key[strlen(key)] = '1';
+    tfm__cache_put(key, "{\"rows\": {\"group\": \"8\"}}", 24);
+    assert_int_equal(stored_hash(), own);
+    tfm__cache_drop(key);
+    /* Both envelopes are whole. */
+    harness_ok(tfm__file_read(&content, &size, path));
+    assert_int_equal(remove(path), 0);
+    tfm__cache_put(key, "{\"rows\": {\"group\": \"8\"}}", 24);
+    assert_int_equal(rename(table_path(), path), 0);
+    assert_int_equal(stored_hash(), 0);
+    assert_int_equal(warnings, 0);
+    free(content);
+    free(path);
+    free(key);
+}
+
+static void test_no_folder(void **state) {
+    (void)state;
+    store_one_row();
+    setenv("TFM_CACHE_DIR", "off", 1);
+    assert_int_equal(stored_hash(), 0);
+    scratch_refused(tfm_tune_save(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+    setenv("TFM_CACHE_DIR", scratch_root, 1);
+    assert_true(stored_hash() != 0);
+}
+
+/* The choice follows the rows, and rows that mean nothing here are left aside. */
+static void test_products_obey(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context(), *other;
+    const char *own = tfm_gemm_chosen(ctx, 70, 100, 200);
+    harness_ok(tfm__tuned_set(ctx, "gemm nn 6 6 7", "plain"));
+    harness_ok(tfm__tuned_set(ctx, "gemm nn 5 6 7", "nobody"));
+    harness_ok(tfm__tuned_set(ctx, "gemm nn 4 6 7", "plain 64x64x16"));
+    harness_ok(tfm__tuned_set(ctx, "gemm nn 6 6 99", "plain"));
+    harness_ok(tfm__tuned_set(ctx, "gemm", "plain"));
+    harness_ok(tfm_tune_save(ctx));
+    other = opened();
+    assert_string_equal(tfm_gemm_chosen(other, 70, 100, 200), "plain");
+    assert_string_equal(tfm_gemm_chosen(other, 127, 64, 255), "plain");
+    assert_string_equal(tfm_gemm_chosen(other, 128, 100, 200), tfm_gemm_chosen(ctx, 128, 100, 200));
+    assert_string_equal(tfm_gemm_chosen(other, 40, 100, 200), tfm_gemm_chosen(ctx, 40, 100, 200));
+    assert_string_equal(tfm_gemm_chosen(other, 20, 100, 200), tfm_gemm_chosen(ctx, 20, 100, 200));
+    tfm_tune_clear(other);
+    assert_string_equal(tfm_gemm_chosen(other, 70, 100, 200), own);
+    tfm_context_free(&other);
+}
+
+static void test_groups_obey(void **state) {
+    (void)state;
+    const int own = tfm__context_tuning(harness_context())->group;
+    static const struct {
+        const char *setting;
+        int group; /* 0: the rule's */
+    } CASES[] = {{"8", 8}, {"12", 0}, {"0", 0}, {"-8", 0}, {"8x", 0}, {"99999999999999999999", 0}};
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        harness_ok(tfm__tuned_set(harness_context(), "group", CASES[i].setting));
+        harness_ok(tfm_tune_save(harness_context()));
+        tfm_context *ctx = opened();
+        const bool shared = tfm__context_tuning(ctx)->class == TFM__SIMT;
+        assert_int_equal(tfm__context_tuning(ctx)->group, shared && CASES[i].group ? CASES[i].group : own);
+        tfm_context_free(&ctx);
+    }
+}
+
+static void test_wide_has_nothing(void **state) {
+    (void)state;
+    tfm_context *ctx = NULL;
+    tfm_tune_record record;
+    if (tfm__tune_possible(harness_context()))
+        skip();
+    harness_ok(tfm_context_open(&ctx, NULL));
+    scratch_refused(tfm_tune_gemm(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to try");
+    scratch_refused(tfm_tune_workgroups(ctx, &record, 4, 4), TFM_ERROR_UNSUPPORTED, "nothing to try");
+    assert_int_equal(tfm_context_status(ctx), TFM_OK);
+    tfm_context_free(&ctx);
+}
+
+/* A device of small groups has fewer candidates, which PoCL takes a second each to build. */
+static tfm_context *small_device(void) {
+    tfm_context *ctx = harness_context();
+    ctx->limits.max_group = 64;
+    return ctx;
+}
+
+static void test_tries(void **state) {
+    (void)state;
+    tfm_context *ctx = small_device();
+    tfm_tune_record r;
+    if (!tfm__tune_possible(ctx))
+        skip();
+    scratch_refused(tfm_tune_gemm(ctx, &r, 0, 4, 4, false, true), TFM_ERROR_ARGUMENT, "1 or more");
+    scratch_refused(tfm_tune_workgroups(ctx, &r, 4, 0), TFM_ERROR_ARGUMENT, "1 or more");
+    for (int i = 0; i < 2; i++) {
+        harness_ok(tfm_tune_gemm(ctx, &r, 33, 40, 130, i == 1, i != 1));
+        assert_true(r.tried >= 2);
+        assert_int_equal(r.wrong, 0);
+        assert_true(r.before_seconds > 0 && r.after_seconds > 0 && r.after_seconds <= r.before_seconds);
+        char row[TFM__TUNED_TEXT];
+        snprintf(row, sizeof(row), "gemm %c%c 5 5 7", i == 1 ? 't' : 'n', i != 1 ? 't' : 'n');
+        const char *setting = tfm__tuned_find(ctx, row);
+        assert_string_equal(setting ? setting : r.before, r.after);
+    }
+    harness_ok(tfm_tune_workgroups(ctx, &r, 64, 300));
+    assert_true(r.tried >= 2);
+    assert_int_equal(r.wrong, 0);
+    assert_int_equal(tfm__scope_depth(ctx), 0);
+}
+
+/* All tiles say wrong numbers: they are not chosen, whatever their speed. */
+static void test_wrong_kernels(void **state) {
+    tfm_tune_record r;
+    if (!tfm__tune_possible(harness_context()))
+        skip();
+    size_t size;
+    int changed = 0;
+    char *text = scratch_source("cl/gemm/gemm_gpu_tiled.cl", &size);
+    static const char *const RIGHT[] = {"tfm_fma(alpha,", "(tfm_vec)(alpha)"};
+    static const char *const WRONG[] = {"tfm_fma(1.01f,", "(tfm_vec)(1.01f)"};
+    for (int i = 0; i < 2; i++)
+        for (char *at = text; (at = strstr(at, RIGHT[i])) != NULL; changed++)
+            memcpy(at, WRONG[i], strlen(WRONG[i]));
+    assert_int_equal(changed, 2);
+    scratch_write("gemm_gpu_tiled.cl", text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+    harness_ok(tfm_tune_gemm(small_device(), &r, 33, 40, 130, false, true));
+    assert_true(r.wrong >= 1);
+    assert_true(r.tried >= 1);
+    assert_null(strstr(r.after, "tiled"));
+    assert_int_equal(tfm_context_status(harness_context()), TFM_OK);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+}
+
+static bool until_named(void *user, const char *name, const char *text) {
+    const char *wanted = user;
+    assert_true(name[0] != 0);
+    return strcmp(name, wanted) != 0 || strlen(text) == 0;
+}
+
+static void test_facts_and_peak(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {
+        "platform", "device", "driver", "extensions", "largest work-group", "tuning", "hash of the tuning table"};
+    double flops = -1;
+    char none[] = "none";
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%s", NAMES[i]);
+        scratch_refused(tfm_context_facts(harness_context(), until_named, name), TFM_ERROR_CANCELLED, "stopped");
+    }
+    harness_ok(tfm_context_facts(harness_context(), until_named, none));
+    harness_ok(tfm_measure_peak(harness_context(), &flops));
+    assert_true(flops > 1e6);
+    assert_int_equal(tfm__scope_depth(harness_context()), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_round_trip, empty),       cmocka_unit_test_setup(test_refused_rows, empty),
+        cmocka_unit_test_setup(test_damaged, empty),          cmocka_unit_test_setup(test_strange, empty),
+        cmocka_unit_test_setup(test_another_driver, empty),   cmocka_unit_test_setup(test_no_folder, empty),
+        cmocka_unit_test_setup(test_products_obey, empty),    cmocka_unit_test_setup(test_groups_obey, empty),
+        cmocka_unit_test_setup(test_wide_has_nothing, empty), cmocka_unit_test_setup(test_tries, empty),
+        cmocka_unit_test_setup(test_wrong_kernels, empty),    cmocka_unit_test(test_facts_and_peak),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,281 @@
+/* `tfm tune` and matrix engines, which are emulated: rows of products in 16 bits, what is tried for them, and who
+ * computes by them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/device/context_internal.h"
+#include "support/harness.h"
+#include "ops/gemm/gemm.h"
+#include "support/scratch.h"
+#include "ops/tuning/tune.h"
+
+static tfm__tuning *tuning(void) {
+    return &harness_context()->tuning;
+}
+
+static void need_simt(void) {
+    if (tuning()->class != TFM__SIMT) {
+        printf("skipped: the device vectorises what one work-item says\n");
+        skip();
+    }
+}
+
+static void again(void **state) {
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+/* The emulation of this engine on a device of groups so small, where one tile fits; false where none does. */
+static bool pose(tfm__engine engine, size_t group) {
+    const tfm__gemm_task task = {
+        .batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1, .b = {.dtype = TFM_F16}};
+    tuning()->engine = engine;
+    tuning()->engine_emulated = true;
+    harness_context()->limits.max_group =
+        group < harness_context()->limits.max_group ? group : harness_context()->limits.max_group;
+    return !tfm__gemm_engine.declines(harness_context(), &task);
+}
+
+static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
+    return (tfm__gemm_task){.batch = 1,
+                            .m = m,
+                            .n = 40,
+                            .k = 130,
+                            .shared_b = true,
+                            .alpha = 1,
+                            .transpose_b = true,
+                            .b = {.dtype = stored}};
+}
+
+static void set(const char *name, const char *setting) {
+    harness_ok(tfm__tuned_set(harness_context(), name, setting));
+    tfm__gemm_tuned_again(harness_context());
+}
+
+/* Every setting that is tried is read again as what it says, and none is there twice. */
+static void test_settings(void **state) {
+    need_simt();
+    static const char *const BAD[] = {
+        "64x64",           "64x64x16",      "64x64x32/",         "64x64x32/0", "64x64x32-3", "ring 64x64x32-1",
+        "ring 64x64x32-5", "ring 16x64x32", "ring 64x64x32/2-3", "1x1x32",     "ring",       "64x64x32 ",
+        "64x64x32/2x"};
+    tfm_context *ctx = harness_context();
+    for (tfm__engine engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++) {
+        char seen[TFM__TUNED_TEXT * 100] = "", text[TFM__TUNED_TEXT];
+        int count = 0, rings = 0;
+        tfm__gemm_task task = product_of(300, TFM_F16);
+        task.k = 4096;
+        if (!pose(engine, 1024))
+            continue;
+        ctx->limits.local_bytes = ctx->capabilities.limits.local_bytes;
+        for (size_t i = 0; tfm__gemm_engine.candidate(ctx, &task, i, text); i++) {
+            tfm__gemm_setting s = {0};
+            char whole[2 * TFM__TUNED_TEXT];
+            int parts = 0, stages = 0;
+            if (!text[0])
+                continue;
+            assert_true(tfm__gemm_engine.read_setting(ctx, &s, text));
+            const char *part = strchr(text, '/'), *stage = strchr(text, '-');
+            parts = part ? atoi(part + 1) : 0;
+            stages = stage ? atoi(stage + 1) : 0;
+            assert_int_equal(s.parts, parts);
+            assert_int_equal(s.stages, stages);
+            assert_int_equal(s.tile > 4, strncmp(text, "ring ", 5) == 0);
+            snprintf(whole, sizeof(whole), ";%s;", text);
+            assert_null(strstr(seen, whole));
+            snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), ";%s;", text);
+            count++;
+            rings += s.tile > 4;
+        }
+        assert_true(count >= 2);
+        assert_true(rings == 0 || engine == TFM__ENGINE_MMA);
+        for (size_t i = 0; i < TFM__COUNT(BAD); i++)
+            assert_false(tfm__gemm_engine.read_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
+        char none[TFM__TUNED_TEXT];
+        task = product_of(300, TFM_F32);
+        assert_false(tfm__gemm_engine.candidate(ctx, &task, 0, none)); /* it rounds nothing */
+    }
+    again(state);
+}
+
+/* A row is of what the product reads; one of floats holds where there is no other, and no engine by the rule. */
+static void test_kinds(void **state) {
+    need_simt();
+    tfm_context *ctx = harness_context();
+    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__ENGINE_WMMA, 64)) {
+        again(state);
+        skip();
+    }
+    static const struct {
+        const char *kind;
+        tfm_dtype stored, inputs;
+    } KINDS[] = {{"", TFM_F32, TFM_F32},
+                 {"f16 ", TFM_F16, TFM_F32},
+                 {"bf16 ", TFM_BF16, TFM_F32},
+                 {"as f16 ", TFM_F32, TFM_F16},
+                 {"as bf16 ", TFM_F32, TFM_BF16}};
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
+        char name[TFM__TUNED_TEXT], want[TFM__TUNED_TEXT];
+        tfm__gemm_task own = product_of(100, KINDS[i].stored);
+        tfm__context_set_inputs(ctx, KINDS[i].inputs);
+        assert_true(tfm__gemm_row_name(name, &own, tfm__gemm_inputs(ctx, &own)));
+        snprintf(want, sizeof(want), "gemm %snt 6 5 7", KINDS[i].kind);
+        assert_string_equal(name, want);
+        tfm__context_set_inputs(ctx, TFM_F32);
+        set(name, "plain");
+        for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
+            const tfm__gemm_task task = product_of(100, KINDS[k].stored);
+            tfm__context_set_inputs(ctx, KINDS[k].inputs);
+            const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &task);
+            assert_ptr_equal(chosen, i == k ? &tfm__gemm_plain : k > 0 ? &tfm__gemm_engine : &tfm__gemm_tiled);
+            tfm__context_set_inputs(ctx, TFM_F32);
+        }
+        set(name, NULL);
+    }
+    const tfm__gemm_task few = product_of(8, TFM_F16), many = product_of(100, TFM_F16);
+    set("gemm nt 3 5 7", "plain");
+    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_plain);
+    set("gemm f16 nt 3 5 7", "engine 16x32x32");
+    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_engine);
+    set("gemm f16 nt 3 5 7", "nobody");
+    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_plain);
+    set("gemm f16 nt 6 5 7", "engine 1x1x32"); /* which means nothing */
+    assert_ptr_equal(tfm__gemm_choose(ctx, &many), &tfm__gemm_engine);
+    /* What training may round does not follow from the table. */
+    set("gemm as bf16 nn 12 12 12", "tiled");
+    assert_null(tfm__gemm_rounds_not(ctx, TFM_BF16));
+    again(state);
+}
+
+/* All that is there is tried, and what wins is the row of such products alone. */
+static void test_tries(void **state) {
+    need_simt();
+    tfm_context *ctx = harness_context();
+    tfm_tune_record r;
+    scratch_refused(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, TFM_F32, true), TFM_ERROR_ARGUMENT,
+                    "neither F16 nor BF16");
+    scratch_refused(tfm_tune_gemm_half(ctx, &r, 33, 0, 130, false, true, TFM_F16, true), TFM_ERROR_ARGUMENT,
+                    "1 or more");
+    for (int i = 0; i < (harness_brief() ? 2 : 4); i++) {
+        const bool stored = i % 2 == 0;
+        const tfm_dtype dtype = i == 0 || i == 3 ? TFM_BF16 : TFM_F16;
+        again(state);
+        ctx = harness_context();
+        if (!pose(TFM__ENGINE_MMA, 64))
+            break;
+        tfm__gemm_task task = product_of(33, stored ? dtype : TFM_F32);
+        tfm__context_set_inputs(ctx, stored ? TFM_F32 : dtype);
+        const bool by_rule = tfm__gemm_choose(ctx, &task) == &tfm__gemm_engine;
+        tfm__context_set_inputs(ctx, TFM_F32);
+        harness_ok(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, dtype, stored));
+        assert_int_equal(r.wrong, 0);
+        assert_true(r.tried >= 3);
+        assert_int_equal(strncmp(r.before, "engine", 6) == 0, by_rule);
+        char name[TFM__TUNED_TEXT];
+        snprintf(name, sizeof(name), "gemm %s%s nt 5 5 7", stored ? "" : "as ", dtype == TFM_F16 ? "f16" : "bf16");
+        const char *setting = tfm__tuned_find(ctx, name);
+        assert_string_equal(setting ? setting : r.before, r.after);
+        size_t count;
+        tfm__tuned_rows(ctx, &count);
+        assert_int_equal(count, setting != NULL);
+        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        assert_int_equal(tfm__scope_depth(ctx), 0);
+    }
+    again(state);
+}
+
+/* A context whose kernels are those of the library but for this text, in which each `right` is `wrong`. */
+static void harm(void **state, const char *name, const char *right, const char *wrong) {
+    size_t size;
+    char path[64];
+    snprintf(path, sizeof(path), "cl/%s", name);
+    char *text = scratch_source(path, &size), *at = NULL;
+    assert_int_equal(strlen(right), strlen(wrong));
+    for (size_t i = 0; i + strlen(right) <= size && !at; i++)
+        at = strncmp(text + i, right, strlen(right)) == 0 ? text + i : NULL;
+    assert_non_null(at);
+    memcpy(at, wrong, strlen(wrong));
+    scratch_write(name, text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+}
+
+/* An engine that is wrong is no way to compute, whatever its speed, and whoever steps in for it is not taken for it. */
+static void test_wrong(void **state) {
+    need_simt();
+    tfm_tune_record r;
+    assert_int_equal(scratch_setup(state), 0);
+    harm(state, "mma.cl", "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
+         "#define A_WORD(row, k) ((row) / 8 * 2 + (k) / 8)");
+    tfm_log_set(NULL, NULL, TFM_LOG_ERROR);
+    /* Of many rows the rule finds that out before the contest; of few it takes another provider, and the contest does.
+     */
+    for (int64_t m = 33; m > 0 && pose(TFM__ENGINE_MMA, 64); m -= 25) {
+        const int64_t few = 9; /* from which on the rule takes it */
+        harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
+        assert_true(r.tried >= 2);
+        /* In parts it is the same kernel, which declines by then. */
+        assert_int_equal(r.wrong, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
+        assert_null(strstr(r.before, "engine"));
+        assert_null(strstr(r.after, "engine"));
+        assert_null(strstr(r.other, "engine"));
+        again(state);
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
+/* Products by rows that name a ring of fewer stages, or a tile and parts: those run, beside the plain kernel. */
+static void test_obeys(void **state) {
+    need_simt();
+    static const char *const SETTINGS[] = {"engine ring 64x64x32-2", "engine 16x64x32/2", "engine ring 64x64x32-4"};
+    for (size_t i = 0; i < TFM__COUNT(SETTINGS); i++) {
+        again(state);
+        tfm_context *ctx = harness_context();
+        tfm__gemm_task task = product_of(64, TFM_F16);
+        task.k = 136;
+        if (!pose(TFM__ENGINE_MMA, 128))
+            break;
+        /* Room for three stages of this ring, beside what the emulation takes. */
+        ctx->limits.local_bytes = 3 * 64 * (64 + 64) + 128 * 7 * sizeof(uint32_t);
+        set("gemm f16 nt 6 5 7", SETTINGS[i]);
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor b = {0};
+        float *host = calloc(64 * 136, sizeof(*host));
+        assert_non_null(host);
+        for (int k = 0; k < 64 * 136; k++)
+            host[k] = (float)(k % 7 - 3);
+        task.a = HARNESS_TENSOR(TFM_F32, host, 64, 136);
+        const tfm_tensor raw = HARNESS_TENSOR(TFM_F32, host, 40, 136);
+        harness_ok(tfm_cast(ctx, &b, raw, TFM_F16));
+        task.b = b;
+        task.c = HARNESS_TENSOR(TFM_F32, NULL, 64, 40);
+        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
+        assert_false(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task)); /* nobody knows yet whether it can */
+        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
+        float *got = harness_floats(task.c);
+        for (int row = 0; row < 64; row++)
+            for (int column = 0; column < 40; column++) {
+                float want = 0;
+                for (int k = 0; k < 136; k++)
+                    want += host[row * 136 + k] * host[column * 136 + k];
+                assert_true(got[row * 40 + column] == want);
+            }
+        assert_int_equal(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task),
+                         i < 2); /* the last is more than there is room for */
+        free(got);
+        free(host);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    again(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_settings), cmocka_unit_test(test_kinds),
+                                       cmocka_unit_test(test_tries), cmocka_unit_test(test_wrong),
+                                       cmocka_unit_test(test_obeys)};
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

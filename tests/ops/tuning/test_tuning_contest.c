@@ -1,0 +1,118 @@
+/* The contest of `tfm tune`: what won among all must win again, alone with the rule, and is told by what that took. */
+#include <string.h>
+#include <time.h>
+#include "support/harness.h"
+#include "ops/tuning/tune.h"
+
+/* Ways whose runs take so long in the contest of all, and so long in that of two. A run in the first takes no less than
+ * a turn, so a turn is a run. Sleep may be longer than was asked for, so what is checked is mostly that it is no less.
+ */
+enum { WAYS = 3 };
+typedef struct ways {
+    double first[WAYS], second[WAYS]; /* milliseconds */
+    int fails;                        /* this way does so in the second; 0: none */
+    double once;                      /* what the rule's first run in the second takes, if it is not 0 */
+    const tfm__contest *contest;
+    int now, runs[WAYS]; /* in the second */
+} ways;
+
+static tfm_status choose(void *self, const char *setting) {
+    ways *w = self;
+    w->now = setting[0] ? setting[0] - '0' : 0;
+    return TFM_OK;
+}
+
+static tfm_status take_turn(void *self) {
+    ways *w = self;
+    bool second = false;
+    for (size_t i = 1; i < w->contest->count; i++)
+        second = second || w->contest->list[i].aside;
+    w->runs[w->now] += second;
+    const double all = second ? w->second[w->now] : w->first[w->now];
+    const double milliseconds = second && w->now == 0 && w->runs[0] == 1 && w->once > 0 ? w->once : all;
+    if (second && w->fails && w->fails == w->now)
+        return tfm__context_fail(harness_context(), TFM_ERROR_DEVICE, "a test");
+    nanosleep(&(struct timespec){.tv_nsec = (long)(milliseconds * 1e6)}, NULL);
+    return TFM_OK;
+}
+
+static bool agree(void *self, const tfm__candidate *candidate) {
+    (void)self, (void)candidate;
+    return true;
+}
+
+static size_t hold(ways *w, tfm__contest *c, tfm_tune_record *r) {
+    size_t winner;
+    *r = (tfm_tune_record){0};
+    w->contest = c;
+    *c = (tfm__contest){
+        .ctx = harness_context(), .self = w, .use = choose, .run = take_turn, .right = agree, .gain = TFM__TUNE_GAIN};
+    tfm__contest_add(c, "%s", "");
+    tfm__contest_add(c, "1");
+    tfm__contest_add(c, "2");
+    harness_ok(tfm__contest_run(c, r, &winner));
+    assert_int_equal(w->now, (int)winner); /* it is in force */
+    return winner;
+}
+
+/* The rule had its turns while the machine was busy. */
+static void test_noise(void **state) {
+    (void)state;
+    ways w = {.first = {40, 12, 60}, .second = {2, 30, 60}};
+    tfm__contest c;
+    tfm_tune_record r;
+    assert_int_equal(hold(&w, &c, &r), 0);
+    assert_true(r.before_seconds < 0.03 && r.after_seconds == r.before_seconds);
+    assert_int_equal(c.next, 1);
+    assert_true(r.other_seconds >= 0.03);
+    assert_int_equal(r.tried, 3);
+    assert_int_equal(r.wrong, 0);
+}
+
+/* What is faster wins both, and what is told of it is from the second. */
+static void test_gain(void **state) {
+    (void)state;
+    ways w = {.first = {40, 12, 14}, .second = {200, 50, 50}};
+    tfm__contest c;
+    tfm_tune_record r;
+    const size_t winner = hold(&w, &c, &r);
+    assert_true(winner == 1 || winner == 2);
+    assert_true(r.before_seconds >= 0.2 && r.after_seconds >= 0.05 && r.after_seconds < r.before_seconds);
+    assert_int_equal(c.next, 3 - winner);
+    assert_true(r.other_seconds >= 0.012);
+    assert_int_equal(w.runs[winner], TFM__TUNE_TURNS);
+    assert_int_equal(w.runs[0], TFM__TUNE_TURNS);
+    assert_int_equal(w.runs[3 - winner], 0);
+}
+
+/* A rule that has shown once that it can be as fast is slower by what scatters. */
+static void test_scatters(void **state) {
+    (void)state;
+    ways w = {.first = {90, 40, 100}, .second = {90, 40, 100}, .once = 5};
+    tfm__contest c;
+    tfm_tune_record r;
+    assert_int_equal(hold(&w, &c, &r), 0);
+    assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
+    assert_int_equal(c.next, 1);
+    assert_true(r.other_seconds >= 0.04);
+}
+
+/* What fails in the second is out, as in the first. */
+static void test_fails_again(void **state) {
+    (void)state;
+    ways w = {.first = {90, 12, 60}, .second = {90, 12, 60}, .fails = 1};
+    tfm__contest c;
+    tfm_tune_record r;
+    assert_int_equal(hold(&w, &c, &r), 0);
+    assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
+    assert_int_equal(r.tried, 2);
+    assert_int_equal(r.wrong, 1);
+    assert_int_equal(c.next, 2);
+    assert_int_equal(tfm_context_status(harness_context()), TFM_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_gain),
+                                       cmocka_unit_test(test_scatters), cmocka_unit_test(test_fails_again)};
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

@@ -1,0 +1,693 @@
+/* Parallel text as batches: which pairs, in which order, and from anywhere on again. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "support/harness.h"
+#include "tfm/data.h"
+
+static tfm_tokenizer *tokenizer;
+
+static char *write_file(const char *text, size_t bytes) {
+    char *path = strdup("/tmp/tfm-test-data-XXXXXX");
+    assert_non_null(path);
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && close(fd) == 0);
+    return path;
+}
+
+/* So many lines of one to eleven words, numbered so that each is another. */
+static char *write_lines(int count, int shift) {
+    char *text = calloc((size_t)count, 200);
+    size_t at = 0;
+    assert_non_null(text);
+    for (int i = 0; i < count; i++) {
+        at += (size_t)sprintf(text + at, "%d", i);
+        for (int k = 0; k < (i * 7 + shift) % 11; k++)
+            at += (size_t)sprintf(text + at, " Haus");
+        text[at++] = '\n';
+    }
+    char *path = write_file(text, at);
+    free(text);
+    return path;
+}
+
+/* A hash of a batch, and its pairs and its wider side checked. */
+static uint64_t hash_of(const tfm_pairs *b, int64_t tokens, uint64_t *pairs) {
+    uint64_t hash = 1469598103934665603u;
+    const int64_t wide = b->source_width > b->target_width ? b->source_width : b->target_width;
+    assert_true(b->count == 1 || b->count * wide <= tokens);
+    *pairs += (uint64_t)b->count;
+    for (int64_t i = 0; i < b->count; i++) {
+        assert_in_range(b->source_lengths[i], 1, b->source_width);
+        assert_in_range(b->target_lengths[i], 1, b->target_width);
+        for (int64_t k = 0; k < b->source_width; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->sources[i * b->source_width + k]) * 1099511628211u;
+        for (int64_t k = 0; k < b->target_width; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->targets[i * b->target_width + k]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Hashes of all batches of `epochs` passes; returns how many. */
+static int run(uint64_t *hashes, int most, const char *source, const char *target, tfm_data_options o, int epochs,
+               uint64_t *pairs) {
+    tfm_data *data;
+    int n = 0;
+    *pairs = 0;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    while (tfm_data_tell(data).epoch < epochs) {
+        tfm_pairs batch;
+        harness_ok(tfm_data_next(data, &batch));
+        assert_true(n < most);
+        hashes[n++] = hash_of(&batch, o.tokens, pairs);
+    }
+    tfm_data_free(&data);
+    return n;
+}
+
+enum { LINES = 500, MOST = 4000 };
+
+/* Every pair once a pass, other orders in other passes and by other seeds, the same by the same; with one
+ * buffer, and with many that do not divide the files. */
+static void test_passes(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t a[MOST], b[MOST];
+    for (int small = 0; small < 2; small++) {
+        tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = small ? 77 : 0};
+        uint64_t pairs, again;
+        const int n = run(a, MOST, source, target, o, 2, &pairs);
+        assert_int_equal(pairs, 2 * LINES);
+        assert_int_equal(run(b, MOST, source, target, o, 2, &again), n);
+        assert_memory_equal(a, b, (size_t)n * sizeof(*a));
+        const int first = run(b, MOST, source, target, o, 1, &again);
+        assert_int_equal(again, LINES);
+        assert_memory_not_equal(a, a + first, (size_t)(n - first) * sizeof(*a));
+        o.seed = 8;
+        run(b, MOST, source, target, o, 1, &again);
+        assert_memory_not_equal(a, b, (size_t)first * sizeof(*a));
+    }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* From any batch on, another reader gives what the first one gave; drawn segmentations too. */
+static void test_seek(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t all[MOST];
+    static tfm_data_position places[MOST];
+    for (int kind = 0; kind < 4; kind += harness_brief() ? 3 : 1) {
+        const tfm_data_options o = {
+            .tokens = 128, .seed = 7, .buffer = kind & 1 ? 77 : 0, .subword_alpha = kind & 2 ? 0.2f : 0};
+        tfm_data *data, *other;
+        int n = 0;
+        uint64_t pairs = 0;
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+        for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 3;) {
+            harness_ok(tfm_data_next(data, &batch));
+            all[n++] = hash_of(&batch, o.tokens, &pairs);
+        }
+        harness_ok(tfm_data_open(&other, tokenizer, source, target, &o));
+        for (int from = n - 1; from >= 0; from -= n / 13) {
+            harness_ok(tfm_data_seek(other, places[from]));
+            for (int i = from; i < n && i < from + 5; i++) {
+                tfm_pairs batch;
+                const tfm_data_position at = tfm_data_tell(other);
+                assert_memory_equal(&at, &places[i], sizeof(at));
+                harness_ok(tfm_data_next(other, &batch));
+                assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+            }
+        }
+        /* Where there is no such batch, the reader stays where it was. */
+        tfm_data_position beyond = places[0];
+        tfm_pairs batch;
+        beyond.batch = 100000;
+        harness_ok(tfm_data_seek(other, places[n / 2]));
+        assert_int_equal(tfm_data_seek(other, beyond), TFM_ERROR_INPUT);
+        for (int i = n / 2; i < n; i++) {
+            const tfm_data_position at = tfm_data_tell(other);
+            assert_memory_equal(&at, &places[i], sizeof(at));
+            harness_ok(tfm_data_next(other, &batch));
+            assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+        }
+        /* Numbers of a damaged checkpoint, counting on from which would overflow. */
+        tfm_data_position never[] = {{.epoch = INT64_MAX},
+                                     {.batch = INT64_MAX},
+                                     {.line = INT64_MAX},
+                                     {.source_at = INT64_MAX},
+                                     {.target_at = INT64_MAX},
+                                     {.epoch = -1},
+                                     {.line = -1},
+                                     {.source_at = -1},
+                                     {.line = INT64_MAX, .source_at = INT64_MAX, .target_at = INT64_MAX}};
+        for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
+            never[i].cut = places[0].cut;
+            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
+        }
+        tfm_data_free(&data);
+        tfm_data_free(&other);
+    }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* ---- Plain text ---- */
+
+enum { BLOCK = 16 };
+
+/* A hash of a batch of blocks, which is checked; *learned: tokens that it teaches. */
+static uint64_t hash_blocks(const tfm_pairs *b, int64_t tokens, uint64_t *learned) {
+    uint64_t hash = 1469598103934665603u;
+    assert_null(b->sources);
+    assert_null(b->source_lengths);
+    assert_int_equal(b->source_width, 0);
+    assert_in_range(b->target_width, 2, BLOCK + 1);
+    assert_true(b->count == 1 || b->count * (b->target_width - 1) <= tokens);
+    for (int64_t i = 0; i < b->count; i++) {
+        assert_in_range(b->target_lengths[i], 2, b->target_width);
+        *learned += (uint64_t)b->target_lengths[i] - 1;
+        for (int64_t k = 0; k < b->target_lengths[i]; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->targets[i * b->target_width + k]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Batches of two passes, and where each begins; returns how many. */
+static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *const *files, size_t count,
+                     tfm_data_options o, uint64_t *learned) {
+    tfm_data *data;
+    int n = 0;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, files, count, &o));
+    for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 2; n++) {
+        assert_true(n < MOST - 1);
+        harness_ok(tfm_data_next(data, &batch));
+        hashes[n] = hash_blocks(&batch, o.tokens, &learned[places[n].epoch]);
+    }
+    assert_true(tfm_data_count(data).whole);
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    return n;
+}
+
+/* How many tokens the lines have, with their ends. */
+static uint64_t count_tokens(const char *path) {
+    char line[512];
+    uint64_t sum = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        int32_t *ids;
+        size_t n;
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &n, TFM_TARGET, line, strcspn(line, "\n")));
+        tfm_ids_free(&ids);
+        sum += n;
+    }
+    fclose(file);
+    return sum;
+}
+
+/* Each token but the first of a buffer is learned once in a pass, in another order in each, from any batch on again. */
+static void test_texts(void **state) {
+    (void)state;
+    static uint64_t all[MOST], again[MOST];
+    static tfm_data_position places[MOST], others[MOST];
+    char *path = write_lines(LINES, 0);
+    const char *const files[] = {path};
+    const uint64_t total = count_tokens(path);
+    for (int small = 0; small < 2; small++) {
+        tfm_data_options o = {.tokens = 5 * BLOCK, .block = BLOCK, .seed = 7, .buffer = small ? 77 : 0};
+        const uint64_t want = total - (small ? (LINES - 1) / 77 + 1 : 1);
+        uint64_t learned[2] = {0}, more[2] = {0};
+        const int n = run_texts(all, places, files, 1, o, learned);
+        assert_int_equal(learned[0], want);
+        assert_int_equal(learned[1], want);
+        assert_int_equal(run_texts(again, others, files, 1, o, more), n);
+        assert_memory_equal(all, again, (size_t)n * sizeof(*all));
+        assert_memory_not_equal(all, all + n / 2, (size_t)(n / 2) * sizeof(*all));
+        tfm_data *data;
+        harness_ok(tfm_data_open_texts(&data, tokenizer, files, 1, &o));
+        for (int from = n - 1; from >= 0; from -= n / 13) {
+            harness_ok(tfm_data_seek(data, places[from]));
+            for (int i = from; i < n && i < from + 5; i++) {
+                tfm_pairs batch;
+                const tfm_data_position at = tfm_data_tell(data);
+                assert_memory_equal(&at, &places[i], sizeof(at));
+                harness_ok(tfm_data_next(data, &batch));
+                assert_true(hash_blocks(&batch, o.tokens, more) == all[i]);
+            }
+        }
+        tfm_data_position never = places[0];
+        never.target_at = 1; /* there is one file */
+        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "the text is not what it was");
+        tfm_data_free(&data);
+        o.seed = 8;
+        run_texts(again, others, files, 1, o, more);
+        assert_memory_not_equal(all, again, (size_t)(n / 2) * sizeof(*all));
+    }
+    unlink(path);
+    free(path);
+}
+
+/* Files one after the other are as one; in order they are what the text is, with what ends a text after each. */
+static void test_texts_in_order(void **state) {
+    (void)state;
+    const char text[] = "Haus\n\nHaus Haus\n\xff\n  \nHaus\n";
+    char *files[] = {write_file(text, 6), write_file(text + 6, 10), write_file("", 0),
+                     write_file(text + 16, sizeof(text) - 17)};
+    char *whole = write_file(text, sizeof(text) - 1);
+    tfm_data_options o = {.tokens = 100, .block = 50, .in_order = true, .has_end = true, .end = 999999};
+    tfm_data *data;
+    tfm_pairs batch;
+    int32_t first[64];
+    for (int parts = 0; parts < 2; parts++) {
+        harness_ok(tfm_data_open_texts(
+            &data, tokenizer, parts ? (const char *const *)files : (const char *const[]){whole}, parts ? 4 : 1, &o));
+        harness_ok(tfm_data_next(data, &batch));
+        const tfm_data_counts c = tfm_data_count(data);
+        assert_true(c.whole && c.pairs == 3 && c.empty == 2 && c.invalid == 1);
+        assert_int_equal(batch.count, 1);
+        const int32_t n = batch.target_lengths[0], *ids = batch.targets;
+        assert_in_range(n, 10, 50);
+        assert_int_equal(ids[n - 1], 999999);
+        if (parts)
+            assert_memory_equal(first, ids, (size_t)n * sizeof(*ids));
+        memcpy(first, ids, (size_t)n * sizeof(*ids));
+        int ends = 0;
+        for (int32_t i = 0; i < n; i++)
+            ends += ids[i] == 999999;
+        assert_int_equal(ends, 3);
+        tfm_data_free(&data);
+    }
+    o.strict = true;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const[]){whole}, 1, &o));
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "line 4: ");
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 4, &o));
+    char place[512];
+    snprintf(place, sizeof(place), "%s, line 1: ", files[3]); /* as an editor counts */
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, place);
+    tfm_data_free(&data);
+    o.strict = false;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)&files[2], 1, &o));
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to learn from");
+    tfm_data_free(&data);
+    o.block = -1;
+    harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 1, &o), TFM_ERROR_ARGUMENT,
+                    "block -1");
+    harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 0, NULL), TFM_ERROR_ARGUMENT,
+                    "at least one file");
+    for (int i = 0; i < 4; i++) {
+        unlink(files[i]);
+        free(files[i]);
+    }
+    unlink(whole);
+    free(whole);
+}
+
+/* Tokens of a pass whose targets are all `line`, and how many ways there were to cut it: at most MOST of
+ * them. */
+static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
+    static int32_t seen[MOST][64];
+    int count = 0;
+    *tokens = 0;
+    for (const int64_t pass = tfm_data_tell(data).epoch; tfm_data_tell(data).epoch == pass;) {
+        tfm_pairs batch;
+        harness_ok(tfm_data_next(data, &batch));
+        for (int64_t i = 0; i < batch.count; i++) {
+            const int32_t n = batch.target_lengths[i], *ids = batch.targets + i * batch.target_width;
+            char *decoded;
+            int known = 0;
+            assert_in_range(n, 1, 63);
+            harness_ok(tfm_tokenizer_decode(tokenizer, &decoded, ids, (size_t)n));
+            assert_string_equal(decoded, line);
+            tfm_text_free(&decoded);
+            while (known < count &&
+                   (seen[known][0] != n || memcmp(seen[known] + 1, ids, (size_t)n * sizeof(*ids)) != 0))
+                known++;
+            if (known == count) {
+                seen[count][0] = n;
+                memcpy(seen[count++] + 1, ids, (size_t)n * sizeof(*ids));
+            }
+            *tokens += n;
+        }
+    }
+    return count;
+}
+
+/* Drawn segmentations say the same text, are another in each line and pass, and those of a reader do not
+ * depend on what other readers of the process draw. */
+static void test_drawn(void **state) {
+    (void)state;
+    enum { SAME = 200 };
+    static const char LINE[] = "What a beautiful house this is!";
+    char text[SAME * sizeof(LINE)];
+    for (size_t i = 0; i < SAME; i++) {
+        memcpy(text + i * sizeof(LINE), LINE, sizeof(LINE) - 1);
+        text[(i + 1) * sizeof(LINE) - 1] = '\n';
+    }
+    char *path = write_file(text, sizeof(text));
+    const tfm_data_options o = {.tokens = 1000, .seed = 7, .subword_alpha = 0.1f}, more = {.subword_alpha = 0.5f},
+                           other = {.tokens = 1000, .seed = 8, .subword_alpha = 0.1f};
+    tfm_data *data, *twin, *noise;
+    int64_t best, least, most, unlike, again[2];
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &(tfm_data_options){0}));
+    assert_int_equal(cuts(data, LINE, &best), 1);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &more));
+    assert_in_range(cuts(data, LINE, &most), SAME / 2, SAME);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &other));
+    cuts(data, LINE, &unlike);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &o));
+    const int first = cuts(data, LINE, &least);
+    assert_in_range(first, 5, SAME);
+    assert_in_range(least, best + 1, most - 1);
+    assert_int_not_equal(least, unlike);
+    cuts(data, LINE, &again[0]);
+    assert_int_not_equal(again[0], least);
+    tfm_data_free(&data);
+
+    harness_ok(tfm_data_open(&noise, tokenizer, path, path, &other));
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &o));
+    harness_ok(tfm_data_open(&twin, tokenizer, path, path, &o));
+    assert_int_equal(cuts(data, LINE, &again[1]), first);
+    assert_int_equal(again[1], least);
+    cuts(noise, LINE, &again[1]);
+    assert_int_equal(again[1], unlike);
+    assert_int_equal(cuts(twin, LINE, &again[1]), first);
+    assert_int_equal(again[1], least);
+    cuts(twin, LINE, &again[1]);
+    assert_int_equal(again[1], again[0]);
+    tfm_data_free(&noise);
+    tfm_data_free(&data);
+    tfm_data_free(&twin);
+    unlink(path);
+    free(path);
+}
+
+/* Where the longest lines just fit, drawn pieces do not always: a pass has the same pairs all the same. */
+static void test_drawn_length(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t hashes[MOST];
+    tfm_data_options o = {.tokens = 400, .max_length = 7, .seed = 7, .buffer = 100};
+    uint64_t pairs = 0;
+    do { /* ends where nothing is left out: at the longest line's best pieces */
+        o.max_length++;
+        run(hashes, MOST, source, target, o, 1, &pairs);
+    } while (pairs < LINES);
+    o.subword_alpha = 0.3f;
+    run(hashes, MOST, source, target, o, 3, &pairs);
+    assert_int_equal(pairs, 3 * LINES);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* What is cut otherwise makes other batches: the buffer begins again. */
+static void test_seek_other_cuts(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    const tfm_data_options fine = {.tokens = 128, .subword_alpha = 0.9f}, coarse = {.tokens = 128};
+    tfm_data_position last = {0};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &fine));
+    for (tfm_data_position at; (at = tfm_data_tell(data)).epoch == 0; last = at)
+        harness_ok(tfm_data_next(data, &batch));
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &coarse));
+    harness_ok(tfm_data_seek(data, last));
+    const tfm_data_position at = tfm_data_tell(data);
+    assert_true(last.batch > 0 && at.epoch == 0 && at.batch == 0 && at.cut == 0);
+    harness_ok(tfm_data_next(data, &batch));
+    tfm_data_free(&data);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* A pass whose last buffer is full ends there, whether bad pairs follow or nothing; those are of that pass.
+ */
+static void test_full_buffers(void **state) {
+    (void)state;
+    enum { GOOD = 100 };
+    char text[GOOD * 9 + 16], *files[2];
+    for (int bad = 0; bad < 3; bad += 2)
+        for (int buffer = GOOD / 4; buffer <= GOOD; buffer *= 2) {
+            size_t at = 0;
+            for (int i = 0; i < GOOD; i++)
+                at += (size_t)sprintf(text + at, "Haus %d\n", i);
+            files[0] = write_file(text, at);
+            memset(text + at, '\n', (size_t)bad);
+            files[1] = write_file(text, at + (size_t)bad);
+            for (int of = 0; of < 2; of++) { /* lines without a partner, and empty ones */
+                const char *target = files[1], *source = files[of];
+                tfm_data_options o = {.tokens = 40, .buffer = buffer, .seed = 7};
+                static uint64_t hashes[MOST];
+                uint64_t pairs;
+                run(hashes, MOST, source, target, o, 1, &pairs);
+                assert_int_equal(pairs, GOOD);
+                run(hashes, MOST, source, target, o, 3, &pairs);
+                assert_int_equal(pairs, 3 * GOOD);
+                tfm_data *data;
+                tfm_pairs batch;
+                harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+                while (tfm_data_tell(data).epoch < 1)
+                    harness_ok(tfm_data_next(data, &batch));
+                const tfm_data_counts c = tfm_data_count(data);
+                assert_int_equal(c.pairs, GOOD);
+                assert_int_equal(of ? c.empty : c.unpaired, bad);
+                /* Where runs once stood that did not look for the end: the next pass. */
+                const tfm_data_position old = {.line = GOOD, .source_at = (int64_t)at, .target_at = (int64_t)at};
+                harness_ok(tfm_data_seek(data, old));
+                assert_int_equal(tfm_data_tell(data).epoch, 1);
+                /* It refuses what `strict` refuses only after the good pairs. */
+                tfm_data_free(&data);
+                o.strict = true;
+                harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+                for (pairs = 0; pairs < GOOD; pairs += (uint64_t)batch.count)
+                    harness_ok(tfm_data_next(data, &batch));
+                assert_int_equal(tfm_data_next(data, &batch), bad ? TFM_ERROR_INPUT : TFM_OK);
+                tfm_data_free(&data);
+            }
+            for (int i = 0; i < 2; i++) {
+                unlink(files[i]);
+                free(files[i]);
+            }
+        }
+}
+
+/* Counts of part of a pass are not taken for those of all of it. */
+static void test_counts(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = 77};
+    tfm_data *data;
+    tfm_pairs batch;
+    tfm_data_position middle = {0};
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    while ((middle = tfm_data_tell(data)).line < LINES / 2)
+        harness_ok(tfm_data_next(data, &batch));
+    assert_false(tfm_data_count(data).whole);
+    assert_in_range(tfm_data_count(data).pairs, 77, LINES - 77);
+    while (tfm_data_tell(data).epoch < 1)
+        harness_ok(tfm_data_next(data, &batch));
+    assert_true(tfm_data_count(data).whole);
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one after it */
+        if (pass == 1) {
+            harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+            harness_ok(tfm_data_seek(data, middle));
+        }
+        while (tfm_data_tell(data).epoch < pass)
+            harness_ok(tfm_data_next(data, &batch));
+        assert_int_equal(tfm_data_count(data).whole, pass == 2);
+        assert_true(pass == 1 || tfm_data_count(data).pairs == LINES);
+    }
+    harness_ok(tfm_data_seek(data, middle)); /* what is known stays known */
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* Bytes of so many lines. */
+static int64_t bytes_before(const char *text, int lines) {
+    const char *at = text;
+    while (lines > 0)
+        lines -= *at++ == '\n';
+    return at - text;
+}
+
+/* Bad pairs are left out and counted, or refused with their line. */
+static void test_bad_pairs(void **state) {
+    (void)state;
+    const char source_text[] =
+        "\xef\xbb\xbf"
+        "Gut.\r\n\nHaus Haus Haus Haus Haus Haus Haus Haus Haus\n\xff\xfe\nGut.\nGut.\nGut.\nmehr\nmehr";
+    const char target_text[] = "Good.\nx\nx\nx\n   \nG\0d.\nGood.\n";
+    char *source = write_file(source_text, sizeof(source_text) - 1),
+         *target = write_file(target_text, sizeof(target_text) - 1);
+    tfm_data_options o = {.tokens = 100, .max_length = 8, .in_order = true};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    harness_ok(tfm_data_next(data, &batch));
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(batch.source_lengths[0], batch.source_lengths[1]); /* no mark, no CR */
+    const tfm_data_counts c = tfm_data_count(data);
+    assert_int_equal(c.pairs, 2);
+    assert_int_equal(c.empty, 2);
+    assert_int_equal(c.long_, 1);
+    assert_int_equal(c.invalid, 2);
+    assert_int_equal(c.unpaired, 2);
+    tfm_data_free(&data);
+    o.strict = true;
+    const char *const sentences[] = {
+        [2] = "line 2: the source is empty",
+        [3] = "line 3: the source has 10 tokens, and max_length is 8",
+        [4] = "line 4: the source: byte 1 of the line, 0xff,",
+        [5] = "line 5: the target is empty",
+        [6] = "line 6: the target: byte 2 of the line is NUL",
+    };
+    for (int line = 2; line <= 6; line++) { /* from there on */
+        const tfm_data_position at = {.line = line - 1,
+                                      .source_at = bytes_before(source_text, line - 1),
+                                      .target_at = bytes_before(target_text, line - 1)};
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+        assert_int_equal(tfm_data_seek(data, at), TFM_ERROR_INPUT);
+        assert_non_null(strstr(tfm_error_message(), sentences[line]));
+        tfm_data_free(&data);
+    }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+static void test_tsv(void **state) {
+    (void)state;
+    const char text[] = "Gut.\tGood.\tCC-BY\nkein Tab\nHaus\tHouse\n";
+    char *path = write_file(text, sizeof(text) - 1);
+    tfm_data_options o = {.in_order = true};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, path, NULL, &o));
+    harness_ok(tfm_data_next(data, &batch));
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(tfm_data_count(data).invalid, 1);
+    char *decoded;
+    harness_ok(
+        tfm_tokenizer_decode(tokenizer, &decoded, batch.targets + batch.target_width, (size_t)batch.target_lengths[1]));
+    assert_string_equal(decoded, "House");
+    tfm_text_free(&decoded);
+    tfm_data_free(&data);
+    unlink(path);
+    free(path);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_data *data;
+    tfm_pairs batch;
+    char *empty = write_file("\n\n", 2);
+    assert_int_equal(tfm_data_open(&data, tokenizer, "/nowhere", NULL, NULL), TFM_ERROR_IO);
+    assert_null(data);
+    assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty, &(tfm_data_options){.tokens = -1}),
+                     TFM_ERROR_ARGUMENT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty,
+                                       &(tfm_data_options){.subword_alpha = i == 0   ? -0.1f
+                                                                            : i == 1 ? 1
+                                                                                     : NAN}),
+                         TFM_ERROR_ARGUMENT);
+    harness_ok(tfm_data_open(&data, tokenizer, empty, empty, NULL));
+    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
+    assert_non_null(strstr(tfm_error_message(), "there is no good pair of lines: 2 have an empty side"));
+    tfm_data_free(&data);
+    char *some = write_file("a\nb\nc\n", 6), *none = write_file("", 0);
+    harness_ok(tfm_data_open(&data, tokenizer, some, none, NULL));
+    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
+    assert_non_null(strstr(tfm_error_message(), "3 have no partner"));
+    tfm_data_free(&data);
+    unlink(empty);
+    unlink(some);
+    unlink(none);
+    free(empty);
+    free(some);
+    free(none);
+}
+
+/* Places in a file that was written to are nobody's: the next buffer is refused. One that is gone is missing;
+ * one that has another time and the same text is itself. */
+static void test_changed(void **state) {
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+        tfm_data *data;
+        tfm_pairs batch;
+        int64_t batches = 0;
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &(tfm_data_options){.tokens = 128, .buffer = 20}));
+        harness_ok(tfm_data_next(data, &batch));
+        tfm_status status = TFM_OK;
+        if (way < 2) {
+            FILE *file = fopen(way ? source : target, "r+b");
+            assert_true(file && fputs("Haus", file) >= 0 && fclose(file) == 0);
+        } else if (way == 2)
+            assert_int_equal(unlink(target), 0);
+        if (way != 2) /* a clock may be coarse */
+            assert_int_equal(
+                utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
+        for (; status == TFM_OK && batches < (harness_brief() ? LINES : 10 * LINES); batches++)
+            status = tfm_data_next(data, &batch);
+        assert_int_equal(status, way == 3 ? TFM_OK : TFM_ERROR_IO);
+        assert_true(way == 3 || strstr(tfm_error_message(), way ? way == 2 ? target : source : target));
+        assert_true(way >= 2 || strstr(tfm_error_message(), "has changed while it was trained on"));
+        tfm_data_free(&data);
+        unlink(source);
+        unlink(target);
+        free(source);
+        free(target);
+    }
+}
+
+static int setup(void **state) {
+    (void)state;
+    char *dir = harness_source("apps/demo");
+    const int failed = tfm_tokenizer_open(&tokenizer, dir) != TFM_OK;
+    free(dir);
+    return failed;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tfm_tokenizer_free(&tokenizer);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_passes),         cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
+        cmocka_unit_test(test_counts),         cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_drawn),     cmocka_unit_test(test_seek_other_cuts),
+        cmocka_unit_test(test_drawn_length),   cmocka_unit_test(test_changed),   cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_texts_in_order),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

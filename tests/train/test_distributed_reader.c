@@ -1,0 +1,530 @@
+/* Readers of several ranks, as threads: each tokenizes its portion of the lines, and all give the batches that one
+ * reader alone gives, whatever the text, from anywhere on; and what fails on one of them fails on all. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "support/harness.h"
+#include "support/scratch.h"
+#include "tfm/data.h"
+#include "train/corpus.h"
+
+enum { MOST_WORLD = 4, MOST_CALLS = 900, LINES = 600 };
+
+static tfm_tokenizer *tokenizer;
+
+/* ---- How threads talk ---- */
+
+typedef struct room {
+    pthread_barrier_t barrier;
+    const void *out[MOST_WORLD];
+    int world, mute; /* after so many calls nobody hears anybody; 0: never */
+} room;
+
+/* What one reader is to do, and what came of it. */
+typedef struct seat {
+    room *room; /* NULL: it is alone */
+    int rank, told;
+    const char *files[3]; /* a source and a target, or a source alone; of texts up to three */
+    bool texts;
+    const char *targets[3]; /* those of several sources, which are `files` then */
+    tfm_data_options options;
+    tfm_data_position from;
+    int calls; /* of tfm_data_next; it makes them all, whatever fails */
+    struct call {
+        tfm_status status;
+        uint64_t batch, rest; /* hashes: of the batch, and of the place after it and the counts */
+    } made[MOST_CALLS];
+    tfm_data_position places[MOST_CALLS];
+    const char *spoiled; /* a file that it removes before the second call */
+    uint64_t encoded;
+    char sentence[512]; /* of the first failure */
+} seat;
+
+static bool gather(void *user, void *all, const void *own, size_t bytes) {
+    seat *s = user;
+    if (s->room->mute && ++s->told > s->room->mute)
+        return false;
+    s->room->out[s->rank] = own;
+    pthread_barrier_wait(&s->room->barrier);
+    for (int i = 0; i < s->room->world; i++)
+        memcpy((char *)all + (size_t)i * bytes, s->room->out[i], bytes);
+    pthread_barrier_wait(&s->room->barrier);
+    return true;
+}
+
+static bool exchange(void *user, void *in, const void *out, size_t bytes) {
+    seat *s = user;
+    if (s->room->mute && ++s->told > s->room->mute)
+        return false;
+    s->room->out[s->rank] = out;
+    pthread_barrier_wait(&s->room->barrier);
+    for (int i = 0; i < s->room->world; i++)
+        memcpy((char *)in + (size_t)i * bytes, (const char *)s->room->out[i] + (size_t)s->rank * bytes, bytes);
+    pthread_barrier_wait(&s->room->barrier);
+    return true;
+}
+
+/* ---- Runs ---- */
+
+static uint64_t add(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ at[i]) * 1099511628211u;
+    return hash;
+}
+
+static const uint64_t begin = 1469598103934665603u;
+
+static uint64_t hash_of(const tfm_pairs *b) {
+    const int64_t sizes[] = {b->count, b->source_width, b->target_width};
+    uint64_t hash = add(begin, sizes, sizeof(sizes));
+    if (b->sources) {
+        hash = add(hash, b->sources, (size_t)(b->count * b->source_width) * sizeof(int32_t));
+        hash = add(hash, b->source_lengths, (size_t)b->count * sizeof(int32_t));
+    }
+    hash = add(hash, b->targets, (size_t)(b->count * b->target_width) * sizeof(int32_t));
+    return add(hash, b->target_lengths, (size_t)b->count * sizeof(int32_t));
+}
+
+static uint64_t hash_rest(tfm_data_position at, tfm_data_counts c) {
+    const uint64_t counts[] = {c.pairs, c.empty, c.long_, c.invalid, c.unpaired, c.whole};
+    return add(add(begin, &at, sizeof(at)), counts, sizeof(counts));
+}
+
+static tfm_status open_files(tfm_data **data, const seat *s) {
+    size_t count = 0;
+    while (count < 3 && s->files[count])
+        count++;
+    if (s->texts)
+        return tfm_data_open_texts(data, tokenizer, s->files, count, &s->options);
+    if (s->targets[0])
+        return tfm_data_open_pairs(data, tokenizer, s->files, s->targets, count, &s->options);
+    return tfm_data_open(data, tokenizer, s->files[0], s->files[1], &s->options);
+}
+
+static void *read_text(void *user) {
+    seat *s = user;
+    const tfm_ranks ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
+    tfm_data *data = NULL;
+    s->options.ranks = &ranks;
+    if (open_files(&data, s) != TFM_OK) {
+        fprintf(stderr, "%s\n", tfm_error_message()); /* the others would wait for ever */
+        exit(1);
+    }
+    tfm_status sought = s->from.epoch || s->from.line || s->from.batch ? tfm_data_seek(data, s->from) : TFM_OK;
+    for (int i = 0; i < s->calls; i++) {
+        tfm_pairs batch = {0};
+        s->places[i] = tfm_data_tell(data);
+        if (i == 1 && s->spoiled)
+            unlink(s->spoiled);
+        const tfm_status status = s->made[i].status = sought == TFM_OK ? tfm_data_next(data, &batch) : sought;
+        if (status != TFM_OK && !s->sentence[0])
+            snprintf(s->sentence, sizeof(s->sentence), "%s", tfm_error_message());
+        s->made[i].batch = status == TFM_OK ? hash_of(&batch) : 0;
+        s->made[i].rest = status == TFM_OK ? hash_rest(tfm_data_tell(data), tfm_data_count(data)) : 0;
+    }
+    s->encoded = tfm__data_encoded(data);
+    tfm_data_free(&data);
+    return NULL;
+}
+
+/* Has `world` seats that are alike read. */
+static void read_together(seat *seats, int world, const seat *like, int mute) {
+    room shared = {.world = world, .mute = mute};
+    pthread_t threads[MOST_WORLD];
+    pthread_barrier_init(&shared.barrier, NULL, (unsigned)world);
+    for (int i = 0; i < world; i++) {
+        const char *const own = seats[i].files[0]; /* a file of its own, or NULL */
+        const char *const spoiled = seats[i].spoiled;
+        const tfm_data_position from = seats[i].from;
+        const int64_t buffer = seats[i].options.buffer; /* another one, or 0 */
+        seats[i] = *like;
+        seats[i].options.buffer = buffer ? buffer : like->options.buffer;
+        seats[i].room = &shared;
+        seats[i].rank = i;
+        seats[i].files[0] = own ? own : like->files[0];
+        seats[i].spoiled = spoiled;
+        seats[i].from = from.epoch || from.line ? from : like->from;
+    }
+    for (int i = 0; i < world; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_text, &seats[i]), 0);
+    for (int i = 0; i < world; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&shared.barrier);
+}
+
+/* Two, three and four ranks do what one does, call by call, and together tokenize what that one tokenizes, but for the
+ * few lines of each buffer that they read ahead: at most `ahead` more. */
+static void check_same(const seat *job, uint64_t ahead) {
+    static int turn; /* in a brief run each job has one of these worlds, in turn */
+    seat *alone = malloc(sizeof(*alone)), *seats = malloc(MOST_WORLD * sizeof(*seats));
+    assert_true(alone && seats);
+    *alone = *job;
+    read_text(alone);
+    turn++;
+    for (int world = 2; world <= MOST_WORLD; world++) {
+        if (harness_brief() && world != 2 + turn % (MOST_WORLD - 1))
+            continue;
+        memset(seats, 0, MOST_WORLD * sizeof(*seats));
+        read_together(seats, world, job, 0);
+        uint64_t sum = 0, most = 0;
+        for (int i = 0; i < world; i++) {
+            for (int k = 0; k < job->calls; k++) {
+                assert_int_equal(seats[i].made[k].status, alone->made[k].status);
+                assert_true(seats[i].made[k].batch == alone->made[k].batch);
+                assert_true(seats[i].made[k].rest == alone->made[k].rest);
+            }
+            assert_string_equal(seats[i].sentence, alone->sentence);
+            sum += seats[i].encoded;
+            most = seats[i].encoded > most ? seats[i].encoded : most;
+        }
+        if (alone->sentence[0])
+            continue;
+        if (job->options.subword_alpha > 0) { /* whole buffers, in turn */
+            assert_int_equal(sum, alone->encoded);
+            continue;
+        }
+        assert_in_range(sum, 1, alone->encoded + ahead);
+        assert_in_range(most, 1, (alone->encoded + ahead) / (uint64_t)world + 1 + ahead);
+    }
+    free(alone);
+    free(seats);
+}
+
+/* ---- Texts ---- */
+
+/* A line of so many words, or a damaged one. */
+static int put_line(char *to, int number, int words, int damage) {
+    static const char *const damaged[] = {"", "   ", "\xff\xfe", "ein \xc3"};
+    if (damage > 0 && damage <= 4)
+        return sprintf(to, "%s\n", damaged[damage - 1]);
+    int at = sprintf(to, "%d", number);
+    for (int k = 0; k < (damage == 5 ? 40 : words); k++)
+        at += sprintf(to + at, " Haus");
+    if (damage == 6)
+        to[1] = 0;
+    to[at++] = '\n';
+    return at;
+}
+
+/* One in `often` lines is damaged, or none, and all of those from `from` on, so many. */
+static const char *put_lines(const char *name, int count, int seed, int often, int from, int many) {
+    harness_random random = {(uint64_t)seed};
+    char *text = calloc((size_t)count + 1, 256);
+    size_t at = 0;
+    assert_non_null(text);
+    for (int i = 0; i < count; i++) {
+        const int damage = 1 + (int)(harness_next(&random) % 6), words = (i * 7 + seed) % 11;
+        const bool bad = (often && harness_next(&random) % (uint64_t)often == 0) || (i >= from && i < from + many);
+        at += (size_t)put_line(text + at, i, words, bad ? damage : 0);
+    }
+    scratch_write(name, text, at);
+    free(text);
+    return scratch_path(name);
+}
+
+static seat pair_of(const char *source, const char *target, int64_t buffer) {
+    return (seat){.files = {source, target},
+                  .options = {.tokens = 128, .max_length = 24, .seed = 7, .buffer = buffer},
+                  .calls = 100};
+}
+
+/* Whole lines, in one buffer and in many; the last of them is full, or not. */
+static void test_whole(void **state) {
+    (void)state;
+    static const int64_t buffers[] = {0, 77, 100, LINES, 1, 3};
+    char source[4096], target[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 0, 0, 0));
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
+        seat job = pair_of(source, target, buffers[i]);
+        job.calls = buffers[i] > 0 && buffers[i] < 4 ? MOST_CALLS : 100;
+        const uint64_t ahead = buffers[i] == 0 || buffers[i] == LINES ? 0 : 70 * (uint64_t)job.calls;
+        check_same(&job, ahead);
+    }
+    seat job = pair_of(source, target, 100); /* every seventh is held out; drawn pieces; nothing is sorted */
+    job.options.hold_every = 7;
+    check_same(&job, 70 * 100);
+    job.options.in_order = true;
+    check_same(&job, 70 * 100);
+    job.options.subword_alpha = 0.2f;
+    check_same(&job, 0);
+}
+
+/* More than ranks tell each other in one piece. */
+static void test_pieces(void **state) {
+    (void)state;
+    enum { MANY = 16000 };
+    char source[4096], target[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", MANY, 1, 50, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", MANY, 4, 50, 0, 0));
+    seat job = pair_of(source, target, 0);
+    job.calls = 50;
+    check_same(&job, 0);
+    job.options.subword_alpha = 0.2f;
+    check_same(&job, 0);
+}
+
+/* What is shared is the tokenizing: a rank that did all of it would fail here. */
+static void test_portion(void **state) {
+    (void)state;
+    char source[4096], target[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 9, 0, 0));
+    seat job = pair_of(source, target, 0);
+    seat *seats = calloc(MOST_WORLD, sizeof(*seats));
+    assert_non_null(seats);
+    read_together(seats, MOST_WORLD, &job, 0);
+    for (int i = 0; i < MOST_WORLD; i++)
+        assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* once, though it gives many passes */
+    job.options.subword_alpha = 0.2f;
+    job.options.buffer = 60;
+    memset(seats, 0, MOST_WORLD * sizeof(*seats));
+    read_together(seats, MOST_WORLD, &job, 0);
+    uint64_t most = 0, sum = 0;
+    for (int i = 0; i < MOST_WORLD; i++) {
+        most = seats[i].encoded > most ? seats[i].encoded : most;
+        sum += seats[i].encoded;
+    }
+    assert_in_range(most, sum / MOST_WORLD, sum / 2);
+    free(seats);
+}
+
+/* Damaged lines here and there, more of them on end than are read ahead, and most of all; also at the end of the files,
+ * and with lines that have no partner. */
+static void test_damaged(void **state) {
+    (void)state;
+    static const struct {
+        int lines, more, often, from, many;
+        int64_t buffer;
+    } cases[] = {{LINES, 0, 5, 0, 0, 0},     {LINES, 0, 5, 0, 0, 50},      {LINES, 9, 2, 0, 0, 40},
+                 {LINES, 0, 0, 50, 400, 50}, {LINES, 0, 0, 0, 500, 50},    {LINES, 0, 0, 100, 500, 100},
+                 {LINES, 3, 0, 599, 1, 599}, {LINES, 0, 0, 300, 300, 150}, {1, 0, 0, 0, 0, 0},
+                 {2, 1, 0, 0, 0, 1},         {3, 0, 0, 1, 1, 2},           {5, 0, 0, 1, 3, 1},
+                 {LINES, 0, 0, 0, LINES, 0}, {LINES, 0, 0, 1, LINES, 0},   {0, 4, 0, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char source[4096], target[4096];
+        snprintf(source, sizeof(source), "%s",
+                 put_lines("source", cases[i].lines + cases[i].more, 1, cases[i].often, cases[i].from, cases[i].many));
+        snprintf(target, sizeof(target), "%s",
+                 put_lines("target", cases[i].lines, 4, cases[i].often, cases[i].from, cases[i].many));
+        seat job = pair_of(source, target, cases[i].buffer);
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.subword_alpha = 0.2f;
+        check_same(&job, 0);
+        job.options.strict = true;
+        check_same(&job, 0);
+        job.options.subword_alpha = 0;
+        job.options.strict = true; /* refused at the same line by the same sentence */
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.files[1] = NULL; /* TSV without a tab */
+        check_same(&job, 0);
+        job.options.strict = false;
+        check_same(&job, 0);
+    }
+}
+
+/* Plain text, of one file and of several. */
+static void test_texts(void **state) {
+    (void)state;
+    char paths[3][4096];
+    snprintf(paths[0], sizeof(paths[0]), "%s", put_lines("one", LINES, 1, 6, 0, 0));
+    snprintf(paths[1], sizeof(paths[1]), "%s", put_lines("two", 3, 2, 0, 0, 0));
+    snprintf(paths[2], sizeof(paths[2]), "%s", put_lines("three", LINES / 2, 3, 0, 100, 200));
+    for (int count = 1; count <= 3; count += 2)
+        for (int64_t buffer = 0; buffer <= 150; buffer += 50) {
+            seat job = {.files = {paths[0], count > 1 ? paths[1] : NULL, count > 1 ? paths[2] : NULL},
+                        .texts = true,
+                        .options = {.tokens = 80, .block = 16, .seed = 7, .buffer = buffer},
+                        .calls = 200};
+            check_same(&job, (uint64_t)job.calls * LINES);
+            job.options.subword_alpha = 0.2f;
+            check_same(&job, 0);
+            job.options.subword_alpha = 0;
+            job.options.strict = true;
+            check_same(&job, (uint64_t)job.calls * LINES);
+        }
+}
+
+/* Three pairs of files, none of which has as many lines on both sides, with damaged lines. */
+static seat several_of(int64_t buffer) {
+    static char paths[6][4096];
+    static const int lines[6] = {200, 212, 100, 0, 298, 290};
+    for (int i = 0; i < 6; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "several%d", i);
+        snprintf(paths[i], sizeof(paths[i]), "%s", put_lines(name, lines[i], i + 1, 12, 0, 0));
+    }
+    seat job = pair_of(NULL, NULL, buffer);
+    for (int i = 0; i < 3; i++) {
+        job.files[i] = paths[2 * i];
+        job.targets[i] = paths[2 * i + 1];
+    }
+    return job;
+}
+
+/* Pairs of files one after the other: what has no partner is counted in the buffer that it is in. */
+static void test_several(void **state) {
+    (void)state;
+    static const int64_t buffers[] = {0, 1, 77};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
+        seat job = several_of(buffers[i]);
+        job.calls = buffers[i] == 1 ? MOST_CALLS : 200;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.hold_every = 7;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.strict = true;
+        check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.subword_alpha = 0.2f;
+        check_same(&job, 0);
+        job.options.strict = false;
+        check_same(&job, 0);
+    }
+    seat job = several_of(20); /* it is no damaged line that is refused, but one without a partner */
+    job.files[0] = put_lines("whole0", 50, 1, 0, 0, 0);
+    job.targets[0] = put_lines("whole1", 50, 2, 0, 0, 0);
+    job.options.strict = true;
+    check_same(&job, (uint64_t)job.calls * LINES);
+}
+
+/* From the place of any batch on, in the middle of a buffer or between two, other ranks give what one gave. */
+static void test_seek(void **state) {
+    (void)state;
+    char source[4096], target[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 8, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 8, 0, 0));
+    for (int kind = 0; kind < 8; kind++) {
+        const int64_t buffer = kind & 1 ? 70 : 0;
+        seat job = kind & 4 ? several_of(buffer) : pair_of(source, target, buffer), *alone = malloc(sizeof(*alone)),
+             *seats = malloc(MOST_WORLD * sizeof(*seats));
+        assert_true(alone && seats);
+        job.options.subword_alpha = kind & 2 ? 0.2f : 0;
+        *alone = job;
+        read_text(alone);
+        for (int from = 1; from < 90; from += harness_brief() ? 41 : 3)
+            for (int world = 2; world <= MOST_WORLD; world++) {
+                job.from = alone->places[from];
+                job.calls = 10;
+                memset(seats, 0, MOST_WORLD * sizeof(*seats));
+                read_together(seats, world, &job, 0);
+                for (int i = 0; i < world; i++)
+                    for (int k = 0; k < job.calls; k++) {
+                        assert_int_equal(seats[i].made[k].status, TFM_OK);
+                        assert_true(seats[i].made[k].batch == alone->made[from + k].batch);
+                        assert_memory_equal(&seats[i].places[k], &alone->places[from + k], sizeof(*alone->places));
+                    }
+                for (int i = 1; i < world; i++)
+                    assert_memory_equal(seats[i].made, seats[0].made, sizeof(seats->made));
+            }
+        job.from.batch = 100000; /* no such batch: all say so, where they come to it, and go on saying it */
+        memset(seats, 0, MOST_WORLD * sizeof(*seats));
+        read_together(seats, 3, &job, 0);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(seats[i].made[0].status, TFM_ERROR_INPUT);
+            assert_int_equal(seats[i].made[9].status, TFM_ERROR_INPUT);
+            assert_non_null(strstr(seats[i].sentence, "there is no batch 100000 there"));
+        }
+        free(alone);
+        free(seats);
+    }
+}
+
+/* What one cannot read, another text, another place, and ranks that cannot talk: all end, and none waits. */
+static void test_failures(void **state) {
+    (void)state;
+    enum { WORLD = 3 };
+    char source[4096], target[4096], other[4096], link[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 0, 0, 0));
+    snprintf(other, sizeof(other), "%s", put_lines("other", LINES - 70, 1, 0, 0, 0));
+    snprintf(link, sizeof(link), "%s", scratch_path("link"));
+    seat job = pair_of(source, target, 77);
+    seat *seats = calloc(WORLD, sizeof(*seats));
+    assert_non_null(seats);
+
+    seats[1].files[0] = other; /* it is shorter, so its pairs are over before the others' */
+    read_together(seats, WORLD, &job, 0);
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(seats[i].made[0].status, TFM_OK);
+        assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_ARGUMENT);
+        for (int k = 0; k < job.calls; k++)
+            assert_int_equal(seats[i].made[k].status, seats[0].made[k].status);
+    }
+
+    /* The fifth line, which the second rank tokenizes, is bad in its text alone. */
+    snprintf(other, sizeof(other), "%s", put_lines("other", LINES, 1, 0, 4, 1));
+    memset(seats, 0, WORLD * sizeof(*seats));
+    seats[1].files[0] = other;
+    job.options.strict = true;
+    read_together(seats, WORLD, &job, 0);
+    job.options.strict = false;
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(seats[i].made[0].status, i == 1 ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(seats[i].sentence, "line 5: "));
+        assert_int_equal(strstr(seats[i].sentence, "so it is in the text of rank 1, and rank ") != NULL, i != 1);
+    }
+
+    memset(seats, 0, WORLD * sizeof(*seats));
+    seats[2].from = (tfm_data_position){.epoch = 1};
+    read_together(seats, WORLD, &job, 0);
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(seats[i].sentence, "rank 2 is at another place of the text than rank 0"));
+    }
+
+    for (int drawn = 0; drawn < 2; drawn++) { /* by other buffers, other ranks would make them for all */
+        job.options.subword_alpha = drawn ? 0.2f : 0;
+        memset(seats, 0, WORLD * sizeof(*seats));
+        seats[1].options.buffer = job.options.buffer / 2;
+        read_together(seats, WORLD, &job, 0);
+        for (int i = 0; i < WORLD; i++)
+            assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
+    }
+
+    for (int mute = 1; mute <= 12; mute++) {
+        job.options.subword_alpha = mute > 6 ? 0.2f : 0;
+        memset(seats, 0, WORLD * sizeof(*seats));
+        read_together(seats, WORLD, &job, mute);
+        for (int i = 0; i < WORLD; i++) {
+            assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_IO);
+            assert_non_null(strstr(seats[i].sentence, "cannot talk with each other any more"));
+        }
+    }
+
+    job.options.subword_alpha = 0;
+    memset(seats, 0, WORLD * sizeof(*seats));
+    seats[1].files[0] = seats[1].spoiled = link; /* it is gone when a later buffer is read */
+    put_lines("link", LINES, 1, 0, 0, 0);
+    read_together(seats, WORLD, &job, 0);
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(seats[i].made[0].status, TFM_OK);
+        assert_int_equal(seats[i].made[job.calls - 1].status, i == 1 ? TFM_ERROR_IO : TFM_ERROR_CANCELLED);
+        assert_non_null(strstr(seats[i].sentence, i == 1 ? link : "data_next: rank 1 has failed, with "));
+        for (int k = 0; k < job.calls; k++)
+            assert_int_equal(seats[i].made[k].status == TFM_OK, seats[0].made[k].status == TFM_OK);
+    }
+    free(seats);
+}
+
+static int setup(void **state) {
+    char *dir = harness_source("apps/demo");
+    const int failed = scratch_setup(state) != 0 || tfm_tokenizer_open(&tokenizer, dir) != TFM_OK;
+    free(dir);
+    return failed;
+}
+
+static int teardown(void **state) {
+    tfm_tokenizer_free(&tokenizer);
+    return scratch_teardown(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),   cmocka_unit_test(test_pieces),   cmocka_unit_test(test_portion),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_texts),    cmocka_unit_test(test_several),
+        cmocka_unit_test(test_seek),    cmocka_unit_test(test_failures),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
