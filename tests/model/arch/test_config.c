@@ -427,7 +427,7 @@ static void test_t5_projection(void **state) {
         harness_ok(load_dir(&c, scratch_root));
         assert_int_equal(c.arch.decoder.activation, CASES[i].activation);
         assert_int_equal(c.arch.encoder.gated, CASES[i].gated);
-        json_t *saved = tfm__family_t5.write(&c.arch, &c.rules);
+        json_t *saved = tfm__family_t5.write(&tfm__family_t5, &c.arch, &c.rules);
         assert_string_equal(json_string_value(json_object_get(saved, "feed_forward_proj")), CASES[i].written);
         json_decref(saved);
     }
