@@ -10,7 +10,6 @@
  * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
  * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
-
 #ifndef CAPPED
 #define CAPPED 0
 #endif

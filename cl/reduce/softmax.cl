@@ -4,7 +4,6 @@
  * vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum,
  * sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
 
-
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
 }
