@@ -50,10 +50,10 @@ int cmd_selftest(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "selftest",
         .usage = "selftest [--device DEVICE] [OP]",
-        .about = "Runs every op, or OP alone, and each provider of matrix multiplication, on small\n"
-                 "odd shapes, and compares the results with double precision on the host. Each\n"
-                 "line says pass, fail, or not available with the reason, and the last one is the\n"
-                 "verdict. The exit code is 1 if a check fails.\n",
+        .about = "Runs every op, or OP alone, and each provider of matrix multiplication, on\n"
+                 "small odd shapes, and compares the results with double precision on the host.\n"
+                 "Each line says pass, fail, or not available with the reason, and the last one\n"
+                 "is the verdict. The exit code is 1 if a check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest softmax\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),

@@ -627,13 +627,13 @@ check "info: no command takes it, in the words of translate" one_sentence 1 'bro
 run info --json broken
 check "info --json: the same" both 1 python3 -c 'import json; j = json.load(open("out"))
 exit(j["runs"] or j["commands"] or "source.spm" not in j["no_tokenizer"] or j["kind"] != "encoder-decoder")'
-echo '{"model_type": "falcon", "architectures": ["FalconForCausalLM"], "max_length": 1000000000000000019884624838656}' >broken/config.json
+echo '{"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "max_length": 1000000000000000019884624838656}' >broken/config.json
 run info broken
-check "info: a family that is not run, and its key" one_sentence 1 'broken/config.json: `model_type` is "falcon"'
-check "info: what it is" says out 'architecture *falcon, FalconForCausalLM'
+check "info: a family that is not run, and its key" one_sentence 1 'broken/config.json: `model_type` is "mixtral"'
+check "info: what it is" says out 'architecture *mixtral, MixtralForCausalLM'
 run info --json broken
 check "info --json: it does not run" both 1 python3 -c 'import json; j = json.load(open("out"))
-exit(j["runs"] or "falcon" not in j["reason"])'
+exit(j["runs"] or "mixtral" not in j["reason"])'
 echo '{"model_type": "llama", "rope_scaling": {"rope_type": "proportional"}}' >broken/config.json
 run info broken
 check "info: a key of a known family" one_sentence 1 '`rope_type` of the rotation is "proportional"'
