@@ -41,9 +41,9 @@ static inline int line_sum(__local const int *from, const int count) {
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_int8_rows(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, steps),
-               TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n,
-               const long k, const long has_bias) {
+gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, steps),
+                     TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n,
+                     const long k, const long has_bias) {
     __local int local_ints[INTS] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), lane = id % LANES, team = id / LANES;
     const int width = (int)n, depth = (int)k, blocks = (width + COLUMNS - 1) / COLUMNS;

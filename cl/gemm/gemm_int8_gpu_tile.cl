@@ -57,9 +57,9 @@ static inline void put(__local int *to, const int4 v) {
     }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_int8_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps), TFM_INPUT(char, q),
-               TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n, const long k,
-               const long has_bias) {
+gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps), TFM_INPUT(char, q),
+                   TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n, const long k,
+                   const long has_bias) {
     __local int a_tile[2 * WORDS * LINE] __attribute__((aligned(16)));
     __local int b_tile[2 * WORDS * LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
