@@ -1,9 +1,10 @@
-/* What a context that trains keeps of memory that nobody uses any more: a sixteenth of what was in use at most, or some
- * MB, and no more. The memory is never written, so what is asked for is hardly ever there. */
+/* What a context keeps of memory that nobody uses any more: no block for longer than 16384 others took to come back,
+ * and where it trains a sixteenth of what was in use at most, or some MB, and no more. The memory is never written, so
+ * what is asked for is hardly ever there. */
 #include "dev/dev.h"
 #include "support/harness.h"
 
-enum { TENSORS = 4, ROUNDS = 8, LEAST_RESERVE = 4 << 20 };
+enum { TENSORS = 4, ROUNDS = 8, LEAST_RESERVE = 4 << 20, KEPT = 1 << 14, REVIEW = 1 << 10 };
 
 static uint64_t with_reserve(uint64_t used) {
     return used + (used / 16 < LEAST_RESERVE ? LEAST_RESERVE : used / 16);
@@ -94,9 +95,37 @@ static void test_refused(void **state) {
     tfm_context_free(&ctx);
 }
 
+/* The most that a context holds where one batch has large blocks, `others` small ones come back after it, and a batch
+ * with larger blocks follows. */
+static uint64_t held_after(int others) {
+    tfm_context *ctx;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    const uint64_t before = tfm_context_memory(ctx);
+    take(ctx, TENSORS, 1 << 22);
+    for (int i = 0; i < others; i += TENSORS)
+        take(ctx, TENSORS, 256);
+    take(ctx, TENSORS, 1 << 24);
+    const uint64_t held = tfm_context_memory(ctx) - before;
+    tfm_context_free(&ctx);
+    return held / TENSORS;
+}
+
+static void test_block_unused_for_long_is_released(void **state) {
+    (void)state;
+    assert_in_range(held_after(KEPT + REVIEW + TENSORS), 1 << 24, (1 << 24) + (1 << 12));
+}
+
+static void test_block_unused_for_a_while_is_kept(void **state) {
+    (void)state;
+    assert_in_range(held_after(KEPT - TENSORS), (1 << 24) + (1 << 22), (1 << 24) + (1 << 22) + (1 << 12));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes_that_grow),
                                        cmocka_unit_test(test_shapes_that_shrink),
-                                       cmocka_unit_test(test_shapes_as_drawn), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_shapes_as_drawn),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_block_unused_for_long_is_released),
+                                       cmocka_unit_test(test_block_unused_for_a_while_is_kept)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

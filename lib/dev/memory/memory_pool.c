@@ -1,11 +1,13 @@
 /* The context's memory: blocks in size classes, given back by scope. The queue is in order, so a block may serve a new
  * tensor as soon as its scope is closed, even while kernels that read the old one wait in the queue. Blocks that nobody
- * uses are kept for the next who need some; in a context that trains, not too many. */
+ * uses are kept for the next who need some, but not for ever; in a context that trains, not too many. */
 #include "dev/memory/memory_pool.h"
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
 
 enum { OCTAVE = 4, LEAST_RESERVE = 4 << 20 };
+/* A block goes when so many others have come back since it did; and how often it is looked for such blocks. */
+enum { KEPT = 1 << 14, REVIEW = 1 << 10 };
 
 /* Four classes an octave: at most a quarter of a block is wasted. */
 static int size_class(uint64_t bytes, uint64_t *rounded) {
@@ -59,16 +61,35 @@ static void release_memory(tfm_buffer *buffer) {
     list_push(&buffer->ctx->spare, buffer);
 }
 
-/* Into the list of blocks that nobody uses, and out of it. */
+static void unused_take(tfm_context *ctx, tfm_buffer *buffer) {
+    ctx->unused -= buffer->bytes;
+    tfm__pool_leave(buffer);
+}
+
+/* The driver keeps it until the kernels that use it have run. */
+static void let_go(tfm_context *ctx, tfm_buffer *buffer) {
+    ctx->released += buffer->bytes;
+    unused_take(ctx, buffer);
+    release_memory(buffer);
+}
+
+/* Batches of many shapes leave blocks of many sizes, and the rarest shape is still to come: without this the memory of
+ * a server grew for as long as it ran. */
+static void let_old_go(tfm_context *ctx) {
+    for (int i = 0; i < TFM__SIZE_CLASSES; i++)
+        for (tfm_buffer *buffer = ctx->free[i], *next; buffer; buffer = next) {
+            next = buffer->next;
+            if (ctx->waited - buffer->waiting > KEPT)
+                let_go(ctx, buffer);
+        }
+}
+
 static void unused_push(tfm_context *ctx, int class, tfm_buffer *buffer) {
     buffer->waiting = ++ctx->waited;
     ctx->unused += buffer->bytes;
     list_push(&ctx->free[class], buffer);
-}
-
-static void unused_take(tfm_context *ctx, tfm_buffer *buffer) {
-    ctx->unused -= buffer->bytes;
-    tfm__pool_leave(buffer);
+    if (ctx->waited % REVIEW == 0)
+        let_old_go(ctx);
 }
 
 bool tfm__pool_trim(tfm_context *ctx) {
@@ -167,15 +188,12 @@ static uint64_t pool_most(const tfm_context *ctx, size_t more) {
     return !ctx->bounded ? UINT64_MAX : used + (reserve < LEAST_RESERVE ? LEAST_RESERVE : reserve);
 }
 
-/* Lets go what has waited longest. The driver keeps it until the kernels that use it have run. */
+/* Lets go what has waited longest. */
 static void make_way(tfm_context *ctx, size_t bytes) {
     const uint64_t most = pool_most(ctx, bytes);
     tfm_buffer *buffer;
-    while (ctx->held + bytes > most && (buffer = longest_unused(ctx))) {
-        ctx->released += buffer->bytes;
-        unused_take(ctx, buffer);
-        release_memory(buffer);
-    }
+    while (ctx->held + bytes > most && (buffer = longest_unused(ctx)))
+        let_go(ctx, buffer);
 }
 
 /* What was let go counts until it is sure that the driver has it back. */
