@@ -416,15 +416,18 @@ static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const l
 #define TFM_ELEMENT() (((long)get_global_id(0) + (long)get_global_id(1) * (long)get_global_size(0)) * TFM_CHUNK)
 
 /* Iteration over tensors of different strides, as lib/ops/layout/strided.h describes it; the host passes it by value.
- * Elements are numbered in row-major order of `dims`; tensor w has strides[w], 0 where it is broadcast. Kernels go
- * through runs along the last dimension: for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count >
- * 0; tfm_run_next(&run, &iter)) {
- *         __global const float *in = TFM_AT(x) + tfm_run_offset(&run, iter.strides[1]);
- *         for (long k = 0; k < run.count; k++) ... in[k * iter.strides[1][TFM_ITER_LAST]], element run.first + k */
+ * Elements are numbered in row-major order of `dims`; tensor w has TFM_STRIDES(iter, w), 0 where it is broadcast.
+ * Kernels go through runs along the last dimension: for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK);
+ * run.count > 0; tfm_run_next(&run, &iter)) {
+ *         __global const float *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
+ *         for (long k = 0; k < run.count; k++) ... in[k * TFM_STRIDES(iter, 1)[TFM_ITER_LAST]], element run.first + k
+ */
+/* One dimension: Mesa 22.3's rusticl mistakes the size of a struct argument with arrays of arrays. */
+#define TFM_STRIDES(iter, w) ((iter).strides + 5 * (w))
 #define TFM_ITER_LAST 4
 typedef struct tfm_iter {
     long n; /* the product of the dims */
-    long dims[5], strides[4][5];
+    long dims[5], strides[4 * 5];
 } tfm_iter;
 typedef struct tfm_run {
     long first, count, end; /* `end` of the work-item's elements */

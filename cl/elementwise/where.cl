@@ -5,12 +5,12 @@
  * or b if that has its dims. */
 TFM_KERNEL void where(TFM_TENSOR(ELEMENT, y), TFM_INPUT(uchar, c), TFM_INPUT(ELEMENT, a), TFM_INPUT(ELEMENT, b),
                       const tfm_iter iter) {
-    const long a_step = iter.strides[1][TFM_ITER_LAST], b_step = iter.strides[2][TFM_ITER_LAST];
-    const long c_step = iter.strides[3][TFM_ITER_LAST];
+    const long a_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST], b_step = TFM_STRIDES(iter, 2)[TFM_ITER_LAST];
+    const long c_step = TFM_STRIDES(iter, 3)[TFM_ITER_LAST];
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
-        __global const uchar *choice = TFM_AT(c) + tfm_run_offset(&run, iter.strides[3]);
-        __global const ELEMENT *left = TFM_AT(a) + tfm_run_offset(&run, iter.strides[1]);
-        __global const ELEMENT *right = TFM_AT(b) + tfm_run_offset(&run, iter.strides[2]);
+        __global const uchar *choice = TFM_AT(c) + tfm_run_offset(&run, TFM_STRIDES(iter, 3));
+        __global const ELEMENT *left = TFM_AT(a) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
+        __global const ELEMENT *right = TFM_AT(b) + tfm_run_offset(&run, TFM_STRIDES(iter, 2));
         __global ELEMENT *out = TFM_AT(y) + run.first;
         for (long k = 0; k < run.count; k++)
             out[k] = choice[k * c_step] ? left[k * a_step] : right[k * b_step];

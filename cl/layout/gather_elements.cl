@@ -12,9 +12,9 @@ static inline int place_of(const int index, const int count) {
 
 TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long count,
                                 const long step, const tfm_iter iter) {
-    const long x_step = iter.strides[1][TFM_ITER_LAST];
+    const long x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
-        __global const int *in = TFM_AT(x) + tfm_run_offset(&run, iter.strides[1]);
+        __global const int *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         for (long k = 0; k < run.count; k++) {
             const int place = place_of(TFM_AT(indices)[run.first + k], (int)count);
             TFM_AT(y)[run.first + k] = place < 0 ? 0 : in[place * step + k * x_step];
@@ -30,10 +30,10 @@ TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT
 TFM_KERNEL void gather_elements_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices),
                                          const long count, const long step, const long taken, const long from_step,
                                          const long lines, const tfm_iter iter) {
-    const long dy_step = iter.strides[0][TFM_ITER_LAST], dx_step = iter.strides[1][TFM_ITER_LAST];
+    const long dy_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], dx_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     const long first = TFM_ELEMENT() / TFM_CHUNK * lines;
     for (tfm_run run = tfm_run_first(&iter, first, lines); run.count > 0; tfm_run_next(&run, &iter)) {
-        const long from = tfm_run_offset(&run, iter.strides[0]), to = tfm_run_offset(&run, iter.strides[1]);
+        const long from = tfm_run_offset(&run, TFM_STRIDES(iter, 0)), to = tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         for (long r = 0; r < taken; r++)
             for (long k = 0; k < run.count; k++) {
                 const long at = from + r * from_step + k * dy_step;

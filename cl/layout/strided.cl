@@ -12,10 +12,10 @@
  *
  * Layout: a work-item takes TFM_CHUNK elements; runs that are contiguous in both are moved by vectors. */
 TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm_iter iter) {
-    const long y_step = iter.strides[0][TFM_ITER_LAST], x_step = iter.strides[1][TFM_ITER_LAST];
+    const long y_step = TFM_STRIDES(iter, 0)[TFM_ITER_LAST], x_step = TFM_STRIDES(iter, 1)[TFM_ITER_LAST];
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
-        __global ELEMENT *out = TFM_AT(y) + tfm_run_offset(&run, iter.strides[0]);
-        __global const ELEMENT *in = TFM_AT(x) + tfm_run_offset(&run, iter.strides[1]);
+        __global ELEMENT *out = TFM_AT(y) + tfm_run_offset(&run, TFM_STRIDES(iter, 0));
+        __global const ELEMENT *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         long c = 0;
         if (y_step == 1 && x_step == 1) {
             for (; c + TFM_WIDTH <= run.count; c += TFM_WIDTH)
@@ -42,11 +42,11 @@ TFM_KERNEL void strided_transpose(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x),
         return;
     const long wide = (along + TFM_WIDTH - 1) / TFM_WIDTH, high = (across + TFM_WIDTH - 1) / TFM_WIDTH;
     const long outer = tile / (wide * high), c = tile % wide * TFM_WIDTH, r = tile / wide % high * TFM_WIDTH;
-    const long y_step = iter.strides[0][3], x_step = iter.strides[1][4];
+    const long y_step = TFM_STRIDES(iter, 0)[3], x_step = TFM_STRIDES(iter, 1)[4];
     const long i1 = outer / iter.dims[2];
     const tfm_run start = {.index = {i1 / iter.dims[1], i1 % iter.dims[1], outer % iter.dims[2], r, c}};
-    __global ELEMENT *out = TFM_AT(y) + tfm_run_offset(&start, iter.strides[0]);
-    __global const ELEMENT *in = TFM_AT(x) + tfm_run_offset(&start, iter.strides[1]);
+    __global ELEMENT *out = TFM_AT(y) + tfm_run_offset(&start, TFM_STRIDES(iter, 0));
+    __global const ELEMENT *in = TFM_AT(x) + tfm_run_offset(&start, TFM_STRIDES(iter, 1));
     const long rows = min(across - r, (long)TFM_WIDTH), columns = min(along - c, (long)TFM_WIDTH);
     if (rows < TFM_WIDTH || columns < TFM_WIDTH) {
         for (long k = 0; k < rows; k++)
