@@ -206,11 +206,11 @@ static inline void store_result(__global void *c, const long at, const int which
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(stored, w0),
-          TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
-          TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
-          TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
-          TFM_TENSOR(float, normed), const long m, const long k, const float epsilon) {
+gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(stored, w0),
+                TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
+                TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
+                TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
+                TFM_TENSOR(float, normed), const long m, const long k, const float epsilon) {
     __local float local_floats[FLOATS] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), lane = id % LANES, team = id / LANES;
     const int blocks0 = ((int)n0 + COLUMNS - 1) / COLUMNS, blocks1 = ((int)n1 + COLUMNS - 1) / COLUMNS;

@@ -198,9 +198,10 @@ INLINED void store_row(const tile_epilogue out, const output_tile tile, const fl
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
-           const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
-           const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
+gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend),
+               const long batch, const long m, const long n, const long k, const long parts, const long chunk,
+               const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
+               const float alpha) {
     __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;

@@ -80,8 +80,8 @@ tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l) {
     if (parts > 1)
         snprintf(split, sizeof(split), " -DPARTS=%d", parts);
     tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "gemm_gpu_skinny", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s%s", rows,
-        l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define, split, l->gated ? " -DGATED=1" : "",
+        ctx, "gemm_gpu_skinny", "gemm_gpu_skinny", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s%s",
+        rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define, split, l->gated ? " -DGATED=1" : "",
         tfm__stored_define(l->stored), tfm__kept_define(l->kept));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)groups * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),

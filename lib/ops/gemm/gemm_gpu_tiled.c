@@ -88,7 +88,7 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_task *task) {
     const struct tile *tile = p->tile;
-    return tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_tiled",
+    return tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_gpu_tiled",
                            "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DQUADS=%d "
                            "-DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
                            tile->pace.m, tile->pace.n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n,

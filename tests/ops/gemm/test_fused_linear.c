@@ -237,7 +237,7 @@ static void test_gated(void **state) {
                     i % 4 == 1, &random);
 }
 
-/* Whether a kernel of gemm_rows has been asked for with this define. */
+/* Whether a kernel of gemm_gpu_skinny has been asked for with this define. */
 static bool asked_with(const tfm_context *ctx, const char *define) {
     for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
         const tfm__kernel *kernel = ctx->kernels[i];
