@@ -1,5 +1,4 @@
-/* Tensors as values: views and parameters. Their sizes are lib/dev/sizes.c, their memory is
- * lib/dev/memory/tensor_memory.c. */
+/* Tensors as values: views and parameters. Their sizes and memory are in lib/dev/memory/tensor_memory.c. */
 #include <inttypes.h>
 #include <string.h>
 #include "ops/ops.h"
