@@ -291,7 +291,9 @@ tfm_status tfm__tuned_save(tfm_context *ctx) {
 /* An entry beside the table's tells of folders that are full or can only be read. */
 tfm_status tfm__tuned_storable(tfm_context *ctx) {
     static const char TEXT[] = "a trial";
-    char *key = table_key(ctx), *beside = key ? tfm__format("trial by %ld of %s", (long)getpid(), key) : NULL;
+    char *key = table_key(ctx);
+    /* Contexts may save at the same time: each has a trial of its own. */
+    char *beside = key ? tfm__format("trial by %ld, %p of %s", (long)getpid(), (void *)ctx, key) : NULL;
     tfm_status status = beside ? TFM_OK : TFM_ERROR_MEMORY;
     if (beside && (!tfm__cache_usable() || tfm__cache_blocked(key))) {
         status = not_stored(key);
