@@ -47,7 +47,7 @@ typedef struct cli_command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *about;
-    int (*run_of)(const struct cli_command *commands, int argc, char **argv); /* in the place of run: takes the table */
+    int (*run_of)(const struct cli_command *commands, int argc, char **argv); /* instead of run: receives the table */
 } cli_command;
 
 int cmd_kernels(const cli_command *commands, int argc, char **argv);
