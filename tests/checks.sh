@@ -124,10 +124,10 @@ END
 # self_test: what `tfm selftest` says of a device that compiles.
 self_test() {
     run selftest
-    check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
-    check "selftest: a line a provider, two of what is shared, six for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 16 ]
-    check "selftest: verdicts stand in one column" [ "$(sed -n 's/ pass  *error .*//p' out | awk '{print length}' | sort -u | wc -l)" = 1 ]
-    check "selftest: the last line is the verdict" eval 'tail -n 1 out | grep -q "^verdict: passed: all [0-9]* checks passed"'
-    check "selftest: of these, what runs anywhere has run" grep -q '^gemm  *plain  *pass' out
-    check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
+    check "selftest passes more than 15 checks" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
+    check "selftest prints 16 GEMM lines: one for each provider, two shared, six for MMA, one for large CLBlast matrices" [ "$(grep -c '^gemm ' out)" = 16 ]
+    check "selftest aligns its verdicts in one column" [ "$(sed -n 's/ pass  *error .*//p' out | awk '{print length}' | sort -u | wc -l)" = 1 ]
+    check "selftest prints the verdict last" eval 'tail -n 1 out | grep -q "^verdict: passed: all [0-9]* checks passed"'
+    check "selftest runs the reference GEMM on any device" grep -q '^gemm  *plain  *pass' out
+    check "selftest checks linear layers with fp16 and bf16 weights" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
 }

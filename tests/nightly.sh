@@ -45,7 +45,7 @@
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the tests of the Python package on more lines, and the package as pip installs it: its wheel in a clean
 #              virtual environment (apps/python/tests/wheel.sh), where there is PyPI
-#   serve      under the sanitizers, tests/serve/serve.sh with 10,000 malformed requests to the server; and published clients,
+#   serve      under the sanitizers, tests/serve/*.sh with 10,000 malformed requests to the server; and published clients,
 #              schemathesis and a browser (tests/serve/published.sh), where there is PyPI
 #   soak       an hour of translation, embeddings and generation by 24 clients at a time, each answer compared with the
 #              program's, and the server's memory after ten minutes with that at the end (tests/serve/soak.py; SOAK_SECONDS
@@ -177,7 +177,7 @@ gpu() {
     part sh tests/gpu/check.sh build/check
     part sh tests/gpu/engines.sh build/check nvptx sm_80 gfx90a gfx1030 gfx1100 dg2 pvc
     one python3 tests/gpu/figures.py check build/check/gpu gfx1100 gfx90a gfx1030
-    suite facts build/check --suite host device-facts
+    suite facts build/check --suite host cli-device-report
 }
 
 races() {
@@ -188,8 +188,10 @@ races() {
 server() {
     (
         sanitized || { echo "0 1 0" >>"$counts" && exit; }
-        one sh -c "sh tests/serve/serve.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
-                   ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
+        for script in options libretranslate models concurrency limits openai chat_templates; do
+            one sh -c "sh tests/serve/$script.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
+                       ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
+        done
     )
     export TFM_DEVICE=pocl
     sh apps/packages.sh chromium || echo "there is no browser"

@@ -93,7 +93,7 @@ lane() {
 # Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
-# meets faults start the program hundreds of times, so they have one; tests/dev/test_cache.c and tests/apps/cli.sh test it. Scripts
+# meets faults start the program hundreds of times, so they have one; tests/dev/test_cache.c and tests/apps/cache.sh test it. Scripts
 # that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
 # What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
 # here most of what is for users. What measures seconds or bytes is nightly's, where nothing else runs.
@@ -120,8 +120,8 @@ job_clblast() {
 }
 # What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
-sanitized_device="conformance onnx tape nn block torch_layers decoders languages kept linears examples gemm_backward \
-    cross_entropy topk"
+sanitized_device="conformance onnx tape nn block torch_layers decoder_configs languages kv_half fused_linear examples \
+    gemm_backward cross_entropy topk"
 job_sanitized_build() {
     # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
     (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \

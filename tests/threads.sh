@@ -19,7 +19,7 @@ unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
 [ -f "$build/build.ninja" ] ||
     meson setup "$build" -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dcpp_args=-g1 \
         >/dev/null || exit 1
-names="cores feed fleet data dealing owners portion train_ranks train_fleet"
+names="cpu_partition translate_stream fleet data batch_split refcount distributed_reader train_processes train_fleet"
 # shellcheck disable=SC2046,SC2086 # words
 ninja -C "$build" --quiet apps/tfm tests/make_decoder tests/fault_layer.so $(python3 tests/needed.py "$build" $names \
     fleet_fault) || {
@@ -94,10 +94,12 @@ for name in $names fleet_fault; do
 done
 
 # ---- The server. Its tests have limits in seconds, which it may miss here: they are judged elsewhere.
-sh tests/serve/serve.sh "$build/apps/tfm" . "$build/tests/make_decoder" >"$build/serve.tap" 2>&1
-grep '^not ok' "$build/serve.tap"
-tail -n 1 "$build/serve.tap" | grep -q '^1\.\.[1-9]'
-judged "the server's tests" $?
+for script in options libretranslate models concurrency limits openai chat_templates; do
+    sh "tests/serve/$script.sh" "$build/apps/tfm" . "$build/tests/make_decoder" >"$build/serve-$script.tap" 2>&1
+    grep '^not ok' "$build/serve-$script.tap"
+    tail -n 1 "$build/serve-$script.tap" | grep -q '^1\.\.[1-9]'
+    judged "the server's tests: $script" $?
+done
 python3 tests/serve/soak.py "$build/apps/tfm" . --requests 600 --log "$build/soak.log" >"$build/soak.out" 2>&1
 code=$?
 cat "$build/soak.out"

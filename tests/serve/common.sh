@@ -1,4 +1,4 @@
-# What the tests of tfm serve share, after checks.sh: what they need, servers, and their end.
+# What the tests of tfm serve share, after checks.sh: what they need, servers, their end, and requests.
 #     . "$root/tests/serve/common.sh"
 if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
     echo "1..0 # SKIP tfm was built without libmicrohttpd"
@@ -38,4 +38,26 @@ stop() {
     wait "$server"
     ended=$?
     server=
+}
+
+# ---- Requests
+demo=$root/apps/demo
+line=$(sed -n 1p "$demo/test.de")
+# ask ARGUMENT...: a request by curl; leaves `out`, `head` and the status in $code
+ask() {
+    code=$(curl -s -g --path-as-is -m 120 -D head -o out -w '%{http_code}' "$@" 2>err)
+}
+# json PATH JSON
+json() {
+    ask "$at$1" -H 'Content-Type: application/json' -d "$2"
+}
+# form ARGUMENT...: to /translate, from German to English
+form() {
+    ask "$at/translate" -d source=de -d target=en "$@"
+}
+# many_lines: leaves `lines`, 500 of them, no two alike.
+many_lines() {
+    for i in $(seq 25); do
+        awk -v n="$i" '{ lines[NR] = $0 } END { for (k = 1; k <= NR; k++) print lines[k] " " lines[(k * 7 + n) % NR + 1] }' "$demo/test.de"
+    done >lines
 }

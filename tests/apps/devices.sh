@@ -1,0 +1,37 @@
+# tfm devices, --device, TFM_DEVICE and tfm selftest. With TFM_BRIEF=1 tests/apps/device_report.sh alone has the self-test.
+#     sh tests/apps/devices.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+. "$(dirname "$0")/common.sh"
+
+run devices
+check "devices marks the selected device with a star" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 1 ]
+check "devices prints no rows for platforms without devices" [ "$(grep -c ' none (' out)" = 0 ]
+run devices --verbose
+grep -c ' none (' out >empty
+run devices --json
+check "devices --json has as many platforms without devices as --verbose prints" [ "$(python3 -c 'import json
+print(sum(row["device_index"] < 0 for row in json.load(open("out"))))')" = "$(cat empty)" ]
+run devices --json
+check "devices --json has all fields and one chosen device" [ "$(python3 -c 'import json, sys
+rows = json.load(open("out"))
+fields = """index platform_index device_index platform name vendor type driver opencl compute_units memory_bytes
+max_alloc_bytes fp16 compiler chosen""".split()
+print(all(f in r for r in rows for f in fields), sum(r["chosen"] for r in rows))')" = "True 1" ]
+TFM_DEVICE=nonesuch "$tfm" devices >out 2>err
+code=$?
+check "devices succeeds and marks nothing where TFM_DEVICE matches no device" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 0 ]
+check "devices warns about a TFM_DEVICE that matches no device" one_sentence 0 'TFM_DEVICE is "nonesuch"'
+TFM_LOG=bogus "$tfm" devices >out 2>err
+code=$?
+check "an unknown TFM_LOG level gives one warning" both 0 one_sentence 0 'TFM_LOG is "bogus"'
+translate --device nonesuch -i two.de
+check "translate --device names a selector that matches no device" both 1 says err 'nonesuch'
+mkdir vendors
+OCL_ICD_VENDORS=$here/vendors "$tfm" translate -m "$demo" -i two.de >out 2>err
+code=$?
+check "translate without an OpenCL platform names the package to install" one_sentence 1 'pocl-opencl-icd'
+
+export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
+brief || self_test # tests/apps/device_report.sh has it, too, where its report has had the same programs compiled
+
+echo "1..$count"

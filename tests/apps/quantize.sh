@@ -1,0 +1,47 @@
+# tfm quantize, and translation with int8, fp16 and bf16 weights.
+#     sh tests/apps/quantize.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+. "$(dirname "$0")/common.sh"
+
+run quantize "$demo"
+check "quantize without -o is a usage error" one_sentence 2 '-o is needed'
+run quantize "$demo" -o "$demo"
+check "quantize refuses to write into the model's own directory" one_sentence 1 'own directory'
+run quantize "$demo" -o bytes
+check "quantize prints the parameters and dtype of the int8 model" both 0 says out '^bytes: .* million parameters, I8;'
+check "quantize writes at most 6 MB for the demo model" [ "$(wc -c <bytes/model.safetensors)" -le 6000000 ]
+check "quantize copies the tokenizer" same bytes/source.spm "$demo/source.spm"
+run quantize "$demo" -o bytes
+check "quantize does not overwrite an existing model" one_sentence 1 'bytes holds a model already (config.json)'
+cp -r "$demo" ran
+touch ran/checkpoint.safetensors ran/train.jsonl ran/recipe.json
+mkdir ran/snapshots
+touch ran/snapshots/1.safetensors
+run quantize ran -o of-a-run
+check "quantize does not copy a training run's checkpoints and logs" [ "$code" = 0 -a -f of-a-run/source.spm -a \
+    -z "$(ls of-a-run | grep -E 'checkpoint|train.jsonl|recipe|snapshots')" ]
+rm -rf ran of-a-run
+run info bytes
+check "info lists no training for an int8 model" says out '^commands  *translate, score, eval, attend$'
+run quantize bytes -o again
+check "quantize rejects a model that is int8 already" one_sentence 1 'quantised already'
+unkept run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"
+mv out want
+check "translate --precision int8 prints one line per input line" [ "$(wc -l <want)" = 20 ]
+unkept run translate -m bytes --beam 1 -i "$demo/test.de"
+check "translate of an int8 model equals --precision int8 of the fp16 model" same out want
+unkept run score -m bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+mv out want
+unkept run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.en"
+check "score of an int8 model equals --precision int8 of the fp16 model" same out want
+unkept run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+check "eval of an int8 model has a BLEU of at least 80 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
+# Halves: the demo's are fp16, so nothing is lost; bf16 has fewer digits.
+unkept run translate -m "$demo" --precision fp16 --beam 1 -i "$demo/test.de"
+check "translate --precision fp16 gives the original framework's text" same out "$demo/greedy.en"
+unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+check "eval --precision bf16 has a BLEU of at least 90 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
+run train -o more --from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+check "train --from refuses an int8 model" one_sentence 1 'bytes'
+
+echo "1..$count"

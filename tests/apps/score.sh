@@ -1,0 +1,18 @@
+# tfm score.
+#     sh tests/apps/score.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+. "$(dirname "$0")/common.sh"
+
+run score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en"
+check "score prints log probability, tokens and mean for each pair" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 20 ]
+awk '{ printf "%.6f\n", $1 / ((5 + $2) / 6) ^ 0.6 }' out >scores
+check "score gives the scores of beam search" close_to scores "$demo/beam4.scores" 1
+run score -m "$demo" --src "$demo/test.de" --tgt two.de
+check "score rejects files with different numbers of lines" one_sentence 1 'has 20 lines'
+check "score names both files with different numbers of lines" says err 'two.de 2'
+printf 'Danke.\nDanke.\nDanke.\n' >source
+printf 'Thank you.\nTh\000ank.\nTh\377ank.\n' >target
+run score -m "$demo" --src source --tgt target
+check "score names pairs with invalid lines, leaves them empty and exits with 1" [ "$code" = 1 -a "$(grep -c 'target, line [23]' err)" = 2 -a "$(grep -c '^$' out)" = 2 ]
+
+echo "1..$count"

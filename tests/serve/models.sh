@@ -1,0 +1,65 @@
+# tfm serve: the page, the status, embeddings, metrics, and models that make room for others.
+#     sh tests/serve/models.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+. "$root/tests/checks.sh"
+. "$root/tests/serve/common.sh"
+
+# ---- Headers
+start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600
+form -d "q=$line" # de-en is loaded first
+ask "$at/health"
+for header in 'cache-control: no-store' 'x-content-type-options: nosniff' 'x-frame-options: DENY' \
+    "content-security-policy: default-src 'none'; frame-ancestors 'none'" 'referrer-policy: no-referrer'; do
+    check "answers have the header ${header%%:*}" grep -qi "^$header" head
+done
+
+# ---- Pages and status
+ask "$at/openapi.json"
+check "GET /openapi.json is JSON with the paths" python3 -c 'import json
+assert "/v1/chat/completions" in json.load(open("out"))["paths"]'
+ask "$at/"
+check "GET / answers the web page" [ "$code" = 200 -a -n "$(grep -i "^content-type: text/html" head)" ]
+nonce=$(sed -n 's/.*script-src .nonce-\([0-9a-f]*\).*/\1/p' head)
+check "the web page's script has the nonce of its content security policy" grep -q "<script nonce=\"$nonce\"" out
+ask "$at/status"
+check "GET /status has name, task and state of each model" says out '"name":"de-en","task":"translate","loaded":true,"chat":false}'
+ask "$at/"
+check "the web page loads nothing from other hosts" [ "$(grep -cE '(src|href)="(https?:)?//' out)" = 0 ]
+
+# ---- Embeddings
+ask "$at/v1/models"
+check "GET /v1/models lists the models" says out '"id":"embedder"'
+"$tfm" embed -m "$root/tests/golden/embedder" >want.json <<END
+the cat sits in the garden
+END
+json /v1/embeddings '{"model":"embedder","input":"the cat sits in the garden"}'
+check "POST /v1/embeddings answers the vector of tfm embed" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+printf 'the cat\n' | "$tfm" embed -m "$root/tests/golden/embedder" --prompt query >want.json
+json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"query"}'
+check "POST /v1/embeddings with prompt_name equals tfm embed --prompt" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+prompted=$(sed 's/.*"usage"/"usage"/' out)
+json /v1/embeddings '{"model":"embedder","input":"query: a the cat"}'
+check "POST /v1/embeddings with prompt_name counts the prompt's tokens" [ "$(sed 's/.*"usage"/"usage"/' out)" = "$prompted" ]
+json /v1/embeddings "{\"model\":\"embedder\",\"input\":\"$(printf 'cat %.0s' $(seq 100))\"}"
+check "POST /v1/embeddings counts only the tokens left after truncation" says out '"usage":{"prompt_tokens":16,'
+json /v1/embeddings '{"model":"embedder","input":"the cat","prompt_name":"nobody"}'
+check "POST /v1/embeddings rejects a prompt_name that the model does not have" [ "$code" = 400 -a -n "$(grep "has no prompt 'nobody'" out)" ]
+json /v1/embeddings '{"model":"nobody","input":"a"}'
+check "POST /v1/embeddings answers 404 in OpenAI's error format for an unknown model" [ "$code" = 404 -a -n "$(grep '^{"error":{"message":.*"type":"invalid_request_error"' out)" ]
+json /v1/chat/completions '{"model":"de-en","messages":[{"role":"user","content":"a"}]}'
+check "POST /v1/chat/completions rejects a translation model" [ "$code" = 400 ]
+
+# ---- Memory limit and metrics
+ask "$at/translate" -d "q=$line" -d source=fr -d target=en
+check "a request for a model that is not loaded succeeds under --memory-limit" [ "$code" = 200 ]
+ask "$at/metrics"
+check "GET /metrics has answers, loaded models and latency buckets" [ -n "$(grep '^tfm_answers_total{class="2xx"} [1-9]' out)" -a \
+    -n "$(grep '^tfm_model_loaded{model="fr-en"} 1' out)" -a -n "$(grep '^tfm_request_seconds_bucket{le="+Inf"}' out)" ]
+check "GET /metrics shows that the least recently used model was dropped" [ -n "$(grep '^tfm_model_drops_total [1-9]' out)" -a \
+    -n "$(grep '^tfm_model_loaded{model="de-en"} 0' out)" ]
+stop
+
+echo "1..$count"

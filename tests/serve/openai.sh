@@ -1,0 +1,129 @@
+# tfm serve: OpenAI's API with a small decoder-only model of random parameters, whose tokens are words.
+#     sh tests/serve/openai.sh PROGRAM SOURCE_ROOT MAKE_DECODER
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+make_decoder=$(realpath "$3")
+. "$root/tests/checks.sh"
+. "$root/tests/serve/common.sh"
+
+mkdir chatty
+"$make_decoder" chatty
+python3 "$root/tests/serve/make_words.py" chatty
+cp -r chatty other
+sed 's/im_start/turn/g' chatty/tokenizer_config.json >other/tokenizer_config.json
+mkdir sentences sentences/1_Pooling # sentence-transformers of a language model
+cp chatty/* sentences
+echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >sentences/modules.json
+echo '{"word_embedding_dimension": 24, "pooling_mode_lasttoken": true}' >sentences/1_Pooling/config.json
+start -m chatty -m other -m sentences --max-new 20
+"$tfm" generate -m chatty --max-new 12 "w10 w11 w12" >want
+json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
+check "POST /v1/completions answers the text of tfm generate" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
+cp out whole.json
+check "POST /v1/completions counts prompt and completion tokens" says out '"usage":{"prompt_tokens":3,"completion_tokens":12,"total_tokens":15}'
+json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0,"stream":true}'
+python3 - <<'END' >joined
+import json
+events = [line[6:] for line in open("out") if line.startswith("data: ")]
+assert events[-1].strip() == "[DONE]" and len(events) > 4
+print("".join(json.loads(e)["choices"][0]["text"] for e in events[:-1]))
+END
+check "the events of a streamed completion add up to the whole text" cmp -s joined want
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
+cp out drawn
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
+check "equal seeds sample equal completions" [ "$(sed 's/.*"choices"/"choices"/' drawn)" = "$(sed 's/.*"choices"/"choices"/' out)" ]
+json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0}'
+check "POST /v1/chat/completions answers an assistant's message" [ "$code" = 200 -a -n "$(grep '"message":{"role":"assistant","content":" *w[0-9]' out)" ]
+ask "$at/status"
+check "GET /status says which models have a chat template" [ -n "$(grep '"name":"chatty","task":"generate","loaded":true,"chat":true}' out)" -a \
+    -n "$(grep '"name":"other","task":"generate","loaded":false,"chat":false}' out)" ]
+json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
+check "POST /v1/chat/completions rejects an unsupported chat template" [ "$code" = 400 -a -n "$(grep 'not ChatML' out)" ]
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
+check "POST /v1/completions rejects max_tokens above --max-new" [ "$code" = 400 ]
+json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
+check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
+# fields that change nothing or are supported, unsupported values, and unknown fields
+for field in '"logit_bias":{}' '"best_of":1' '"response_format":{"type":"text"}' '"tool_choice":"none"' '"max_tokens":4.0' \
+    '"seed":4294967295' '"seed":18446744073709551615' '"seed":-7' '"seed":-1' '"stop":null' '"stream":null' '"logprobs":0' \
+    '"user":"u"' '"top_k":-1,"temperature":1' '"min_p":0,"temperature":0.5' '"repetition_penalty":1.1' '"min_tokens":2' \
+    '"max_tokens":-1' '"n":1.0' '"add_special_tokens":true' '"n_keep":-1' '"logit_bias":{"5":0,"7":0.0}' '"image_data":[]' '"frequency_penalty":0.0' '"metadata":{"a":"b"}' '"repeat_last_n":64' '"mirostat":0'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
+    check "POST /v1/completions accepts $field" [ "$code" = 200 ]
+done
+for field in '"logit_bias":{"5":1}' '"best_of":2' '"response_format":{"type":"json_object"}' '"frequency_penalty":0.1' \
+    '"logprobs":1' '"suffix":"a"' '"ignore_eos":true' '"mirostat":2' '"repeat_penalty":1.1' '"grammar":"a"' '"n_predict":5' \
+    '"add_special_tokens":false' '"image_data":[{"data":"a","id":1}]' '"min_tokens":2,"stop":"a"' \
+    '"min_tokens":2,"stop_token_ids":[5]' '"max_tokens":4.5' '"seed":"a"' '"top_k":-2' '"min_p":2' '"stop_token_ids":[50]' '"user":7' '"stream":"yes"' '"n":17'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"temperature\":0,\"max_tokens\":3,$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "POST /v1/completions rejects $field by its name" [ "$code" = 400 -a \
+        -n "$(grep "\"message\":\"[^\"]*$name.*\"param\":\"$name\"" out)" ]
+done
+for field in '"max_completion_tokens":-1' '"add_special_tokens":false' '"chat_template_kwargs":{"enable_thinking":false}'; do
+    json /v1/chat/completions "{\"model\":\"chatty\",\"messages\":[{\"role\":\"user\",\"content\":\"w20\"}],\"max_tokens\":3,$field}"
+    check "POST /v1/chat/completions accepts $field" [ "$code" = 200 ]
+done
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":12,"temperature":0}'
+greedy=$(sed 's/.*"choices"/"choices"/' out)
+for field in '"temperature":1e-300' '"temperature":1e-40' '"temperature":1e-9' '"top_p":1e-300' '"top_p":0'; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10\",\"max_tokens\":12,\"seed\":3,$field}"
+    check "a completion with $field is greedy" [ "$code" = 200 -a "$(sed 's/.*"choices"/"choices"/' out)" = "$greedy" ]
+done
+for _ in 1 2; do
+    json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":1,"ui_theme":"dark"}'
+done
+check "POST /v1/completions accepts an unknown field" [ "$code" = 200 ]
+check "an unknown field is named in the log once" [ "$(grep -c '^tfm: /v1/completions: the field ui_theme is not known and is ignored$' log)" = 1 ]
+json /v1/completions '{"model":"chatty","prompt":[10,11.0,12],"max_tokens":12,"temperature":0}'
+check "a prompt of token ids gives the completion of its text" [ "$(sed 's/.*"choices"/"choices"/' out)" = "$(sed 's/.*"choices"/"choices"/' whole.json)" ]
+first=$(sed 's/.*"text":" *\(w[0-9]*\) .*/\1/' whole.json)
+json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"w10 w11 w12\",\"max_tokens\":12,\"temperature\":0,\"stop_token_ids\":[${first#w}]}"
+check "stop_token_ids end a completion" says out "\"finish_reason\":\"stop\".*\"completion_tokens\":1,"
+json /v1/completions '{"model":"chatty","prompt":[[10],["w11"]]}'
+check "a prompt that mixes token ids and texts is rejected" [ "$code" = 400 ]
+json /v1/completions '{"model":"chatty","prompt":[10,50]}'
+check "a prompt with an id outside the vocabulary is rejected" [ "$code" = 400 -a -n "$(grep '"param":"prompt"' out)" ]
+long_prompt=$(printf 'w10 %.0s' $(seq 41))
+for stream in true false; do
+    json /v1/completions "{\"model\":\"chatty\",\"prompt\":\"$long_prompt\",\"stream\":$stream}"
+    check "a prompt longer than the context answers 400 with stream: $stream" [ "$code" = 400 -a \
+        -n "$(grep 'maximum context length is 40 tokens.*"param":"prompt","code":"context_length_exceeded"' out)" ]
+done
+json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0,"stream":true,
+    "stream_options":{"include_usage":true}}'
+check "a streamed chat begins with the role and ends with the usage" python3 -c 'import json
+events = [json.loads(line[6:]) for line in open("out") if line.startswith("data: {")]
+assert events[0]["choices"][0]["delta"]["role"] == "assistant" and events[0]["choices"][0]["delta"]["content"] == ""
+assert all(e["usage"] is None and "role" not in e["choices"][0]["delta"] for e in events[1:-1])
+assert events[-1]["choices"] == [] and events[-1]["usage"]["completion_tokens"] == 4
+assert events[-2]["choices"][0]["finish_reason"] == "length"'
+ask "$at/v1/models/chatty"
+check "GET /v1/models/NAME answers one model" [ "$code" = 200 -a -n "$(grep '"id":"chatty","object":"model"' out)" ]
+ask "$at/v1/models/nobody"
+check "GET /v1/models/NAME answers 404 for an unknown model" [ "$code" = 404 ]
+printf 'w20 w21\n' | "$tfm" embed -m chatty >want.json
+json /v1/embeddings '{"model":"chatty","input":"w20 w21"}'
+check "embeddings of a decoder-only model equal those of tfm embed" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+printf 'w20 w21\n' | "$tfm" embed -m sentences >want.json
+json /v1/embeddings '{"model":"sentences","input":"w20 w21"}'
+check "embeddings of a decoder-only model in sentence-transformers format equal those of tfm embed" \
+    [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+json /v1/embeddings '{"model":"chatty","input":"w20","dimensions":24}'
+check "POST /v1/embeddings accepts the dimensions of the model" [ "$code" = 200 ]
+for field in '"dimensions":8' '"embd_normalize":-1' '"normalize":true' '"embed_dtype":"float16"' '"input_type":"query"'; do
+    json /v1/embeddings "{\"model\":\"chatty\",\"input\":\"w20\",$field}"
+    name=$(printf '%s' "$field" | sed 's/^"\([a-z_]*\)".*/\1/')
+    check "POST /v1/embeddings rejects $field by its name" [ "$code" = 400 -a -n "$(grep "\"param\":\"$name\"" out)" ]
+done
+: >other/model.safetensors # it is not loaded yet
+json /v1/completions '{"model":"other","prompt":"w10","stream":true}'
+check "a streamed completion of a model that fails to load answers 500, not an event" [ "$code" = 500 ]
+stop
+check "the server exits with 0 after completions" [ "$ended" = 0 ]
+
+echo "1..$count"

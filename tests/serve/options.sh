@@ -1,0 +1,33 @@
+# tfm serve: help, and options that it rejects before it listens.
+#     sh tests/serve/options.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+. "$root/tests/checks.sh"
+. "$root/tests/serve/common.sh"
+
+run serve --help
+check "serve --help has examples" both 0 says out 'examples:'
+check "serve --help prints nothing on stderr" [ ! -s err ]
+check "serve --help is narrower than 80 columns" [ "$(wc -L <out)" -lt 80 ]
+run serve
+check "serve without --model is a usage error that says what to give" one_sentence 2 'which model? give --model'
+run serve -m "$demo" -m "$demo"
+check "serve rejects two models with the same name" one_sentence 1 'two models are called de-en'
+run serve -m x=$demo
+check "serve rejects a translation model whose name is not a language pair" one_sentence 1 'its name is two languages, as in de-en='
+run serve -m nowhere
+check "serve names a model directory that does not exist" one_sentence 1 'nowhere'
+run serve -m "$demo" --port 0 -d nowhere
+check "serve names a device selector that matches no device" one_sentence 1 'nowhere'
+run serve -m "$demo" --port 0 -d 0,nowhere
+check "serve names the selector of a device list that matches no device" one_sentence 1 '"nowhere" matches no device'
+run serve -m "$demo" --api-key short
+check "serve rejects an API key that is too short" one_sentence 1 'give 8 to 255'
+run serve -m "$demo" --memory-limit 1
+check "serve rejects a --memory-limit too small for the model" one_sentence 1 'more than --memory-limit 1'
+run serve -m "$demo" --host 256.1.1.1
+check "serve rejects an invalid --host address" one_sentence 1 '--host 256.1.1.1'
+
+echo "1..$count"
