@@ -68,8 +68,8 @@ dist() {
     check "meson dist" meson dist -C "$folder/dist" --no-tests --allow-dirty --formats xztar || return
     rm -rf "$folder/unpacked"
     mkdir "$folder/unpacked"
-    check "the tarball unpacks" tar -C "$folder/unpacked" -xf "$tarball"
-    check "its tests configure" meson setup "$folder/unpacked/build" "$folder/unpacked/tfm-$version" -Dtests=true
+    check "the tarball of meson dist unpacks" tar -C "$folder/unpacked" -xf "$tarball"
+    check "the tests of the tarball configure" meson setup "$folder/unpacked/build" "$folder/unpacked/tfm-$version" -Dtests=true
     rm -rf "$folder/unpacked"
 }
 
@@ -88,23 +88,23 @@ prepare_clean() {
 debian() {
     [ -f "$tarball" ] || tarball=
     rm -rf "$folder"/deb/*
-    check "Debian's packages are built" sh apps/packages/build-deb.sh "$folder/deb" ${tarball:+"$tarball"} || return
+    check "the Debian packages build" sh apps/packages/build-deb.sh "$folder/deb" ${tarball:+"$tarball"} || return
     # No request for packaging is open, which a first upload to Debian would close.
-    check "lintian finds nothing" lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
+    check "lintian reports nothing for the Debian packages" lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
         --tag-display-limit 0 "$folder/deb/tfm_${version}"-*_"$(dpkg --print-architecture)".changes
     prepare_clean
-    check "the clean Debian knows its archive" in_clean apt-get update
-    check "tfm installs there, with what it recommends" in_clean sh -c \
+    check "apt-get update succeeds in a clean Debian" in_clean apt-get update
+    check "tfm and its recommended packages install in a clean Debian" in_clean sh -c \
         "apt-get install -y /debs/libtfm[0-9]*[0-9]_*.deb /debs/tfm_*.deb /debs/tfm-demo_*.deb"
-    check "PoCL has come with it" in_clean dpkg -s pocl-opencl-icd
-    check "it translates there" in_clean sh /source/debian/tests/translate
-    check "its manual page and completions are there" in_clean ls /usr/share/man/man1/tfm.1.gz \
+    check "PoCL is installed with tfm" in_clean dpkg -s pocl-opencl-icd
+    check "the installed tfm translates" in_clean sh /source/debian/tests/translate
+    check "the installed tfm has its manual page and completions" in_clean ls /usr/share/man/man1/tfm.1.gz \
         /usr/share/bash-completion/completions/tfm.bash /usr/share/zsh/vendor-completions/_tfm
-    check "libtfm-dev installs there" in_clean sh -c \
+    check "libtfm-dev installs in a clean Debian" in_clean sh -c \
         "apt-get install -y --no-install-recommends /debs/libtfm-dev_*.deb cmake gcc libc6-dev make pkg-config"
-    check "programs are built with it there" in_clean sh -c "cd /source && sh debian/tests/build"
-    check "it goes" in_clean apt-get purge -y libtfm-dev tfm tfm-demo "libtfm[0-9].*"
-    check "without a trace" sh -c "! find '$folder/clean/usr' '$folder/clean/etc' -name '*tfm*' ! -name '*?tfm[ts]*' | grep ." # not ICU's dtfmtsym.h, nor Pygments' textfmts.py
+    check "programs build against the installed libtfm-dev" in_clean sh -c "cd /source && sh debian/tests/build"
+    check "apt-get purge removes the packages" in_clean apt-get purge -y libtfm-dev tfm tfm-demo "libtfm[0-9].*"
+    check "apt-get purge leaves no file" sh -c "! find '$folder/clean/usr' '$folder/clean/etc' -name '*tfm*' ! -name '*?tfm[ts]*' | grep ." # not ICU's dtfmtsym.h, nor Pygments' textfmts.py
     rm -rf "$folder/clean"
 }
 
@@ -115,12 +115,12 @@ asked() {
 }
 docker() {
     rm -rf "$folder/docker"
-    check "the Dockerfile's steps" python3 tests/dockerfile.py build apps/packages/Dockerfile "$root" "$folder/docker" \
+    check "the steps of the Dockerfile run" python3 tests/dockerfile.py build apps/packages/Dockerfile "$root" "$folder/docker" \
         debian:12="$folder/base.tar" DEB_BUILD_OPTIONS="noautodbgsym noopt" || return
     run="python3 tests/dockerfile.py run '$folder/docker'"
-    check "its image translates" sh -c "$run translate -m /usr/share/tfm/demo <apps/demo/test.de | cmp - apps/demo/beam4.en"
-    check "its kernels are kept" sh -c "find '$folder/docker/volumes/0/tfm' -type f | grep -q ."
-    check "it cannot write elsewhere" sh -c "$run translate -m /usr/share/tfm/demo -i /usr/share/tfm/demo/test.de \
+    check "the Docker image translates" sh -c "$run translate -m /usr/share/tfm/demo <apps/demo/test.de | cmp - apps/demo/beam4.en"
+    check "the Docker image keeps its kernel cache in a volume" sh -c "find '$folder/docker/volumes/0/tfm' -type f | grep -q ."
+    check "the Docker image cannot write outside its volumes" sh -c "$run translate -m /usr/share/tfm/demo -i /usr/share/tfm/demo/test.de \
         -o /usr/share/tfm/out 2>&1 | tee /dev/stderr | grep -q 'Read-only'"
     python3 tests/dockerfile.py run "$folder/docker" >"$folder/serve.log" 2>&1 &
     server=$!
@@ -129,10 +129,10 @@ docker() {
         kill -0 $server 2>/dev/null || break
         sleep 0.2
     done
-    check "its image serves" asked || cat "$folder/serve.log"
-    check "as its own user" sh -c "[ \$(stat -c %u /proc/$server) = 10001 ]"
+    check "the Docker image serves" asked || cat "$folder/serve.log"
+    check "the Docker image runs as its own user" sh -c "[ \$(stat -c %u /proc/$server) = 10001 ]"
     kill -TERM $server
-    check "and goes down when it is told to" wait $server
+    check "the Docker image's server exits after SIGTERM" wait $server
     rm -rf "$folder/docker"
 }
 

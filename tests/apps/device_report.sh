@@ -27,21 +27,21 @@ optimized() {
     export TFM_CACHE_DIR="$kept"
 }
 run tune --preset huge
-check "an unknown preset is a usage error" one_sentence 2 'tiny|small|base|big'
+check "tune --preset with an unknown preset is a usage error" one_sentence 2 'tiny|small|base|big'
 run tune stray
-check "a stray operand is one" one_sentence 2 "'stray'"
+check "tune with a positional argument is a usage error" one_sentence 2 "'stray'"
 run tune -m "$demo" --preset tiny
-check "a model and a preset are too much" one_sentence 2 'give -m DIR or --preset NAME'
+check "tune with -m and --preset is a usage error" one_sentence 2 'give -m DIR or --preset NAME'
 if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
-    check "a CPU with wide vectors: nothing to tune" both 0 says err 'there is nothing to tune here'
+    check "tune says that a CPU with wide vectors has nothing to tune" both 0 says err 'there is nothing to tune here'
     run tune --reset
-    check "nor is there anything to forget" both 0 says err 'there is no table for .* any more, and what was tried on it is forgotten'
+    check "tune --reset says that there is no table to delete" both 0 says err 'there is no table for .* any more, and what was tried on it is forgotten'
     as_gpu tune --preset tiny --seconds 1
-    check "a GPU: a table of before and after" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
-    check "time that is up is told" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '
-    check "and what came of it" says err '^[0-9]* of [0-9]* are faster by the table'
+    check "tune on a GPU prints times before and after for each matrix size" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
+    check "tune --seconds says how many sizes the time sufficed for" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '
+    check "tune says how many matrix sizes are faster" says err '^[0-9]* of [0-9]* are faster by the table'
     TFM_GEMM=builtin as_gpu tune --preset tiny --seconds 1 --json # CLBlast's groups may be larger than there are
-    check "--json: an object a product" both 0 python3 -c '
+    check "tune --json prints one object for each matrix size" both 0 python3 -c '
 import json
 for line in open("out"):
     row = json.loads(line)
@@ -51,32 +51,32 @@ for line in open("out"):
             as_gpu tune --preset tiny --seconds "$seconds" --precision bf16
             says out '^4x128x128nt bf16 ' && break
         done
-        check "--precision: products of weights in 16 bits, after those of floats" \
+        check "tune --precision bf16 tunes bf16 weights after fp32" \
             both 0 [ "$(grep -c '^4x128x128nt  ' out)$(grep -c '^4x128x128nt bf16  ' out)" = 11 ]
     fi
     as_gpu tune --precision int8
-    check "another precision is a usage error" both 2 says err 'fp32|fp16|bf16'
+    check "tune --precision int8 is a usage error" both 2 says err 'fp32|fp16|bf16'
     as_gpu tune -m nowhere
-    check "a model that is not there" both 1 says err 'nowhere'
+    check "tune names a model directory that does not exist" both 1 says err 'nowhere'
     as_gpu tune -m "$demo" --seconds 1
-    check "a model's sizes" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
+    check "tune -m tunes the matrix sizes of a model" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
     as_gpu tune -m "$root/tests/golden/families/bert-base-f16" --seconds 1
-    check "an encoder's sizes: no step of decoding, and no vocabulary" \
+    check "tune -m of an encoder-only model has no decode step and no vocabulary" \
         both 0 [ "$(grep -c '^512x24x24nt ' out)$(grep -c '^4x\|x0x' out)" = 10 ]
     as_gpu tune -m "$root/tests/golden/families/llama-wide-heads-f32" --seconds 1
-    check "queries, keys and values have sizes of their own" \
+    check "tune -m has separate sizes for queries, keys and values" \
         both 0 [ "$(grep -c '^4x24x16nt ' out)$(grep -c '^4x16x16nt ' out)" = 10 ]
     echo Danke. >in # on a CPU, and not optimized, each token takes seconds
     if ! brief; then
         (optimized && run translate -m "$demo" -i in)
         mv out translated
         as_gpu translate -m "$demo" -i in
-        check "the table changes no translation" same out translated
+        check "a tuning table changes no translation" same out translated
     fi
     as_gpu tune --reset
-    check "--reset forgets it" [ "$code" = 0 -a "$(tables)" = 0 ]
+    check "tune --reset deletes the tuning table" [ "$code" = 0 -a "$(tables)" = 0 ]
     TFM_CACHE_DIR=off as_gpu tune --preset tiny --seconds 1
-    check "without a cache folder nothing is tried" \
+    check "tune without a cache directory is an error before anything is measured" \
         [ "$code" = 1 -a "$(grep -c 'give TFM_CACHE_DIR a folder that you own' err)" = 1 -a ! -s out ]
     if ! brief; then
         # Something wins where all work-groups of the rule's kernels dawdle. Then there is a table, and a folder in its place.
@@ -91,15 +91,15 @@ for line in open("out"):
         mkdir -p blocked
         TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
         table=$(find blocked -name '*.table')
-        check "what has won is stored" both 0 [ "$table" -a "$(grep -c '; it is stored for this device and driver' err)" = 1 ]
+        check "tune stores a kernel that is faster" both 0 [ "$table" -a "$(grep -c '; it is stored for this device and driver' err)" = 1 ]
         rm -f "$table"
         mkdir "${table:=blocked/none.table}"
         TFM_CACHE_DIR=$here/blocked as_gpu translate -m "$demo" -i in
-        check "a folder in the table's place is no table" both 0 [ "$(grep -c 'tfm tune' err)" = 0 ]
+        check "a directory in place of the tuning table is ignored" both 0 [ "$(grep -c 'tfm tune' err)" = 0 ]
         TFM_CACHE_DIR=$here/blocked as_gpu tune --reset
-        check "and --reset says so" both 1 [ "$(grep -c "a folder is in its place: remove ${table#*/} there" err)$(grep -c forgotten err)" = 10 ]
+        check "tune --reset reports a directory in place of the tuning table" both 1 [ "$(grep -c "a folder is in its place: remove ${table#*/} there" err)$(grep -c forgotten err)" = 10 ]
         TFM_CACHE_DIR=$here/blocked as_gpu tune --preset tiny --seconds 1
-        check "and so is tuning, before it begins" both 1 [ "$(grep -c 'a folder is in its place' err)" = 1 -a ! -s out ]
+        check "tune reports a directory in place of the tuning table before it measures" both 1 [ "$(grep -c 'a folder is in its place' err)" = 1 -a ! -s out ]
         # Ends tune once something has won; it goes on for much longer.
         TFM_CL_DIR=$here/slow TFM_CACHE_DIR=$here/ended POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer \
             TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" tune --preset tiny >out 2>err &
@@ -109,45 +109,45 @@ for line in open("out"):
         kill -s TERM $! 2>/dev/null
         wait $! 2>/dev/null
         code=$?
-        check "who ends tune keeps what had won" [ "$code" = 143 -a "$(find ended -name '*.table' | wc -l)" = 1 ]
+        check "tune keeps its table after SIGTERM" [ "$code" = 143 -a "$(find ended -name '*.table' | wc -l)" = 1 ]
     fi
 else
-    skip "tune" "the device is no CPU with wide vectors"
+    skip "tune on a GPU" "the device is no CPU with wide vectors"
 fi
 
 # ---- report
 optimized
 run report -o ''
-check "report: a name is needed" both 2 says err '-o needs a name'
+check "report -o '' is a usage error" both 2 says err '-o needs a name'
 run report -o nowhere/report
-check "report: where nothing can be written it is said before anything is timed" one_sentence 1 'nowhere/report.json'
+check "report reports a directory that cannot be written before it measures" one_sentence 1 'nowhere/report.json'
 for suffix in json md; do
     mkdir "taken.$suffix"
     run report -o taken
-    check "report: and where a folder is in the place of the .$suffix" one_sentence 1 "taken.$suffix: there is a folder of that name"
+    check "report reports a directory in place of the .$suffix file" one_sentence 1 "taken.$suffix: there is a folder of that name"
     rmdir "taken.$suffix"
 done
 for name in . .. "$here/" nowhere/..; do
     run report -o "$name"
-    check "report: '$name' is no name for two files" both 2 says err 'to which .md and .json are added'
+    check "report -o '$name' is a usage error" both 2 says err 'to which .md and .json are added'
 done
-check "report: nothing was written" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
+check "report writes no file after an error" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
 # A device that is lost at its first kernel: all that follows fails at once.
 OPENCL_LAYERS=$layer TFM_FAULT_NAME=clCreateKernel TFM_FAULT_CALL=1 TFM_FAULT_DEAD=1 run report -o lost
-check "report: of a device that is lost both files are written, and it is said" \
+check "report of a lost device writes both files and says that they are incomplete" \
     both 1 [ "$(grep -c 'lost.md and lost.json are written' err)$(grep -c '^tfm: the report is not whole: ' err)" = 11 ]
-check "report: the sentence is in both" \
+check "report of a lost device has the error in both files" \
     both 1 [ "$(grep -c '^ "failed": ".*CL_' lost.json)$(grep -c '^- not all is here, for something FAILED:' lost.md)" = 11 ]
-check "report: at 80 columns, too" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
+check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' lost.md | awk 'length > 80' | wc -l)" = 0 ]
 # As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
-    check "report: the products of a GPU" grep -q '"provider": *"tiled"' seen.json
+    check "report of a GPU has its GEMM providers" grep -q '"provider": *"tiled"' seen.json
 else
     TFM_CACHE_DIR=off run report -o seen # whose binaries would have to be compiled once more
 fi
-check "report: both files, and what to do with them" both 0 says err 'seen.md and seen.json are written; attach both'
-check "report: all that is asked for" python3 -c '
+check "report says what to do with its two files" both 0 says err 'seen.md and seen.json are written; attach both'
+check "report has host, device, self-test, peak and benchmark rows" python3 -c '
 import json
 report = json.load(open("seen.json"))
 assert report["format"] == 1 and report["tfm"]["tfm"] and report["host"]["cores"]
@@ -164,12 +164,12 @@ assert {row["shape"] for row in rows if row["bench"] == "a token"} == {"small, b
 assert 0 <= report["spread"]["median"] <= report["spread"]["most"]
 assert float(report["host"]["load before"]) >= 0 and float(report["host"]["load after"]) >= 0
 assert all(0 < row["percent"] < 1000 for row in rows if "percent" in row)'
-check "report: what is not available is listed as no failure" both 0 [ "$(grep -c '^All [0-9]* checks passed\.$' seen.md)" = 1 -a \
+check "report lists unavailable checks without calling them failures" both 0 [ "$(grep -c '^All [0-9]* checks passed\.$' seen.md)" = 1 -a \
     "$(grep -c 'FAILED' seen.md)" = 0 -a -n "$(grep -E '^([0-9]* (is|are) n|N)ot available on this device, which is no failure:$' seen.md)" ]
-check "report: how far it can be trusted" \
+check "report says how much its timings differ" \
     both 0 [ "$(grep -c '^Turns of a row differ by [0-9]* % of its time in the median, and by [0-9]* % at most\.$' seen.md)$(grep -c '^- load before: [0-9]*\.[0-9][0-9]$' seen.md)" = 11 ]
-check "report: at 80 columns" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
-check "report: nothing of the user's own" \
+check "report is at most 80 columns wide" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
+check "report contains no home directory, host name or path" \
     [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]
 
 # ---- The self-test, of which the report has had the same programs compiled

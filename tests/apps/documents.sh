@@ -12,28 +12,28 @@ translate() {
 }
 
 translate --format pdf </dev/null
-check "a format that there is not" one_sentence 2 "pdf"
+check "translate --format with an unknown format is a usage error" one_sentence 2 "pdf"
 for option in --scores --json '--n-best 2' '--prefix-file x'; do
     translate --format html $option </dev/null
-    check "--format goes without $option" one_sentence 2 '--format html goes without'
+    check "translate --format html with $option is a usage error" one_sentence 2 '--format html goes without'
 done
 
 # ---- HTML
 echo '<p>Ich habe <b>Hunger</b>.</p><script>x < y</script><p>Danke.</p>' >in
 translate --format html -i in
-check "marks are around what they were around" both 0 says out "^<p>I'm <b>hungry</b>.</p><script>x < y</script><p>Thank[^<]*</p>$"
+check "translate --format html keeps tags around the words that they surrounded" both 0 says out "^<p>I'm <b>hungry</b>.</p><script>x < y</script><p>Thank[^<]*</p>$"
 echo '<p>Ich habe <b>Hunger</b>.</p>' >in
 in_terminal 80 translate -m "$demo" --format html
-check "to a terminal: no progress is left beside it" both 0 says screen "^<p>I'm <b>hungry</b>.</p>$"
+check "translate --format html leaves no progress line on a terminal" both 0 says screen "^<p>I'm <b>hungry</b>.</p>$"
 {
     printf '\357\273\277<!DOCTYPE html>\r\n<html><head><meta charset="utf-8"><title>Guten Morgen.</title></head>\r\n'
     printf '<body><p>Guten Morgen. Danke.</p>\r\n<p translate="no">Danke.</p></body></html>\r\n'
 } >in
 translate --format html -i in
-check "a document: its title" both 0 says out '<title>Good morning.</title>'
-check "sentence by sentence" says out '<p>Good morning. Thank'
-check "what is not to be translated stays" says out '<p translate="no">Danke.</p>'
-check "a byte order mark and the lines' ends stay" python3 -c '
+check "translate --format html translates the title" both 0 says out '<title>Good morning.</title>'
+check "translate --format html translates sentence by sentence" says out '<p>Good morning. Thank'
+check "translate --format html keeps elements with translate=no" says out '<p translate="no">Danke.</p>'
+check "translate --format html keeps a byte order mark and CR LF line ends" python3 -c '
 data = open("out", "rb").read()
 assert data.startswith(b"\xef\xbb\xbf<!DOCTYPE html>\r\n") and data.count(b"\n") == data.count(b"\r\n") >= 3 and b"&#13;" not in data, data'
 for i in 1 2 3 4 5 6 7 8; do
@@ -42,21 +42,21 @@ done >in
 translate --format html -i in
 cp out want
 translate --format html -i in --batch-tokens 16
-check "a few paragraphs at a time: the same" same out want
+check "translate --format html in small batches gives the same document" same out want
 translate --format html -i in -o file.html
-check "to a file: the same" both 0 cmp -s file.html want
+check "translate --format html -o writes the same document" both 0 cmp -s file.html want
 translate --format html </dev/null
-check "nothing: nothing" [ "$code" = 0 -a ! -s out ]
+check "translate --format html of an empty file prints nothing" [ "$code" = 0 -a ! -s out ]
 printf '<p>Danke.</p>\n<p>D\377</p>\n' >in
 translate --format html -i in
-check "what is no UTF-8: the line, and what to do" one_sentence 1 'in, line 2: byte 5'
+check "translate --format html names a line with invalid UTF-8" one_sentence 1 'in, line 2: byte 5'
 printf '<p>Danke.</p>\n<p>%s</p>\n' "$(awk 'BEGIN { for (i = 0; i < 600; i++) printf "Haus " }')" >in
 translate --format html -i in
-check "a sentence that is too long is named" one_sentence 1 'in, line 2:'
-check "it stays, and the others are translated" [ "$(grep -c '^<p>Haus Haus.*Haus *</p>$\|^<p>Thank' out)" = 2 ]
+check "translate --format html names a sentence that is too long" one_sentence 1 'in, line 2:'
+check "translate --format html keeps a sentence that is too long and translates the others" [ "$(grep -c '^<p>Haus Haus.*Haus *</p>$\|^<p>Thank' out)" = 2 ]
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "<div>"; print "<p>Danke.</p>" }' >in
 translate --format html -i in
-check "elements that lie deep in each other are translated" both 0 says out '<div><p>Thank[^<]*</p>$'
+check "translate --format html translates deeply nested elements" both 0 says out '<div><p>Thank[^<]*</p>$'
 
 # becomes HTML WANT: what a document is once it is translated.
 becomes() {
@@ -90,41 +90,41 @@ check "a footnote number before the stop stays there" becomes '<p>Ich habe Hunge
     "<p>I'm hungry<sup><a href=\"#r1\">1</a></sup>. Where's Tom?</p>"
 check "soft hyphens and zero-width spaces are left out of words" becomes '<p>Wo ist mein Au&shy;to?</p><p>Wo ist mein Au&#8203;to?</p>' \
     "<p>Where's my car?</p><p>Where's my car?</p>"
-check "a paragraph of a blank stays" becomes '<p>&nbsp;</p>' '<p>&nbsp;</p>'
-check "what is not to be translated keeps its place in a sentence" becomes '<p>Guten <span translate="no">Morgen</span>.</p>' \
+check "a paragraph of a non-breaking space stays" becomes '<p>&nbsp;</p>' '<p>&nbsp;</p>'
+check "an element with translate=no keeps its place in a sentence" becomes '<p>Guten <span translate="no">Morgen</span>.</p>' \
     '<p>Good <span translate="no">Morgen</span>.</p>'
-check "translate=yes in translate=no, and class=notranslate" becomes \
+check "translate=yes inside translate=no is translated, and class=notranslate is not" becomes \
     '<div translate="no">Danke<p translate="yes">Guten Tag.</p></div><p class="a notranslate">Guten Tag.</p>' \
     '<div translate="no">Danke<p translate="yes">Good day.</p></div><p class="a notranslate">Guten Tag.</p>'
-check "code of templates stays byte for byte, with signs of markup in it" becomes \
+check "template code stays byte for byte, also with < and > in it" becomes \
     '<p><?php if ($x > 3): ?>Guten Morgen.<% y > 3 %> {% if a < b and c > d %}Wo ist Tom?{# > #}</p><i {% if a > b %}x="1"{% endif %} y=<?= $x > 1 ?>>Danke.</i>' \
     "<p><?php if (\$x > 3): ?>Good morning.<% y > 3 %> {% if a < b and c > d %}Where's Tom?{# > #}</p><i {% if a > b %}x=\"1\"{% endif %} y=<?= \$x > 1 ?>>Thanks.</i>"
-check "an expression of a template has no references it did not have" becomes \
+check "a template expression gets no new character references" becomes \
     '<p {{ x > y }}>Ich bin in {{ a && b > c }}.</p><p>Ich bin in <b>{{ a && b }}</b>.</p>' \
     "<p {{ x > y }}>I'm in {{ a && b > c }}.</p><p>I'm in <b>{{ a && b }}</b>.</p>"
 echo '<p>Guten Tag. {%</p><p>Wo ist Tom?</p><i>%}</i>' >in
 translate --format html -i in
-check "the sign of a template without an end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
-check "a link of an arrow stays an arrow" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
+check "an opening template mark without its end is text" both 0 says out "</p><p>Where's Tom?</p><i>%}</i>"
+check "a link of an arrow stays unchanged" becomes '<p><b><a href="#r1">^</a></b> <i>Ich bin hier.</i></p>' \
     '<p><b><a href="#r1">^</a></b> <i>I'"'"'m here.</i></p>'
-check "a star of a footnote, and the number of a list, stay" becomes \
+check "a footnote's asterisk and a list number stay unchanged" becomes \
     '<p><i>1.<b>&nbsp; </b></i>Ich bin hier<a href="#n">*</a>.<a href="#r">↩︎</a></p>' \
     '<p><i>1.<b>&nbsp; </b></i>I'"'"'m here<a href="#n">*</a>.<a href="#r">↩︎</a></p>'
-check "the stop of a label stays in it" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
+check "the final punctuation of a label stays inside the label" becomes '<p><label>Wie heißt du?</label> <input><button>Ich gehe</button></p>' \
     "<p><label>What's your name?</label> <input><button>I'm going to go.</button></p>"
-check "boxes of a choice have sentences of their own" becomes \
+check "checkboxes have sentences of their own" becomes \
     '<p><label><input type="checkbox"> Ich habe Hunger.</label> <label><input type="checkbox"> Wo ist Tom?</label></p>' \
     "<p><label><input type=\"checkbox\"> I'm hungry.</label> <label><input type=\"checkbox\"> Where's Tom?</label></p>"
-check "items between bars are translated each" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
+check "items between vertical bars are translated separately" becomes '<p><a href="a">Guten Morgen.</a> | <a href="b">Wo ist Tom?</a> &bull; Ich bin hier.</p>' \
     "<p><a href=\"a\">Good morning.</a> | <a href=\"b\">Where's Tom?</a> &bull; I'm here.</p>"
-check "sentences that a tag alone parts are two" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
+check "sentences separated only by a tag are two sentences" becomes '<p><b>Guten Morgen.</b>Wo ist Tom? Ich bin hier.<i>Danke.</i></p>' \
     "<p><b>Good morning.</b>Where's Tom? I'm here.<i>Thanks.</i></p>"
-check "code between commas stays before the stop, in order" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
+check "code elements between commas stay in order before the full stop" becomes '<p>Ich habe <code>x</code>, <code>y</code> und <code>z</code>.</p>' \
     '<p>I got and I have <code>x</code> <code>y</code> <code>z</code>.</p>'
-check "the blank before a link with a picture is in neither" becomes \
+check "the blank before a link with an image stays outside the sentences" becomes \
     '<div><a href="a">Guten Morgen.</a> <a href="b"><img src="a.png"> Wo ist Tom?</a></div>' \
     '<div><a href="a">Good morning.</a> <a href="b"><img src="a.png"> Where'"'"'s Tom?</a></div>'
-check "lines of <pre> stay lines" becomes '<pre>
+check "lines of <pre> stay separate lines" becomes '<pre>
 Guten Tag.
   Wo ist Tom?
 </pre>' "<pre>
@@ -146,12 +146,12 @@ cue() {
     cue 7 'Danke.'
 } >in
 translate --format srt -i in
-check "a sentence over two lines, and its tag" both 0 says out "<i>hungry</i>"
+check "srt: a sentence over two lines keeps its tag" both 0 says out "<i>hungry</i>"
 grep -E '^[0-9]+$|-->' in >want
 grep -E '^[0-9]+$|-->' out >left
-check "numbers and times stay" cmp -s left want
-check "who speaks" [ "$(sed -n '/^2$/,/^3$/p' out | grep -c '^- \(Good morning\|Thank\)')" = 2 ]
-check "where a cue stands on the screen" says out '^{\\an8}Good morning'
+check "srt: cue numbers and times stay" cmp -s left want
+check "srt: the dashes of two speakers stay" [ "$(sed -n '/^2$/,/^3$/p' out | grep -c '^- \(Good morning\|Thank\)')" = 2 ]
+check "srt: the position tag of a cue stays" says out '^{\\an8}Good morning'
 cp out want
 {
     printf '\357\273\277'
@@ -162,25 +162,25 @@ translate --format srt -i windows
     printf '\357\273\277'
     sed 's/$/\r/' want
 } >expected
-check "a byte order mark and CR LF: the same, with both" same out expected
-check "srt: no warning for a file that is as it should be" [ ! -s err ]
+check "srt: a byte order mark and CR LF line ends stay" same out expected
+check "srt: a valid file gives no warning" [ ! -s err ]
 sed 's/00:00:02,000 -->/0:02.5 ->/; s/^7$/seven/' in >odd
 translate --format srt -i odd
-check "srt: odd times and cue numbers do not refuse a film" both 0 says out '^- Good morning'
-check "srt: one warning counts the lines that stay untranslated, and shows the first" says err "^tfm: odd: 1 line outside the cues stays untranslated, first line 19: 'seven'$"
-check "srt: odd times and cue numbers are kept" says out '^0:02.5 -> 00:00:02,900$'
+check "srt: a file with irregular times and cue numbers is translated" both 0 says out '^- Good morning'
+check "srt: one warning counts the untranslated lines and shows the first" says err "^tfm: odd: 1 line outside the cues stays untranslated, first line 19: 'seven'$"
+check "srt: irregular times and cue numbers are kept" says out '^0:02.5 -> 00:00:02,900$'
 translate --format srt -i "$demo/test.de" -o never.srt
-check "srt: a file without cues is refused with an example of times" one_sentence 1 "00:00:01,000 --> 00:00:02,500"
-check "srt: nothing is written for a file without cues" [ ! -e never.srt ]
+check "srt: a file without cues is rejected with an example of times" one_sentence 1 "00:00:01,000 --> 00:00:02,500"
+check "srt: a file without cues writes no output file" [ ! -e never.srt ]
 printf '\033[31mred\302\233\n' >damaged
 translate --format srt -i damaged
-check "control characters of the file are not sent to a terminal" one_sentence 1 "line 1 is '?[31mred?'"
+check "srt: control characters in an error message are masked" one_sentence 1 "line 1 is '?[31mred?'"
 printf '1\n00:00:01,000 --> 00:00:02,000\nGr\374n\n' >latin1
 translate --format srt -i latin1
-check "srt: a file that is not UTF-8 is refused with a hint at iconv" one_sentence 1 'latin1, line 3:'
+check "srt: a file with invalid UTF-8 is rejected with a hint at iconv" one_sentence 1 'latin1, line 3:'
 printf '1\n00:00:01,000 --> 00:00:02,000\nGut.\n' | iconv -f UTF-8 -t UTF-16 >utf16
 translate --format srt -i utf16
-check "srt: a file in UTF-16 is refused with the command that converts it" one_sentence 1 'iconv -f UTF-16 -t UTF-8'
+check "srt: a file in UTF-16 is rejected with the command that converts it" one_sentence 1 'iconv -f UTF-16 -t UTF-8'
 
 # ---- WebVTT
 {
@@ -197,7 +197,7 @@ for format in vtt srt; do
 done
 printf '1\n00:00:01,000 --> 00:00:02,000\nGuten Morgen.\n' >in
 translate --format vtt -i in
-check "vtt: SubRip is read as such" both 0 says out '^Good morning.$'
+check "vtt: a SubRip file is accepted" both 0 says out '^Good morning.$'
 translate --format srt -i nowhere.srt
-check "no such file" one_sentence 1 'nowhere.srt'
+check "srt: an input file that does not exist is named" one_sentence 1 'nowhere.srt'
 echo "1..$count"

@@ -17,11 +17,11 @@ printf 'the river\na dog\nbread and water\n' >others
 # ---- Vectors
 embed -i lines
 cp out json
-check "an encoder writes no text: no word about ids without a token" [ ! -s err ]
-check "a list of numbers a line, an empty line too" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' out)" = 3 ]
+check "embed of an encoder prints no warning about ids without a token" [ ! -s err ]
+check "embed prints one JSON list for each line, also an empty one" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' out)" = 3 ]
 embed --format text <lines
 tr -d '[]' <json | tr ',' ' ' >want
-check "text: the same numbers" same out want
+check "embed --format text prints the numbers of JSON" same out want
 embed -i lines --format npy -o vectors.npy
 python3 - vectors.npy json <<'END' >npy
 import ast, json, struct, sys
@@ -33,43 +33,43 @@ got = struct.unpack("<%df" % (rows * width), data[128:])
 near = all(abs(g - w) < 1e-6 for g, w in zip(got, sum(want, []), strict=True))
 print(data[:8] == b"\x93NUMPY\x01\x00" and head["descr"] == "<f4" and not head["fortran_order"] and rows == 3 and near)
 END
-check "npy: NumPy's header, the same numbers" grep -qx True npy
+check "embed --format npy writes NumPy's header and the numbers of JSON" grep -qx True npy
 embed -i lines --no-normalize --batch-tokens 7 --stats
-check "stats: what was done" both 0 says err '^stats {"lines":3,"tokens":[0-9]*,"truncated":0,'
+check "embed --stats counts lines, tokens and truncated lines" both 0 says err '^stats {"lines":3,"tokens":[0-9]*,"truncated":0,'
 printf 'a cat\n%s\n' "$(yes dog | head -50 | tr '\n' ' ')" >long
 embed -i long --stats
-check "a long line is cut and counted" both 0 says err '"truncated":1,'
+check "embed truncates a long line and counts it" both 0 says err '"truncated":1,'
 embed -i lines --prompt document
-check "a prompt that the directory does not name" one_sentence 1 "has no prompt 'document'; it has query"
+check "embed names a prompt that the model does not have" one_sentence 1 "has no prompt 'document'; it has query"
 printf 'a dog\n\377\na cat\n' >bad
 embed -i bad
-check "a bad line is named and gives null" [ "$code" = 1 -a "$(sed -n 2p out)" = null -a "$(wc -l <out)" = 3 ]
-check "and only that is said" one_sentence 1 'bad, line 2: '
+check "embed prints null for a line with invalid UTF-8 and exits with 1" [ "$code" = 1 -a "$(sed -n 2p out)" = null -a "$(wc -l <out)" = 3 ]
+check "embed names a line with invalid UTF-8 and prints nothing else" one_sentence 1 'bad, line 2: '
 
 # ---- Neighbours
 embed -i lines --similar others --top 2
-check "similar: score, number, text" says out '^1\.000000	2	a dog$'
-check "similar: a group for each line" [ "$(grep -c . out)" = 6 -a "$(grep -vc . out)" = 2 ]
-check "similar: the nearest first" awk -F'\t' '
+check "embed --similar prints score, line number and text" says out '^1\.000000	2	a dog$'
+check "embed --similar prints a group for each line" [ "$(grep -c . out)" = 6 -a "$(grep -vc . out)" = 2 ]
+check "embed --similar prints the nearest line first" awk -F'\t' '
     NF == 0 { last = 2; next } { if (last != "" && $1 > last) bad = 1; last = $1 } END { exit bad }' out
 embed -i lines --similar others --format json
-check "similar: an object a line" [ "$(grep -c '^{"index":[0-2],"similar":\[{"score":' out)" = 3 ]
+check "embed --similar --json prints one object a line" [ "$(grep -c '^{"index":[0-2],"similar":\[{"score":' out)" = 3 ]
 
 # ---- Heads
 run embed -m "$golden/classifier" --classify -i lines
-check "classes: a label and a probability" [ "$code" = 0 -a "$(grep -cE '^(contradiction|entailment|neutral)	0\.[0-9]{6}$' out)" = 3 ]
+check "embed --classify prints a label and a probability for each pair" [ "$code" = 0 -a "$(grep -cE '^(contradiction|entailment|neutral)	0\.[0-9]{6}$' out)" = 3 ]
 printf 'the cat\ta dog\nno tab\n' >pairs
 run embed -m "$golden/classifier" --classify --pairs -i pairs
-check "pairs: a line without a tab is a bad one" one_sentence 1 'pairs, line 2: there is no tab'
-check "pairs: it gives an empty line" [ "$(sed -n 2p out)" = "" -a "$(wc -l <out)" = 2 ]
+check "embed --classify names a pair without a tab" one_sentence 1 'pairs, line 2: there is no tab'
+check "embed --classify prints an empty line for a pair without a tab" [ "$(sed -n 2p out)" = "" -a "$(wc -l <out)" = 2 ]
 echo "the [MASK] sits in [MASK]." >masks
 run embed -m "$golden/masked" --fill-mask --top 2 -i masks
-check "masks: a line for each" [ "$code" = 0 -a "$(awk -F'\t' 'NF == 4' out | wc -l)" = 2 ]
+check "embed --fill-mask prints one line for each mask" [ "$code" = 0 -a "$(awk -F'\t' 'NF == 4' out | wc -l)" = 2 ]
 run embed -m "$golden/masked" --fill-mask -i lines
-check "masks: a line without one is bad" both 1 says err 'line 1: there is no \[MASK\]'
+check "embed --fill-mask names a line without a mask" both 1 says err 'line 1: there is no \[MASK\]'
 echo "[MASK] cat" >masks
 run embed -m "$golden/masked" --fill-mask --top 64 --format json -i masks
-check "masks: a special token is called what it is called, not nothing" \
+check "embed --fill-mask prints special tokens by their names" \
     both 0 [ "$(grep -c '"text":""' out)" = 0 -a "$(grep -o '"text":"\[[A-Z]*\]"' out | wc -l)" -gt 1 ]
 # A token more than the embeddings have rows, as Gemma 3 has one for pictures.
 mkdir more
@@ -77,65 +77,65 @@ cp "$golden/masked"/* more
 sed -i 's/"added_tokens": *\[/&{"id": 89, "content": "<image>", "special": true},/' more/tokenizer.json
 echo 'the [MASK] sits.' >masks
 run embed -m more --fill-mask -i masks
-check "a token more than there are rows: texts without it are as ever" both 0 [ -s out ]
+check "embed accepts texts without the token that has no embedding" both 0 [ -s out ]
 echo 'the [MASK] <image>' >masks
 run embed -m more --fill-mask -i masks
-check "with it they are bad" both 1 says err 'line 1: the text has the token "<image>", whose id is 89, and the model.s embeddings have 89 rows'
+check "embed names a token that has no embedding" both 1 says err 'line 1: the text has the token "<image>", whose id is 89, and the model.s embeddings have 89 rows'
 run info more
-check "and tfm info says what it always says" both 0 says out '^commands  *embed, embed --fill-mask$'
+check "info of a model with a token that has no embedding lists its commands" both 0 says out '^commands  *embed, embed --fill-mask$'
 run embed -m "$golden/masked" --classify -i lines
-check "a head that is not there" one_sentence 1 'has no head that tells classes'
+check "embed --classify names a model without a classification head" one_sentence 1 'has no head that tells classes'
 
 printf 'the cat\ta dog\0and more\nthe cat\ta dog\n' >pairs
 run embed -m "$golden/classifier" --classify --pairs -i pairs
-check "pairs: a NUL in the second text is not its end" both 1 says err 'pairs, line 1: the second text has a NUL'
-check "pairs: the line is empty, and the next is not" [ -z "$(sed -n 1p out)" -a -n "$(sed -n 2p out)" ]
+check "embed --classify names a second text with a NUL" both 1 says err 'pairs, line 1: the second text has a NUL'
+check "embed --classify prints an empty line for a text with a NUL and continues" [ -z "$(sed -n 1p out)" -a -n "$(sed -n 2p out)" ]
 
 # ---- In a terminal
 cp lines in
 in_terminal 80 embed -m "$golden/embedder"
-check "to a terminal: no progress is left beside it" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' screen)" = 3 ]
+check "embed leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' screen)" = 3 ]
 in_terminal 80 embed -m "$golden/embedder" --similar others --top 1
-check "nor beside neighbours" [ "$code" = 0 -a "$(grep -c '^[01]\.[0-9]*	' screen)" = 3 ]
+check "embed --similar leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^[01]\.[0-9]*	' screen)" = 3 ]
 in_terminal 80 embed -m "$golden/classifier" --classify --top 1
-check "nor beside classes" [ "$code" = 0 -a "$(grep -c '^[a-z]*	0\.[0-9]*$' screen)" = 3 ]
+check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^[a-z]*	0\.[0-9]*$' screen)" = 3 ]
 
 # ---- What a directory is
 run info "$golden/embedder"
-check "info: an encoder in a directory of its own, and its vectors" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
-check "info: how long texts are" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
-check "info: it makes vectors" says out '^commands  *embed$'
+check "info prints size and pooling of a sentence-transformers model" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
+check "info prints the maximum length and the prompts of a sentence-transformers model" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
+check "info lists embed for a sentence-transformers model" says out '^commands  *embed$'
 run info "$golden/classifier"
-check "info: it tells classes" both 0 says out '^commands  *embed, embed --classify$'
+check "info lists embed --classify for a model with a classification head" both 0 says out '^commands  *embed, embed --classify$'
 run info "$golden/masked"
-check "info: it guesses words" both 0 says out '^commands  *embed, embed --fill-mask$'
+check "info lists embed --fill-mask for a masked language model" both 0 says out '^commands  *embed, embed --fill-mask$'
 run generate -m "$golden/masked" a
-check "an encoder does not generate" one_sentence 1 'has no decoder: embed with it'
+check "generate refuses an encoder-only model" one_sentence 1 'has no decoder: embed with it'
 run info "$golden/embedder"
-check "info: an encoder has no ids that begin and end what it writes" says out '^special ids  *pad [0-9]*$'
+check "info prints only the padding id of an encoder-only model" says out '^special ids  *pad [0-9]*$'
 run info --json "$golden/embedder"
-check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out")); e = j["embedder"]
+check "info --json has the embedder's fields" both 0 python3 -c 'import json; j = json.load(open("out")); e = j["embedder"]
 assert j["runs"] and j["family"] == "bert" and (e["width"], e["max_tokens"], e["dense"], e["prompts"]) == (10, 16, 1, 1), j'
 cp -r "$golden/embedder" asks
 sed 's/models.Dense/models.CNN/' "$golden/embedder/modules.json" >asks/modules.json
 run info asks
-check "info: a module that does not run" one_sentence 1 'asks for the module "CNN"'
+check "info names an unsupported sentence-transformers module" one_sentence 1 'asks for the module "CNN"'
 run info --json asks
-check "info --json: it does not run" both 1 python3 -c 'import json; assert json.load(open("out"))["runs"] is False'
+check "info --json says that an unsupported module does not run" both 1 python3 -c 'import json; assert json.load(open("out"))["runs"] is False'
 
 # ---- What does not go together
 embed -i lines --format npy
-check "npy needs a file" one_sentence 2 '-o FILE'
+check "embed --format npy without -o is a usage error" one_sentence 2 '-o FILE'
 if [ -w /dev/full ]; then
     embed -i lines --format npy -o /dev/full
-    check "npy: a full disk is reported" one_sentence 1 'cannot write /dev/full: No space left'
+    check "embed --format npy reports a full disk" one_sentence 1 'cannot write /dev/full: No space left'
     embed -i lines -o /dev/full
-    check "json: a full disk is reported" one_sentence 1 'cannot write /dev/full: No space left'
+    check "embed --format json reports a full disk" one_sentence 1 'cannot write /dev/full: No space left'
 fi
 embed -i lines --classify --fill-mask
-check "one task" one_sentence 2 'give one of them'
+check "embed with two tasks is a usage error" one_sentence 2 'give one of them'
 embed -i lines --pairs
-check "pairs are for classes" one_sentence 2 '--classify'
+check "embed --pairs without --classify is a usage error" one_sentence 2 '--classify'
 run embed -m "$root/apps/demo" -i lines
-check "a translator is no encoder alone" one_sentence 1 'no encoder alone: translate with it'
+check "embed refuses a translation model" one_sentence 1 'no encoder alone: translate with it'
 echo "1..$count"

@@ -10,7 +10,7 @@ maker=$(realpath "$4")
 export POCL_DEVICES="pthread pthread"
 unset TFM_DEVICE
 if [ "$("$tfm" devices 2>/dev/null | grep -c 'pthread-.*Portable Computing')" -lt 2 ]; then
-    skip "two devices share a call" "PoCL does not list two devices here"
+    skip "translate on two devices" "PoCL does not list two devices here"
     echo "1..$count"
     exit
 fi
@@ -38,29 +38,29 @@ fault() { # fault NUMBER NAME [SETTING...]
 translate --device pocl
 cp out one
 translate --device pocl,pocl
-check "translate: what one device writes, in order" same out one
+check "translate on two devices writes the lines of one device in order" same out one
 TFM_DEVICE=0,1 TFM_LOG=info translate
-check "TFM_DEVICE, by index" same out one
-check "both have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
+check "TFM_DEVICE=0,1 selects two devices" same out one
+check "translate on two devices uses both" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
 
 # ---- What fails
 for number in 20 700; do
     fault "$number" clEnqueueNDRangeKernel X=
-    check "kernel $number fails on one device: the other does its work" same out one
-    check "and there is one warning" warned 1
+    check "translate finishes on the other device when kernel $number fails on one" same out one
+    check "translate warns once when kernel $number fails on one device" warned 1
 done
 fault 3 clEnqueueReadBuffer X=
-check "a read fails on one device: the other does its work" same out one
-check "and there is one warning again" warned 1
+check "translate finishes on the other device when a read fails on one" same out one
+check "translate warns once when a read fails on one device" warned 1
 fault 700 clEnqueueNDRangeKernel TFM_FAULT_DEAD=1
-check "both fail: exit code 1" [ "$code" = 1 ]
-check "one warning, and one sentence" [ "$(grep -c '^tfm: warning: device' err) $(grep -c '^tfm: ' err)" = "1 2" ]
+check "translate exits with 1 when both devices fail" [ "$code" = 1 ]
+check "translate prints one warning and one error when both devices fail" [ "$(grep -c '^tfm: warning: device' err) $(grep -c '^tfm: ' err)" = "1 2" ]
 
 # ---- Other commands
 run score -m "$demo" --src lines --tgt lines --batch-tokens 64 --device pocl
 cp out one
 run score -m "$demo" --src lines --tgt lines --batch-tokens 64 --device pocl,pocl
-check "score: the same but for rounding" both 0 awk 'NR == FNR { a[FNR] = $1; n[FNR] = $2; next }
+check "score on two devices equals one device up to rounding" both 0 awk 'NR == FNR { a[FNR] = $1; n[FNR] = $2; next }
     $2 != n[FNR] || ($1 - a[FNR]) ^ 2 > 1e-6 { exit 1 } END { exit FNR != 60 }' one out
 mkdir model
 "$maker" model || exit 1
@@ -70,17 +70,17 @@ done >prompts
 run generate -m model --ids --max-new 8 --batch-tokens 64 -i prompts --device pocl
 cp out one
 run generate -m model --ids --max-new 8 --batch-tokens 64 -i prompts --device pocl,pocl
-check "generate: the same" same out one
+check "generate on two devices equals one device" same out one
 
 # ---- Workers: the batches of one, and so its numbers to the last digit
 translate --device pocl --scores
 cp out one
 translate --device pocl --scores --workers 3
-check "three workers write what one writes, with its scores" same out one
+check "translate --workers 3 equals one worker in texts and scores" same out one
 TFM_LOG=info translate --device pocl --workers 2
-check "two have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
+check "translate --workers 2 uses both workers" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
 run translate -m "$demo" -i lines --workers 17
-check "seventeen are refused" one_sentence 2 '--workers is 17: give 1 to 16'
+check "translate --workers 17 is a usage error" one_sentence 2 '--workers is 17: give 1 to 16'
 
 # ---- eval: the figures of one device, also where a kernel fails on one of two
 cat "$demo/test.de" >src
@@ -93,18 +93,18 @@ cp out one
     echo "$code" >code
 )
 code=$(cat code)
-check "eval: a kernel fails on one device, and the figures are the same but for rounding" both 0 awk '
+check "eval equals one device up to rounding when a kernel fails on one of two" both 0 awk '
     NR == FNR { line[FNR] = $0; last = $NF; next }
     $1 == "ppl" ? ($NF / last - 1) ^ 2 > 1e-8 : $0 != line[FNR] { exit 1 } END { exit FNR != 4 }' one out
-check "and there is one warning of it" warned 1
+check "eval warns once when a kernel fails on one of two devices" warned 1
 
 # ---- Lists
 TFM_DEVICE=pocl,pocl run devices --json
-check "devices: both are chosen" both 0 [ "$(grep -c '"chosen": true' out)" = 2 ]
+check "devices --json marks both devices of TFM_DEVICE as chosen" both 0 [ "$(grep -c '"chosen": true' out)" = 2 ]
 run selftest --device 0,1
-check "a command that takes one device says so" one_sentence 1 'lists several devices'
+check "selftest with two devices is an error" one_sentence 1 'lists several devices'
 run score -m "$demo" --src lines --tgt lines --device 0,99
-check "a device of the list that is not there" one_sentence 1 '"99" matches no device'
+check "score names a device of the list that does not exist" one_sentence 1 '"99" matches no device'
 run score -m "$demo" --src lines --tgt lines --device 0,pocl,pocl
-check "more of a kind than there are" one_sentence 1 'lists "pocl"'
+check "score names a device listed more often than it exists" one_sentence 1 'lists "pocl"'
 echo "1..$count"

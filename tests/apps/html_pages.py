@@ -390,10 +390,10 @@ def reversed_words(page, text, passed):
     return all(got.count('"%s"' % mark) == 1 for mark in page.marks) and not before - tags
 
 
-CHECKS = {"texts that are translated to themselves leave every byte": same,
-          "each text is visited once, in order": texts,
-          "brackets around each text change nothing else, as another parser sees it": marked,
-          "words in reverse lose no tag, and what is no text is there once": reversed_words}
+CHECKS = {"identity translation of HTML keeps every byte": same,
+          "every text of HTML is visited once, in order": texts,
+          "brackets around every text of HTML change nothing else for another parser": marked,
+          "reversed words in HTML lose no tag and repeat no untranslated element": reversed_words}
 
 
 def main(program, count=200, seed=53):

@@ -34,38 +34,38 @@ kernels() {
 
 # ---- Asked wrongly
 kernels
-check "neither --export nor --pack" one_sentence 2 'give either --export DIR or --pack DIR'
+check "kernels without --export and --pack is a usage error" one_sentence 2 'give either --export DIR or --pack DIR'
 kernels --export programs
-check "nothing to run" one_sentence 2 'say what is to run on the device'
+check "kernels --export without a command is a usage error" one_sentence 2 'say what is to run on the device'
 kernels --export programs -m model -- generate
-check "two things to run" one_sentence 2 'say what is to run on the device'
+check "kernels --export with a model and a command is a usage error" one_sentence 2 'say what is to run on the device'
 kernels --export programs generate -m model
-check "a command without --" one_sentence 2 'a command of tfm stands after --'
+check "kernels --export with a command but without -- is a usage error" one_sentence 2 'a command of tfm stands after --'
 kernels --pack programs
-check "a pack without a file" one_sentence 2 'give -o FILE'
+check "kernels --pack without -o is a usage error" one_sentence 2 'give -o FILE'
 kernels --pack programs -o file -m model
-check "a pack of a model" one_sentence 2 '--pack takes what was exported'
+check "kernels --pack with a model is a usage error" one_sentence 2 '--pack takes what was exported'
 kernels --export programs --preset tiny -i lines
-check "a preset has no texts" one_sentence 2 'a preset has no texts'
+check "kernels --export --preset with texts is a usage error" one_sentence 2 'a preset has no texts'
 kernels --export programs -- kernels --export programs -m model
-check "kernels of kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
+check "kernels --export rejects the command kernels" one_sentence 1 "'kernels' is no command that kernels can be exported from"
 kernels --export programs -- devices
-check "a command that runs nothing" one_sentence 1 'no program was asked for'
+check "kernels --export reports a command that compiles no program" one_sentence 1 'no program was asked for'
 : >wall
 kernels --export wall/programs -- devices
-check "a folder that cannot be made: before anything runs" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'
+check "kernels --export reports a directory that cannot be made before it runs anything" one_sentence 1 'cannot write into the folder wall/programs: Not a directory'
 kernels --pack nowhere -o file
-check "no such folder" one_sentence 1 'nowhere/manifest.json'
+check "kernels --pack names a directory without an export" one_sentence 1 'nowhere/manifest.json'
 
 # ---- A language model
 run $generate "10 11 12" 20
 cp out want
 bare "" $generate "10 11 12" 20
-check "no compiler and no pack: a sentence that says what to do" one_sentence 1 'has no compiler: set TFM_KERNELS to a pack'
+check "a device without a compiler and without a kernel pack says what to do" one_sentence 1 'has no compiler: set TFM_KERNELS to a pack'
 kernels --export programs -- $generate "10 11 12" 20
-check "a command's programs: the command's own result" both 0 cmp -s out want
-check "and how many there are" says err '^programs has [1-9][0-9]* programs, [1-9][0-9]* of them new: compile each'
-check "each stands by itself, with fixed work-groups" python3 -c '
+check "kernels --export does not change the command's output" both 0 cmp -s out want
+check "kernels --export says how many programs are new" says err '^programs has [1-9][0-9]* programs, [1-9][0-9]* of them new: compile each'
+check "exported programs are self-contained and have fixed work-group sizes" python3 -c '
 import json, os, re
 m = json.load(open("programs/manifest.json"))
 assert m["format"] == 1 and m["tfm"] and m["device"]["driver"] and ".bin" in m["binary_suffixes"], m
@@ -78,20 +78,20 @@ for p in m["programs"]:
     assert all(re.search(r"\b%s\(" % k["name"], text) for k in p["kernels"]), p
 assert len(os.listdir("programs")) == len(m["programs"]) + 1'
 kernels --pack programs -o file
-check "packed, with what the device builds" both 0 says err '^file has [1-9][0-9]* programs in [0-9.]* MB, [1-9][0-9]* of them built by'
+check "kernels --pack says how many programs the driver compiled" both 0 says err '^file has [1-9][0-9]* programs in [0-9.]* MB, [1-9][0-9]* of them built by'
 bare file $generate "10 11 12" 20
-check "without a compiler: the same" same out want
-check "and nothing was built from source" unbuilt
+check "a kernel pack runs without a compiler" same out want
+check "a kernel pack runs without compiling any program" unbuilt
 TFM_GEMM=clblast bare file $generate "10 11 12" 20
-check "CLBlast, which compiles, is not taken" same out want
+check "a kernel pack excludes CLBlast, which compiles at run time" same out want
 (
     export TFM_KERNELS=file OPENCL_LAYERS="$layer" TFM_FAULT_REPORT="$here/counted"
     run $generate "10 11 12" 20
     echo "$code" >code
 )
 code=$(cat code)
-check "with a compiler: the pack, and nothing is built either" same out want
-check "with a compiler: no program from source" unbuilt
+check "a kernel pack on a device with a compiler gives the same output" same out want
+check "a kernel pack on a device with a compiler compiles no program from source" unbuilt
 
 # ---- A pipeline: what is an accelerator has loops in groups of one item
 # pipeline ARGUMENT...: on such a device
@@ -108,8 +108,8 @@ pipeline() {
     pipeline kernels --export pipeline -- $generate "10 11 12" 20
 )
 code=$(cat code)
-check "an accelerator: the same" both 0 cmp -s out want
-check "GEMM, softmax and norm in groups of one item" python3 -c '
+check "kernels --export works for an accelerator" both 0 cmp -s out want
+check "an accelerator's GEMM, softmax and norm have work-groups of one item" python3 -c '
 import json
 m = json.load(open("pipeline/manifest.json"))
 files = {p["file"].rsplit("-", 1)[0] for p in m["programs"]}
@@ -124,59 +124,59 @@ if ! brief; then # above a pack is run without a compiler, here on such a device
     export TFM_KERNELS=piped
     lie=type=8,compiler=0 pipeline $generate "10 11 12" 20
     unset TFM_KERNELS
-    check "and without a compiler, from a pack" same out want
+    check "an accelerator runs from a kernel pack without a compiler" same out want
 fi
 
 # ---- What is not there
 bare file $generate --precision int8 "10 11 12"
-check "a program that is missing: its name, and what to do" one_sentence 1 'which this run needs: export again'
-check "its name" says err 'has no program [a-z0-9_]*-[0-9a-f]\{16\},'
+check "a program missing from a kernel pack is an error that says what to do" one_sentence 1 'which this run needs: export again'
+check "a program missing from a kernel pack is named" says err 'has no program [a-z0-9_]*-[0-9a-f]\{16\},'
 kernels --export programs -- $generate --precision int8 "10 11 12"
-check "exported besides: some are new" says err '^programs has \([0-9]*\) programs, [1-9]'
+check "a second kernels --export adds only new programs" says err '^programs has \([0-9]*\) programs, [1-9]'
 if ! brief; then # the pack's programs are all built once more
     kernels --pack programs -o file
     bare file $generate --precision int8 "10 11 12"
-    check "and packed: it runs" [ "$code" = 0 ]
+    check "a kernel pack of two exports runs the added command" [ "$code" = 0 ]
     bare file $generate "10 11 12" 20
-    check "as does what ran before" same out want
+    check "a kernel pack of two exports still runs the first command" same out want
 fi
 
 # ---- Another device, driver or version; damage
 cp -r programs other
 sed -i 's/"driver": "[^"]*"/"driver": "0.0 of old"/' other/manifest.json
 kernels --pack other -o third
-check "another driver's binaries cannot be built here" one_sentence 1 'is for a device whose driver is "0.0 of old", and here it is'
+check "kernels --pack rejects an export for another driver's binaries" one_sentence 1 'is for a device whose driver is "0.0 of old", and here it is'
 for file in other/*.cl; do
     echo binary >"${file%.cl}.bin"
 done
 kernels --pack other -o third
-check "where a vendor's compiler has made all, no device is asked" both 0 says err ', 0 of them built by'
+check "kernels --pack compiles nothing where all binaries are given" both 0 says err ', 0 of them built by'
 bare third $generate "10 11 12"
-check "a pack for another driver" one_sentence 1 'third is for a device whose driver is "0.0 of old"'
+check "a kernel pack for another driver is rejected" one_sentence 1 'third is for a device whose driver is "0.0 of old"'
 kernels --export other -- $generate "10 11 12"
-check "an export for another driver" one_sentence 1 'the export in other is for a device whose driver is "0.0 of old"'
+check "kernels --export rejects a directory exported for another driver" one_sentence 1 'the export in other is for a device whose driver is "0.0 of old"'
 sed -i 's/"tfm": "[^"]*"/"tfm": "0.0.1"/' other/manifest.json
 kernels --pack other -o third
-check "an export of another version" one_sentence 1 'is of tfm 0.0.1, and this is tfm'
+check "kernels --pack rejects an export of another version" one_sentence 1 'is of tfm 0.0.1, and this is tfm'
 head -c 1000 file >short
 bare short $generate "10 11 12"
-check "half a pack" one_sentence 1 'short is no whole pack of kernels'
+check "a truncated kernel pack is rejected" one_sentence 1 'short is no whole pack of kernels'
 bare want $generate "10 11 12"
-check "another file" one_sentence 1 'want is no whole pack of kernels: it does not begin as one'
+check "a file that is not a kernel pack is rejected" one_sentence 1 'want is no whole pack of kernels: it does not begin as one'
 bare nowhere $generate "10 11 12"
-check "no file" one_sentence 1 'nowhere'
+check "a kernel pack that does not exist is named" one_sentence 1 'nowhere'
 sed -i 's/"programs": \[/"programs": [{}, /' programs/manifest.json
 kernels --pack programs -o third
-check "a manifest that is none" one_sentence 1 'is no manifest of kernels'
+check "a damaged manifest is rejected" one_sentence 1 'is no manifest of kernels'
 
 # ---- The sample
 kernels --export sample -m model
-check "-m: a sample of what a model does" both 0 says err '^sample has [1-9]'
+check "kernels --export -m exports what a model runs" both 0 says err '^sample has [1-9]'
 for way in "" "--beam 4" "--sample --seed 3 --top-k 5 -t 0.8"; do
     # shellcheck disable=SC2086
     kernels --export ways -- $generate $way "10 11 12" "1 2 3 4 5 6 7" 20
 done
-check "it asks for all that greedy, beams and drawing need" both 0 python3 -c '
+check "kernels --export -m covers greedy search, beam search and sampling" both 0 python3 -c '
 import json
 sample, ways = ({p["name"] for p in json.load(open(f + "/manifest.json"))["programs"]} for f in ("sample", "ways"))
 assert len(ways) > 5 and ways <= sample, ways - sample'

@@ -77,19 +77,19 @@ def test(port):
         check("chat template %s renders as transformers does" % name,
               all([same(port, name, chat, text) for chat, text in zip(GOLDEN["chats"], GOLDEN["rendered"][name])]))
     for place in PLACES:
-        check("the chat template is found: " + place,
+        check("a chat template is found in " + place,
               same(port, place, GOLDEN["chats"][0], GOLDEN["rendered"]["smollm2"][0]))
     for name in GOLDEN["others"]:
         code, said = ask(port, "chat/completions", model=name, messages=GOLDEN["chats"][0])
-        check("chat template %s is refused as another one" % name, code == 400 and "not ChatML" in said["error"]["message"])
+        check("chat template %s is rejected as unsupported" % name, code == 400 and "not ChatML" in said["error"]["message"])
     parts = [{"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
              {"role": "user", "content": [{"type": "text", "text": " What is"}, {"type": "text", "text": "2 + 2? \n"}], "name": "x"}]
-    check("a list of text parts, and the role developer", same(port, "smollm2", parts, GOLDEN["rendered"]["smollm2"][1]))
+    check("a chat with a list of text parts and the role developer is rendered", same(port, "smollm2", parts, GOLDEN["rendered"]["smollm2"][1]))
     empty = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": []}]
-    check("an assistant's content may be null", same(port, "chatml", empty, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    check("a chat with null content of an assistant is rendered", same(port, "chatml", empty, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
                                                      "<|im_end|>\n<|im_start|>assistant\n"))
     tool = [{"role": "tool", "content": "4", "tool_call_id": "x"}]
-    check("the role tool is rendered where the template has roles as they are",
+    check("the role tool is rendered by a template without fixed roles",
           same(port, "chatml", tool, "<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n"))
     for what, message, named in (("the role tool of Qwen 2.5", tool[0], "messages[0].role"),
                                  ("an image", {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
@@ -99,7 +99,7 @@ def test(port):
                                  ("a user's content that is null", {"role": "user", "content": None}, "messages[0].content"),
                                  ("an unknown role", {"role": "robot", "content": "a"}, "messages[0].role")):
         code, said = ask(port, "chat/completions", model="qwen2.5", messages=[message])
-        check("a chat is refused by name: " + what, code == 400 and said["error"]["param"] == named)
+        check("a chat is rejected by the field's name: " + what, code == 400 and said["error"]["param"] == named)
 
 
 def find_chat(port):
@@ -133,7 +133,7 @@ def ended(port, folder):
     for name in ("string", "content", "map"):
         _, said = ask(port, "chat/completions", model=name, messages=chat, max_tokens=8, temperature=0)
         choice = said["choices"][0]
-        check("a turn ends with the tokenizer's eos_token: " + name, choice["finish_reason"] == "stop" and
+        check("a turn ends at the tokenizer's eos_token: " + name, choice["finish_reason"] == "stop" and
               choice["message"]["content"] == "" and said["usage"]["completion_tokens"] == 1)
 
 

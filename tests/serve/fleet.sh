@@ -57,7 +57,7 @@ awk '{ print; print $0 " " $0 }' "$demo/test.de" >lines
 
 serve -- -d pocl
 translate
-check "one device: 200" [ "$code" = 200 ]
+check "the server on one device answers 200" [ "$code" = 200 ]
 cp out one
 embed
 cp out vectors
@@ -65,35 +65,35 @@ complete false
 cp out written
 complete true
 cp out streamed
-check "and texts" says written '"text":" w'
+check "the server on one device completes texts" says written '"text":" w'
 
 serve TFM_DEVICE=pocl,pocl TFM_LOG=info --
 translate
-check "two, by TFM_DEVICE: the same answer" cmp -s out one
-check "both have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' log)" -ge 2 ]
+check "the server on two devices of TFM_DEVICE gives the same translations" cmp -s out one
+check "the server on two devices uses both" [ "$(grep -c 'device [12] of the fleet has done [1-9]' log)" -ge 2 ]
 embed
-check "the same vectors but for rounding" near out vectors
+check "the server on two devices gives the same embeddings up to rounding" near out vectors
 complete false
-check "the same texts" cmp -s out written
+check "the server on two devices gives the same completions" cmp -s out written
 complete true
-check "the same texts by events" cmp -s out streamed
+check "the server on two devices streams the same completions" cmp -s out streamed
 curl -s "$at/status" >out
-check "both are named" [ "$(grep -o 'pthread-' out | wc -l)" = 2 ]
+check "GET /status names both devices" [ "$(grep -o 'pthread-' out | wc -l)" = 2 ]
 stop
-check "it ends as ever" [ "$ended" = 0 ]
+check "the server on two devices exits with 0 after SIGTERM" [ "$ended" = 0 ]
 
 serve OPENCL_LAYERS="$layer" TFM_FAULT_CALL=50 TFM_FAULT_NAME=clEnqueueNDRangeKernel -- -d pocl,pocl
 translate
-check "a kernel fails on one: its work is done on the other" cmp -s out one
-check "and there is one warning" warned 1
+check "the server translates on the other device when a kernel fails on one" cmp -s out one
+check "the server warns once when a kernel fails on one device" warned 1
 translate
-check "the next request" cmp -s out one
-check "no other warning" warned 1
+check "the server answers the request after a device failed" cmp -s out one
+check "the server does not repeat the warning of a failed device" warned 1
 
 serve OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeKernel TFM_FAULT_DEAD=1 \
     TFM_FAULT_CODE=-36 -- -d pocl,pocl
 translate
-check "both fail: so does the request" [ "$code" = 500 ]
-check "one warning, and the last one's sentence beside that it listens" [ "$(grep -c '^tfm: warning: device' log) $(grep -c '^tfm: ' log)" = "1 3" ]
+check "the server answers 500 when both devices fail" [ "$code" = 500 ]
+check "the server logs one warning and one error when both devices fail" [ "$(grep -c '^tfm: warning: device' log) $(grep -c '^tfm: ' log)" = "1 3" ]
 stop
 echo "1..$count"

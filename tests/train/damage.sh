@@ -10,26 +10,26 @@ for file in recipe.json checkpoint.safetensors vocab.json source.spm; do
         cp -r run damaged
         $damage run/$file >damaged/$file
         resume damaged --updates 3
-        check "--resume: $file damaged ($damage)" one_sentence 1 "damaged/$file"
+        check "train --resume names a damaged $file ($damage)" one_sentence 1 "damaged/$file"
         rm -r damaged
     done
 done
 cp run/checkpoint.safetensors right
 sed 's/"note":"/"nose":"/; s/"checksum":/"checksuM":/; s/"sealed":/"sealeD":/' right >run/checkpoint.safetensors # no longer sealed
 resume run --updates 3
-check "--resume: a checkpoint that is not its own" one_sentence 1 'not written by tfm train'
+check "train --resume rejects the checkpoint of another run" one_sentence 1 'not written by tfm train'
 for lost in snapshots snapshots/00000012.safetensors; do
     cp -r part damaged
     rm -r damaged/$lost
     resume damaged --updates 16
-    check "--resume: $lost lost: said, and the average is without it" both 0 says err \
+    check "train --resume warns of the lost $lost and averages without it" both 0 says err \
         '^damaged/snapshots/00000012.safetensors is not there any more: the average will be without it'
     rm -r damaged
 done
 cp -r part damaged
 printf tfm | dd of=damaged/snapshots/00000012.safetensors bs=1 seek=9000 conv=notrunc 2>dd
 resume damaged --updates 16 --valid-src valid.de --valid-tgt valid.en
-check "--resume: a damaged snapshot: said, and the average is without it" both 0 says err \
+check "train --resume warns of a damaged snapshot and averages without it" both 0 says err \
     'snapshots/00000012.safetensors is damaged.*the average will be without it'
 rm -r damaged
 cp -r part damaged
@@ -37,26 +37,26 @@ rm damaged/checkpoint.safetensors
 sed -i '/"type":"end"/d' damaged/train.jsonl
 cp damaged/train.jsonl log
 resume damaged --updates 30 --valid-every 1000 --report-every 3
-check "--resume: a lost checkpoint" one_sentence 1 'damaged holds a run that came to update 12, but no checkpoint'
-check "--resume: and its log is as it was" cmp damaged/train.jsonl log
+check "train --resume rejects a run without its checkpoint" one_sentence 1 'damaged holds a run that came to update 12, but no checkpoint'
+check "train --resume without a checkpoint leaves the log unchanged" cmp damaged/train.jsonl log
 cp part/checkpoint.safetensors damaged
 resume damaged --updates 14 --valid-every 1000 --average 0
 rm -r damaged/checkpoint.safetensors damaged/snapshots
 sed -i '/"type":"end"/d' damaged/train.jsonl
 resume damaged
-check "--resume: a lost checkpoint, though the recipe has the first one later" one_sentence 1 'came to update 1'
+check "train --resume without a checkpoint fails though the recipe saves the first one later" one_sentence 1 'came to update 1'
 rm -r damaged
 rm run/checkpoint.safetensors
 cp run/model.safetensors model
 resume run --updates 3
-check "--resume: an ended run without a checkpoint" one_sentence 1 'run holds a run that came to its end at update 2, but no checkpoint'
-check "--resume: and its model is as it was" cmp run/model.safetensors model
+check "train --resume of a finished run without a checkpoint is an error" one_sentence 1 'run holds a run that came to its end at update 2, but no checkpoint'
+check "train --resume of a finished run without a checkpoint leaves the model unchanged" cmp run/model.safetensors model
 rm run/train.jsonl
 resume run --updates 3
-check "--resume: without a checkpoint it begins again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
-check "--resume: and says so" says err '^run has no checkpoint: the run begins again'
+check "train --resume before the first checkpoint starts again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
+check "train --resume before the first checkpoint says that it starts again" says err '^run has no checkpoint: the run begins again'
 rm run/train.jsonl
 resume run --updates 4
-check "--resume: without a log it begins a new one" both 0 json_lines run/train.jsonl
+check "train --resume without a log starts a new log" both 0 json_lines run/train.jsonl
 
 echo "1..$count"

@@ -14,13 +14,13 @@ plan="--updates 12 --valid-every 4 --report-every 2 --buffer 60 --average 2 --wa
 
 # shellcheck disable=SC2086 # words, here and below
 begin whole $files $plan
-check "one pair of files" both 0 says err '^228 pairs for training'
+check "train on one pair of files" both 0 says err '^228 pairs for training'
 cp -r whole same
 # shellcheck disable=SC2086
 begin parts $several $plan
-check "several: the same run, with the same pairs held out" both 0 alike whole parts
-check "and the same vocabulary" cmp whole/source.spm parts/source.spm
-check "the recipe has all of them" [ "$(python3 -c '
+check "train on several pairs of files gives the same run and validation pairs" both 0 alike whole parts
+check "train on several pairs of files gives the same vocabulary" cmp whole/source.spm parts/source.spm
+check "train on several pairs of files has all of them in its recipe" [ "$(python3 -c '
 import json
 recipe = json.load(open("parts/recipe.json"))
 print(recipe["src"], recipe["tgt"], recipe["tsv"])')" = \
@@ -30,27 +30,27 @@ begin columns --tsv text.tsv $plan
 cp -r columns pages
 # shellcheck disable=SC2086
 begin columns --tsv one.tsv --tsv three.tsv $plan
-check "several TSV files: the same run" both 0 alike columns pages
+check "train on several TSV files gives the same run" both 0 alike columns pages
 
 # ---- Going on
 # shellcheck disable=SC2086
 begin part $several $plan --updates 5
 resume part --updates 12
-check "--resume: as if it had never stopped" both 0 cmp part/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
+check "train --resume with several files gives the same parameters" both 0 cmp part/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mkdir moved
 mv three.de moved
 resume part --updates 13
-check "--resume: a file that is gone" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, give all 3 files of --src again, in their order'
+check "train --resume names a file that does not exist" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, give all 3 files of --src again, in their order'
 resume part --updates 13 --src moved/three.de
-check "--resume: fewer files of one side" one_sentence 2 'the run has 3 files of --src, and 1 is given: give all of them, in their order'
+check "train --resume rejects fewer files for one side" one_sentence 2 'the run has 3 files of --src, and 1 is given: give all of them, in their order'
 resume part --updates 13 --src one.de --src two.de --src moved/three.de
-check "--resume: files that have moved" both 0 grep -q '"../moved/three.de"' part/recipe.json
+check "train --resume accepts files at other paths" both 0 grep -q '"../moved/three.de"' part/recipe.json
 mv moved/three.de .
 resume part --updates 14 --src one.de --src three.de --src two.de --tgt one.en --tgt three.en --tgt two.en
-check "--resume: in another order" one_sentence 1 'the training files have changed since'
+check "train --resume rejects files in another order" one_sentence 1 'the training files have changed since'
 sed 's/eins/zwei/' three.de >other.de
 resume part --updates 14 --src one.de --src two.de --src other.de
-check "--resume: another text" one_sentence 1 'the training files have changed since'
+check "train --resume rejects changed text" one_sentence 1 'the training files have changed since'
 # One file is noted as older programs did, by its name; a list of it would do, too.
 python3 -c '
 import json
@@ -59,37 +59,37 @@ assert recipe["src"] == "../text.de" and recipe["tgt"] == "../text.en", recipe
 recipe["src"] = [recipe["src"]]
 json.dump(recipe, open("same/recipe.json", "w"))'
 resume same --updates 13
-check "--resume: a recipe with one file" [ "$code" = 0 -a "$(value same src) $(value same tgt)" = '"../text.de" "../text.en"' ]
+check "train --resume accepts a recipe with one file" [ "$code" = 0 -a "$(value same src) $(value same tgt)" = '"../text.de" "../text.en"' ]
 
 # ---- Unlike files
 head -n 87 text.en >short.en
 # shellcheck disable=SC2086
 begin uneven --src one.de --tgt short.en --src three.de --tgt three.en $plan --buffer 1000 --updates 1 --vocab whole
-check "a file is longer than its translation: the next ones are in step" both 0 says err '^226 pairs for training; left out: .* 3 without a partner'
-check "and a warning names the two" says err '^warning: one.de has 90 lines and short.en 87:'
+check "train stays aligned after a file longer than its translation" both 0 says err '^226 pairs for training; left out: .* 3 without a partner'
+check "train warns of a file longer than its translation" says err '^warning: one.de has 90 lines and short.en 87:'
 sed '7s/.*//' three.de >bad.de
 # shellcheck disable=SC2086
 begin strict --src one.de --tgt one.en --src bad.de --tgt three.en $plan --vocab whole --strict
-check "--strict names the file and its line" one_last 1 'bad.de and three.en, line 7: the source is empty'
+check "train --strict names the file and its line" one_last 1 'bad.de and three.en, line 7: the source is empty'
 # shellcheck disable=SC2086
 begin strict --src one.de --tgt short.en --src three.de --tgt three.en $plan --vocab whole --strict
-check "--strict names what is longer" one_last 1 'one.de has more lines than short.en, which ends after line 87'
+check "train --strict names the file that is longer" one_last 1 'one.de has more lines than short.en, which ends after line 87'
 sed '10s/.*//' three.de >bad.de # line 100 of all
 # shellcheck disable=SC2086
 begin strict --src one.de --tgt one.en --src bad.de --tgt three.en $plan --vocab whole --strict
-check "--strict: in pairs that are held out, too" one_sentence 1 'bad.de and three.en, line 10: the source is empty'
+check "train --strict names lines of held-out pairs" one_sentence 1 'bad.de and three.en, line 10: the source is empty'
 
 # ---- Refusals
 begin wrong $files --src one.de
-check "--src without its --tgt" one_sentence 2 '--src has 2 files and --tgt has 1: give a --tgt for each --src'
+check "train --src without --tgt is a usage error" one_sentence 2 '--src has 2 files and --tgt has 1: give a --tgt for each --src'
 begin wrong $several --tsv text.tsv
-check "two kinds of text" one_sentence 2 'not both'
+check "train with --text and --src is a usage error" one_sentence 2 'not both'
 begin wrong $files --src one.de --tgt nowhere.en
-check "one of the files is missing" one_sentence 1 'cannot read nowhere.en: No such file'
+check "train names one of several files that does not exist" one_sentence 1 'cannot read nowhere.en: No such file'
 name=$(printf 'one\377.de')
 cp one.de "$name"
 begin wrong --src "$name" --tgt one.en --src three.de --tgt three.en
-check "a name that is no UTF-8, which the recipe cannot have" one_sentence 1 '--src cannot be noted in wrong/recipe.json'
-check "and none makes a directory" [ ! -e wrong ]
+check "train rejects a file name with invalid UTF-8" one_sentence 1 '--src cannot be noted in wrong/recipe.json'
+check "train that is rejected makes no directory" [ ! -e wrong ]
 
 echo "1..$count"

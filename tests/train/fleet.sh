@@ -17,31 +17,31 @@ spoilt() {
 
 # shellcheck disable=SC2086 # words
 begin one $plan --accumulate 2
-check "one device, of two batches an update" [ "$code" = 0 ]
+check "train on one device with two micro-batches" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 begin two $plan --workers 2
-check "two workers" [ "$code" = 0 ]
-check "have the updates of one with both batches" near one two
-check "write what one writes" tidy two
-check "and say once what they do" [ "$(grep -c '2 devices share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
+check "train with two workers succeeds" [ "$code" = 0 ]
+check "train with two workers has the losses of one with both micro-batches" near one two
+check "train with two workers writes the files of one" tidy two
+check "train with two workers says once what it does" [ "$(grep -c '2 devices share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
 begin again $plan --workers 2 --shard
-check "the same again, each with a part of the state: the same bits" both 0 alike two again
-check "which lies in a file of each" [ "$(shards again)" = "00000006-0-of-2 00000006-1-of-2 " ]
+check "train with two workers and sharded optimizer state gives the same parameters" both 0 alike two again
+check "train with sharded optimizer state writes one file a worker" [ "$(shards again)" = "00000006-0-of-2 00000006-1-of-2 " ]
 resume again --updates 9 --workers 2
-check "going on, each with all of it" both 0 [ "$(shards again)" = "" ]
+check "train --resume of sharded state without sharding gives the same parameters" both 0 [ "$(shards again)" = "" ]
 resume two --updates 9 --workers 2 --shard
-check "or the other way: the same bits" both 0 alike two again
+check "train --resume of unsharded state with sharding gives the same parameters" both 0 alike two again
 resume two --updates 10
-check "or alone" both 0 says err 'update 10'
+check "train --resume with one worker gives the same parameters" both 0 says err 'update 10'
 if ! unlaunched; then
     # shellcheck disable=SC2086
     fresh 2 ranks $plan
     # shellcheck disable=SC2086
     begin two $plan --workers 2
-    check "two ranks of MPI have the bits of two workers" both 0 alike ranks two
+    check "train with two MPI ranks gives the parameters of two workers" both 0 alike ranks two
     ranks 2 --resume ranks --updates 7 --workers 2
-    check "a rank has no workers: one sentence" both 2 says err 'workers is for one process'
+    check "train with workers in an MPI rank is an error" both 2 says err 'workers is for one process'
 fi
 
 # ---- Devices
@@ -52,7 +52,7 @@ brief && export TFM_CACHE_DIR=off # the second device's kernels are compiled ane
 if [ "$(TFM_DEVICE=$devices "$tfm" devices 2>/dev/null | grep -c '^\*')" = 2 ]; then
     # shellcheck disable=SC2086
     begin list $plan --device $devices
-    check "two devices by name" both 0 near one list
+    check "train on two devices of --device" both 0 near one list
     (
         export TFM_DEVICE=$devices
         # shellcheck disable=SC2086
@@ -60,11 +60,11 @@ if [ "$(TFM_DEVICE=$devices "$tfm" devices 2>/dev/null | grep -c '^\*')" = 2 ]; 
         echo "$code" >code
     )
     code=$(cat code)
-    check "or by TFM_DEVICE: the same bits" both 0 alike list all
+    check "train on two devices of TFM_DEVICE gives the same parameters" both 0 alike list all
     resume list --device nothing,$devices
-    check "a device that there is not: one sentence" one_sentence 1 '"nothing" matches no device'
+    check "train names a device that does not exist" one_sentence 1 '"nothing" matches no device'
 else
-    skip "two devices" "PoCL does not list two devices here"
+    skip "train on two devices" "PoCL does not list two devices here"
 fi
 unset POCL_DEVICES
 export TFM_CACHE_DIR="$binaries"
@@ -72,11 +72,11 @@ export TFM_CACHE_DIR="$binaries"
 # ---- Shares
 # shellcheck disable=SC2086
 begin shares $plan --dropout 0 --workers 2 --deal 3,1
-check "shares: each device has so much" both 0 says err 'from update 1 on the devices have 75 %, 25 % of the tokens'
-check "which is said once" [ "$(grep -c 'of the tokens' err)" = 1 ]
+check "train with load balancing gives each device its share" both 0 says err 'from update 1 on the devices have 75 %, 25 % of the tokens'
+check "train with load balancing prints the shares once" [ "$(grep -c 'of the tokens' err)" = 1 ]
 # shellcheck disable=SC2086
 begin plain $plan --dropout 0 --accumulate 2
-check "and the updates are those of one device" near shares plain
+check "train with load balancing has the losses of one device" near shares plain
 # shellcheck disable=SC2086
 begin whole $plan --dropout 0 --updates 9 --schedule constant --workers 2 --deal 3,1
 # shellcheck disable=SC2086
@@ -84,26 +84,26 @@ begin part $plan --dropout 0 --updates 6 --schedule constant --workers 2 --deal 
 sed 's/"deal": "3,1"/"deal": "by-speed"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --updates 9 --workers 2
-check "a resumed run keeps the checkpoint's shares, also where its recipe measured them: the same bits" both 0 alike part whole
-check "and says so" says err 'from update 7 on the devices have 75 %, 25 % of the tokens'
+check "train --resume keeps the checkpoint's shares and gives the same parameters" both 0 alike part whole
+check "train --resume says that it keeps the checkpoint's shares" says err 'from update 7 on the devices have 75 %, 25 % of the tokens'
 sed 's/"deal": null/"deal": "3,1"/' part/recipe.json >older
 cp older part/recipe.json
 resume part --updates 10 --workers 3 --accumulate 3
-check "but not where there are more devices: one sentence" both 2 says err "deal is '3,1', and an update is shared by 3"
+check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "deal is '3,1', and an update is shared by 3"
 rm -rf whole part
 for deal in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     # shellcheck disable=SC2086
     begin refused $plan --workers 2 --deal "$deal"
-    check "shares '$deal' are none: one sentence" both 2 says err "deal is '$deal', and"
+    check "train rejects the shares '$deal'" both 2 says err "deal is '$deal', and"
 done
 
 # ---- What fails
 # shellcheck disable=SC2086
 begin refused $plan --accumulate 1 --workers 2
-check "fewer batches than devices: one sentence" both 2 says err 'an update has 1 batches, --accumulate, and 2 devices'
+check "train rejects fewer micro-batches than devices" both 2 says err 'an update has 1 batches, --accumulate, and 2 devices'
 # shellcheck disable=SC2086
 begin refused $plan --workers 17
-check "too many workers: one sentence" both 2 says err 'workers is 17'
+check "train rejects too many workers" both 2 says err 'workers is 17'
 # shellcheck disable=SC2086
 begin whole $plan --updates 8 --schedule constant --valid-every 2 --workers 2
 count_of() {
@@ -120,11 +120,11 @@ for number in $numbers; do
         continue
     fi
     late=$((late + 1))
-    check "read $number fails on one device: the run ends in a sentence" one_last 1 .
+    check "train ends with an error when read $number fails on one device" one_last 1 .
     resume broken --workers 2
-    check "and goes on from its checkpoint, to the same bits" both 0 alike broken whole
+    check "train --resume after read $number failed gives the same parameters" both 0 alike broken whole
 done
-check "some failed after a checkpoint" [ $late -ge 1 ]
+check "some of the failing reads come after a checkpoint" [ $late -ge 1 ]
 
 # ---- A signal
 # shellcheck disable=SC2086
@@ -133,8 +133,8 @@ wait_for_update stopped 2
 kill -INT "$child"
 wait "$child"
 code=$?
-check "Ctrl-C: the run ends in good order" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard'
+check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard'
 last=$(count_of stopped)
 resume stopped --updates $((last + 2)) --workers 2 --shard
-check "and goes on" both 0 says err "update $((last + 2))"
+check "train --resume with two workers after SIGINT succeeds" both 0 says err "update $((last + 2))"
 echo "1..$count"

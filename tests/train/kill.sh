@@ -8,7 +8,7 @@ delays() { # COUNT: seconds below one
 plan="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
 # shellcheck disable=SC2086
 begin whole $plan
-check "a run that validates much" [ "$code" = 0 ]
+check "train with frequent validation" [ "$code" = 0 ]
 rm -rf part
 # shellcheck disable=SC2086
 launch -o part $small $plan
@@ -28,10 +28,10 @@ for delay in $(delays $times); do
 done 2>stderr
 wait $child
 code=$?
-check "SIGKILL, again and again: the model that is there can be opened" [ ! -e broken ]
-check "SIGKILL: --resume ends with the same bits" both 0 alike part whole
-check "SIGKILL: it did kill" [ $kills -ge 2 ]
-check "SIGKILL: nothing is left lying about" [ "$(tidy part && ls part/snapshots | tr '\n' ' ')" = \
+check "a model can be opened after each SIGKILL of train" [ ! -e broken ]
+check "train --resume after SIGKILLs gives the same parameters" both 0 alike part whole
+check "SIGKILL ended train before its end" [ $kills -ge 2 ]
+check "train --resume after SIGKILLs leaves no temporary file" [ "$(tidy part && ls part/snapshots | tr '\n' ' ')" = \
     "00000039.safetensors 00000040.safetensors " ]
 
 echo "1..$count"

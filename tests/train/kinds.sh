@@ -21,8 +21,8 @@ for option; do
     # shellcheck disable=SC2086
     begin other $usual $option
     "$tfm" translate -m other -i valid.de >out 2>>err || code=$?
-    check "$option: trains, and translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
-    check "$option: makes a difference" [ "$(cmp -s other/model.safetensors before && echo same)" = "" ]
+    check "train $option writes a model that translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
+    check "train $option changes the parameters" [ "$(cmp -s other/model.safetensors before && echo same)" = "" ]
     cp other/model.safetensors before
 done
 

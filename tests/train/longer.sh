@@ -11,8 +11,8 @@ kill -TERM $child
 wait $child
 stopped=$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)
 resume part --updates "$stopped"
-check "--resume --updates: no more than there are" both 0 says out "^part: $stopped updates; best on validation: BLEU"
-check "--resume --updates: a model all the same" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
+check "train --resume --updates below the run's updates trains no more" both 0 says out "^part: $stopped updates; best on validation: BLEU"
+check "train --resume --updates below the run's updates writes a model" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
 
 # More updates than the run began with: as if it had begun with them.
 plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
@@ -22,17 +22,17 @@ begin whole $plan --updates 12
 begin part $plan --updates 7
 cp part/recipe.json before.json
 resume part --updates 12 --report-every 3
-check "--resume --updates: the same parameters" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
-check "--resume: what was changed is in the recipe" [ "$(value part updates) $(value part report-every)" = "12 3" ]
-check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
-check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
-check "without validation: a model, the last one, and why it is no average" says err '^the model is that of update 12: without validation'
+check "train --resume --updates gives the parameters of an uninterrupted run" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
+check "train --resume writes the changed option into the recipe" [ "$(value part updates) $(value part report-every)" = "12 3" ]
+check "train --resume changes no other option of the recipe" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
+check "train without validation reports no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
+check "train without validation writes the last parameters and says why it does not average" says err '^the model is that of update 12: without validation'
 cp part/model.safetensors last
 resume part --keep-average
-check "without validation, --keep-average: the average" both 0 says err '^the model is the average of the snapshots$'
-check "without validation, --keep-average: another model" [ "$(cmp part/model.safetensors last >/dev/null && echo same)" = "" ]
+check "train --keep-average without validation writes the average" both 0 says err '^the model is the average of the snapshots$'
+check "train --keep-average without validation gives another model" [ "$(cmp part/model.safetensors last >/dev/null && echo same)" = "" ]
 "$tfm" info part >out 2>err
-check "without validation: one that opens" [ -s part/model.safetensors ]
+check "train --keep-average without validation writes a model that opens" [ -s part/model.safetensors ]
 
 # Reports begin where the one before ended, whatever was between.
 plan="$files --hold-out 0 --valid-every 2 --report-every 3 --warmup 2 --average 0"
@@ -43,6 +43,6 @@ begin odd2 $plan --updates 4
 resume odd2 --updates 8
 log odd >left
 log odd2 >right
-check "--resume between reports: the same reports" both 0 cmp left right
+check "train --resume between reports gives the same reports" both 0 cmp left right
 
 echo "1..$count"

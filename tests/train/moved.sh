@@ -9,12 +9,12 @@ begin run --src moved/text.de --tgt moved/text.en --updates 2 --vocab whole --av
 mv moved/text.de elsewhere.de
 mv whole gone
 resume run --updates 3
-check "lost text: which option says where it is" one_sentence 1 \
+check "train --resume names the option for a text that has moved" one_sentence 1 \
     'moved/text.de: No such file or directory; if it lies elsewhere now, say where by --src FILE'
 resume run --updates 3 --src elsewhere.de
-check "text that has moved: --resume" [ "$code" = 0 ]
+check "train --resume accepts a text at another path" [ "$code" = 0 ]
 resume run --updates 4
-check "a vocabulary that is gone: --resume" [ "$code" = 0 -a "$(value run vocab)" = '"../whole"' ]
+check "train --resume works without the vocabulary file" [ "$code" = 0 -a "$(value run vocab)" = '"../whole"' ]
 mv gone whole
 
 echo "1..$count"

@@ -17,81 +17,81 @@ END
     bad 33 "$source" "$target"
     # shellcheck disable=SC2086
     begin bad --src bad.de --tgt bad.en $quick --max-length 40
-    check "$name: left out and counted" both 0 says err "^227 pairs for training; left out: .*$said"
+    check "train skips and counts pairs: $name" both 0 says err "^227 pairs for training; left out: .*$said"
     # shellcheck disable=SC2086
     begin bad --src bad.de --tgt bad.en $quick --max-length 40 --strict
-    check "$name: refused by --strict with its line" both 1 says err "^tfm: bad.de and bad.en, line 33: .*$why"
-    check "$name: and the directory is free" [ "$(ls bad)" = "" ]
+    check "train --strict names the line: $name" both 1 says err "^tfm: bad.de and bad.en, line 33: .*$why"
+    check "train --strict leaves the directory free: $name" [ "$(ls bad)" = "" ]
 done
 sed '33s/\t/ /' text.tsv >bad.tsv
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick
-check "no tab: left out and counted" both 0 says err "^227 pairs for training; left out: .* 1 invalid"
+check "train --tsv skips and counts lines without a tab" both 0 says err "^227 pairs for training; left out: .* 1 invalid"
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick --strict
-check "no tab: refused by --strict with its line" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
-check "before there is a recipe, the sentence names none" says err "; mend it, or leave --strict away"
+check "train --tsv --strict names a line without a tab" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
+check "train --strict before there is a recipe suggests to fix the text or omit --strict" says err "; mend it, or leave --strict away"
 sed '3s/\t/ /' valid.tsv >bad.tsv
 # shellcheck disable=SC2086
 begin bad --tsv text.tsv --valid-tsv bad.tsv $quick --strict
-check "no tab in a line for validation: the same" one_sentence 1 'bad.tsv, line 3: there is no tab in it'
+check "train --tsv skips and counts validation lines without a tab" one_sentence 1 'bad.tsv, line 3: there is no tab in it'
 head -n 236 text.en >bad.en
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick
-check "unequal files: counted" both 0 says err "225 pairs for training; left out: .* 4 without a partner"
-check "unequal files: a warning" says err '^warning: text.de has 240 lines and bad.en 236:'
-check "few pairs for validation: a warning" says err '^warning: with only [0-9]* pairs for validation'
+check "train counts pairs of files with different numbers of lines" both 0 says err "225 pairs for training; left out: .* 4 without a partner"
+check "train warns of files with different numbers of lines" says err '^warning: text.de has 240 lines and bad.en 236:'
+check "train warns of few validation pairs" says err '^warning: with only [0-9]* pairs for validation'
 # shellcheck disable=SC2086
 resume bad --updates 5
-check "a run that goes on does not repeat the warnings" both 0 [ "$(grep -c '^warning:' err)" = 0 ]
+check "train --resume does not repeat the warnings" both 0 [ "$(grep -c '^warning:' err)" = 0 ]
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick --strict
-check "unequal files: refused by --strict with the line" both 1 says err "text.de has more lines .* after line 236"
+check "train --strict names the line after the end of the shorter file" both 1 says err "text.de has more lines .* after line 236"
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt text.en $quick
-check "unequal files of validation" one_sentence 1 'valid.de and text.en are not of equal length'
+check "train rejects validation files with different numbers of lines" one_sentence 1 'valid.de and text.en are not of equal length'
 for side in de en; do
     sed "3s/\$/$(seq -s ' ' 50)/" valid.$side >long.$side
 done
 # shellcheck disable=SC2086
 begin bad $files --valid-src long.de --valid-tgt valid.en $quick --positions 40 --max-length 40
-check "long lines of validation: said" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is cut'
+check "train says that long validation lines are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is cut'
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt long.en $quick --positions 40 --max-length 40
-check "long lines of validation: of the target too" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens'
+check "train says that long target lines of validation are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens'
 for what in 'zero:tr e \0' 'bytes:tr e \377'; do
     sed -n 3p valid.en | ${what#*:} >third
     { head -n 2 valid.en; cat third; tail -n +4 valid.en; } >bad.en
     # shellcheck disable=SC2086
     begin bad $files --valid-src valid.de --valid-tgt bad.en $quick --strict
-    check "text for validation with ${what%:*}: refused with its side" one_sentence 1 'valid.de and bad.en, line 3: the target: '
+    check "train names the side of validation text with ${what%:*}" one_sentence 1 'valid.de and bad.en, line 3: the target: '
 done
 printf '\0\0\n' >third
 { head -n 2 valid.en; cat third; tail -n +4 valid.en; } >bad.en
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt bad.en $quick --strict
-check "text for validation of NULs alone: is not empty" one_sentence 1 'line 3: the target: byte 1 of the line is NUL'
+check "train accepts validation text of NULs" one_sentence 1 'line 3: the target: byte 1 of the line is NUL'
 sed '20s/.*//; 40s/.*//' text.de >bad.de
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick
-check "bad pairs that are held out: counted there, and there alone" [ "$code" = 0 -a \
+check "train counts skipped pairs of held-out lines once" [ "$code" = 0 -a \
     "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are left out" ]
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick --strict
-check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: the source is empty'
+check "train --strict rejects skipped pairs of held-out lines" one_sentence 1 'bad.de and text.en, line 20: the source is empty'
 
 bad 33 "" zero
 small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer 60 --average 0 --vocab run"
 # shellcheck disable=SC2086
 begin bad $small_buffers --updates 9 --valid-every 3
-check "bad pairs: told while the pass is not over" both 0 says err '^[1-9][0-9]* pairs so far; left out: 1 with'
+check "train reports skipped pairs before the pass ends" both 0 says err '^[1-9][0-9]* pairs so far; left out: 1 with'
 resume bad --updates 30
-check "--resume within a pass: nothing is said of its rest, all of the next" both 0 [ "$(grep ' pairs ' err | grep -v validation)" = \
+check "train --resume within a pass counts skipped pairs of the next pass only" both 0 [ "$(grep ' pairs ' err | grep -v validation)" = \
     "239 pairs for training; left out: 1 with an empty side, 0 too long, 0 invalid, 0 without a partner" ]
 bad 200 "" zero
 # shellcheck disable=SC2086
 begin bad $small_buffers --updates 1000 --valid-every 2 --strict
-check "refused by --strict in mid-run: the last good checkpoint" one_last 1 \
+check "train --strict in a later pass leaves the last checkpoint" one_last 1 \
     'bad.de and bad.en, line 200: .*; the last good checkpoint is bad/checkpoint.safetensors, of update [1-9]'
 
 echo "1..$count"

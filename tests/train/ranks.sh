@@ -6,8 +6,8 @@ plan="$files --updates 6 --valid-every 3 --report-every 1 --dropout 0.2 --epsilo
 if ! ldd "$tfm" | grep -q libmpi; then
     # shellcheck disable=SC2086 # words
     OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 run train -o alone $plan
-    check "without MPI the first of two ranks says so" one_sentence 1 'was built without MPI'
-    check "and leaves nothing" [ ! -e alone ]
+    check "train --ranks without MPI is an error" one_sentence 1 'was built without MPI'
+    check "train --ranks without MPI leaves nothing" [ ! -e alone ]
 fi
 if unlaunched; then
     echo "1..$count"
@@ -16,41 +16,41 @@ fi
 
 # shellcheck disable=SC2086
 begin one $plan --accumulate 2
-check "one rank, of two batches an update" [ "$code" = 0 ]
+check "train on one rank with two micro-batches" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 fresh 1 launched $plan --accumulate 2
-check "one that mpirun starts: the same, to the bit" both 0 alike one launched
+check "train under mpirun with one rank gives the same parameters" both 0 alike one launched
 # shellcheck disable=SC2086
 fresh 2 two $plan
-check "two ranks" [ "$code" = 0 ]
-check "have the updates of one with both batches" near one two
-check "write what one writes" tidy two
-check "and say once what they do" [ "$(grep -c 'ranks share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
+check "train on two ranks succeeds" [ "$code" = 0 ]
+check "train on two ranks has the losses of one with both micro-batches" near one two
+check "train on two ranks writes the files of one" tidy two
+check "train on two ranks says once what it does" [ "$(grep -c 'ranks share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
 other "--recompute --device ${TFM_DEVICE:-0}" -o again $small $plan
-check "the same again, to the bit, where one has options of its own" both 0 alike two again
+check "train on two ranks repeated with per-rank options gives the same parameters" both 0 alike two again
 if [ "$(TFM_DEVICE=all "$tfm" devices | grep -c '^\*')" = 1 ]; then
     named=${TFM_DEVICE-}
     export TFM_DEVICE=all
     # shellcheck disable=SC2086
     fresh 2 all $plan
-    check "all devices, of which there is one: the same" alike two all
+    check "train on two ranks of one device gives the same parameters" alike two all
     [ -n "$named" ] && TFM_DEVICE=$named || unset TFM_DEVICE
 fi
 
 # shellcheck disable=SC2086
 fresh 2 part $plan --updates 3 --schedule constant
 resume part --updates 6
-check "two ranks, then one" both 0 says err 'update 6'
+check "train --resume of two ranks with one rank succeeds" both 0 says err 'update 6'
 # shellcheck disable=SC2086
 begin whole $plan --schedule constant --accumulate 2 --warmup "$(value part warmup)"
-check "have the updates of one" near part whole
+check "train --resume of two ranks with one rank has the losses of one" near part whole
 ranks 2 --resume part --updates 9
-check "and two ranks again" both 0 says err 'update 9'
+check "train --resume of one rank with two ranks gives the same parameters" both 0 says err 'update 9'
 
 # shellcheck disable=SC2086
 TFM_PROFILE=$here/trace.json fresh 2 traced $plan --updates 2
-check "a trace of each rank, with its calls on the wire beside the device's work" both 0 python3 -c '
+check "train --trace writes a trace for each rank with its communication" both 0 python3 -c '
 import json
 for name in ("trace.json", "trace-rank1.json"):
     events = [e for e in json.load(open(name))["traceEvents"] if e["ph"] == "X"]
@@ -62,21 +62,21 @@ for name in ("trace.json", "trace-rank1.json"):
 # ---- Parts of the state, and gradients of 16 bits
 # shellcheck disable=SC2086
 fresh 2 shards $plan --shard
-check "each with a part of the state: the same, to the bit" both 0 alike two shards
-check "which lies in a file of each" [ "$(shards shards)$(shards two)" = "00000006-0-of-2 00000006-1-of-2 " ]
-check "and nothing else" tidy shards
+check "train on two ranks with sharded optimizer state gives the same parameters" both 0 alike two shards
+check "train on two ranks with sharded optimizer state writes one file a rank" [ "$(shards shards)$(shards two)" = "00000006-0-of-2 00000006-1-of-2 " ]
+check "train on two ranks with sharded optimizer state writes no other file" tidy shards
 ranks 2 --resume shards --updates 9
-check "going on, each with all of it" [ "$code" = 0 -a "$(shards shards)" = "" ]
+check "train --resume of sharded ranks without sharding gives the same parameters" [ "$code" = 0 -a "$(shards shards)" = "" ]
 ranks 2 --resume two --updates 9 --shard
-check "or the other way" both 0 alike two shards
+check "train --resume of unsharded ranks with sharding gives the same parameters" both 0 alike two shards
 resume two --updates 10
-check "or alone" both 0 says err 'update 10'
-check "every update sends as many bytes" [ "$(sent again | sort -u | wc -l) $(sent again | wc -l)" = "1 6" ]
+check "train --resume of sharded ranks with one rank gives the same parameters" both 0 says err 'update 10'
+check "train on two ranks sends the same number of bytes in every update" [ "$(sent again | sort -u | wc -l) $(sent again | wc -l)" = "1 6" ]
 for wire in f16 bf16; do
     # shellcheck disable=SC2086
     fresh 2 $wire $plan --wire $wire
-    check "--wire $wire: half as many" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
-    check "and losses that are near" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
+    check "train --wire $wire sends half as many bytes" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
+    check "train --wire $wire has losses near those of fp32" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
         sed -n 's/.*"type":"train".*"loss":\([0-9.]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' |
         awk '{ seen++; far += ($1 / $2 - 1) ^ 2 > 1e-4 } END { print seen, far + 0 }')" = "6 0" ]
 done
@@ -84,34 +84,34 @@ done
 # ---- Shares
 # shellcheck disable=SC2086
 fresh 2 shares $plan --dropout 0 --deal 3,1
-check "shares: each rank has so much" both 0 says err 'from update 1 on the ranks have 75 %, 25 % of the tokens'
+check "train on ranks with load balancing gives each rank its share" both 0 says err 'from update 1 on the ranks have 75 %, 25 % of the tokens'
 # shellcheck disable=SC2086
 begin plain $plan --dropout 0 --accumulate 2
-check "and the updates are those of one rank" near shares plain
+check "train on ranks with load balancing has the losses of one rank" near shares plain
 ranks 2 --resume shares --updates 8
-check "which a resumed run keeps" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
+check "train --resume keeps the shares of the ranks" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
 fresh 2 refused --src text.de --tgt text.en --deal 3,1,2
-check "shares for more ranks: one sentence" told "deal is '3,1,2', and an update is shared by 2"
+check "train rejects shares for more ranks than there are" told "deal is '3,1,2', and an update is shared by 2"
 
 # ---- What fails
 # shellcheck disable=SC2086
 fresh 2 refused $plan --accumulate 1
-check "fewer batches than ranks: one sentence" told 'an update has 1 batches, --accumulate, and 2 ranks'
+check "train rejects fewer micro-batches than ranks" told 'an update has 1 batches, --accumulate, and 2 ranks'
 fresh 2 refused --src missing --tgt text.en
-check "a file is missing: one sentence" told 'cannot read missing'
+check "train on ranks names a file that one rank does not have" told 'cannot read missing'
 # shellcheck disable=SC2086
 other '--accumulate 3 --subword-alpha 0.1' -o refused $small $plan
-check "other options: one sentence names them" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --accumulate): '
+check "train on ranks names options that differ between ranks" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --accumulate): '
 # shellcheck disable=SC2086
 other --frobnicate -o refused $small $plan
-check "an option that there is not: its rank says so, and both end" both 2 told 'train: rank 1: there is no option --frobnicate'
+check "train on ranks ends both when one has an unknown option" both 2 told 'train: rank 1: there is no option --frobnicate'
 # shellcheck disable=SC2086
 other --help -o refused $small $plan
-check "--help of one: both end" both 1 told 'rank 1 has other options than rank 0 (--help)'
+check "train on ranks ends both when one has --help" both 1 told 'rank 1 has other options than rank 0 (--help)'
 # shellcheck disable=SC2086
 other '--device nowhere' -o refused/deep $small $plan
-check "a device that there is not: it says so" both 1 told "rank 1: .*nowhere"
-check "and none of them leaves a folder" [ ! -e refused ]
+check "train on ranks names a device that one rank does not have" both 1 told "rank 1: .*nowhere"
+check "train on ranks that is rejected leaves no directory" [ ! -e refused ]
 cat >spoil <<'END'
 #!/bin/sh
 # The second rank fails at its 400th launch.
@@ -125,8 +125,8 @@ export layer
 # shellcheck disable=SC2086
 mpirun -n 2 ./spoil "$tfm" train -o spoilt $small $plan >out 2>err
 code=$?
-check "a device fails: its rank says so, and both end" [ "$code" != 0 ]
-check "in one sentence" told 'rank 1: update'
+check "train on ranks ends both when a device fails" [ "$code" != 0 ]
+check "train on ranks prints one error when a device fails" told 'rank 1: update'
 
 # ---- A rank that dies
 # shellcheck disable=SC2086
@@ -134,11 +134,11 @@ mpirun -n 2 "$tfm" train -o killed $small $plan --shard --updates 100000 --patie
 child=$!
 wait_for_update killed 4
 kill_rank 2
-check "a rank is killed: the run ends within a minute" [ "$code" != 0 -a "$seconds" -lt 60 ]
-check "and says by which signal" [ "$(grep -c 'exited on signal 9' err)" = 1 ]
+check "train on ranks ends within a minute when a rank is killed" [ "$code" != 0 -a "$seconds" -lt 60 ]
+check "train on ranks names the signal that killed a rank" [ "$(grep -c 'exited on signal 9' err)" = 1 ]
 last=$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' killed/train.jsonl | tail -n 1)
 resume killed --updates $((last + 2))
-check "its checkpoint is whole" both 0 says err "update $((last + 2))"
+check "train on ranks has a whole checkpoint after a rank was killed" both 0 says err "update $((last + 2))"
 
 # ---- A signal
 # shellcheck disable=SC2086
@@ -148,5 +148,5 @@ wait_for_update stopped 2
 kill -USR1 "$(pgrep -P "$child" | tail -n 1)" # to the second of them
 wait "$child"
 code=$?
-check "SIGUSR1 to one: all end in good order" both 0 says err 'go on with: mpirun -n 2 tfm train --resume stopped'
+check "train on ranks ends all with a checkpoint after SIGUSR1 to one" both 0 says err 'go on with: mpirun -n 2 tfm train --resume stopped'
 echo "1..$count"

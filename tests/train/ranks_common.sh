@@ -6,9 +6,9 @@ export TMPDIR="$here" # where Open MPI keeps its sessions
 # unlaunched: whether there is no way to start several; then why
 unlaunched() {
     if ! ldd "$tfm" | grep -q libmpi; then
-        skip "several ranks" "this tfm was built without MPI"
+        skip "train on several ranks" "this tfm was built without MPI"
     elif ! command -v mpirun >/dev/null; then
-        skip "several ranks" "there is no mpirun"
+        skip "train on several ranks" "there is no mpirun"
     else
         return 1
     fi

@@ -6,7 +6,7 @@
 data=$root/shared/data/multi30k
 [ -d "$data" ] || data=$root/../shared/data/multi30k
 if [ ! -d "$data" ]; then
-    skip "Multi30k" "there is no shared/data/multi30k"
+    skip "train on Multi30k" "there is no shared/data/multi30k"
     echo "1..$count"
     exit
 fi
@@ -22,19 +22,19 @@ head -n 100 "$data/val.de" >valid.de
 small=
 # shellcheck disable=SC2086 # words
 begin one $plan --vocab-size 4000
-check "one device, 200 updates of four batches" [ "$code" = 0 ]
+check "train on one device for 200 updates of four micro-batches" [ "$code" = 0 ]
 for world in 2 4; do
     # shellcheck disable=SC2086
     fresh $world whole $plan --vocab one
-    check "$world ranks: all updates as one device makes them" both 0 near one whole
+    check "train on $world ranks has the losses of one device" both 0 near one whole
     paste losses-one losses-whole | awk '{ d = ($2 - $5) ^ 2; if (d > most) most = d } END { print "# losses are up to " sqrt(most) " apart" }'
     # shellcheck disable=SC2086
     fresh $world shards $plan --vocab one --shard
-    check "with a part of the state each: the same bits" both 0 alike whole shards
+    check "train on $world ranks with sharded optimizer state gives the same parameters" both 0 alike whole shards
     if [ $world = 2 ]; then
         # shellcheck disable=SC2086
         begin workers $plan --vocab one --workers 2
-        check "two workers of one process: the same bits" both 0 alike whole workers
+        check "train with two workers gives the parameters of two ranks" both 0 alike whole workers
     fi
     rm -rf whole shards workers
 done

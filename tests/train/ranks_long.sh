@@ -30,11 +30,11 @@ phases() {
     done
 }
 phases whole - - -
-check "four ranks, two, and four again" [ $good = yes ]
+check "train on four ranks, two and four again" [ $good = yes ]
 for plans in "--shard --shard --shard" "--shard - --shard" "- --shard -"; do
     # shellcheck disable=SC2086
     phases cut $plans
-    check "with $plans: the same bits" [ $good = yes ] && check "and the same reports" alike whole cut
+    check "train with $plans gives the same parameters" [ $good = yes ] && check "and the same reports" alike whole cut
     rm -rf cut
 done
 
@@ -46,7 +46,7 @@ delays() { # COUNT: seconds, about as long as a start takes and some updates
 few="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
 # shellcheck disable=SC2086
 fresh 2 long $few
-check "a run that saves much" [ "$code" = 0 ]
+check "train on ranks with frequent checkpoints" [ "$code" = 0 ]
 begin() {
     rm -rf part
     # shellcheck disable=SC2086
@@ -81,10 +81,10 @@ done 2>stderr
 wait "$child"
 code=$?
 echo "# $kills came before the end, and $ended runs ended among them"
-check "SIGKILL to any rank, twenty times: the others end within a minute" [ $kills = 20 -a $late = 0 ]
-check "mpirun says why, and they nothing else" [ $silent = 0 -a $broken = 0 ]
-check "--resume ends with the same bits" both 0 [ $other = 0 ] && check "and the last of them too" alike part long
-check "and nothing is left lying about" [ "$(tidy part && shards part)" = "00000040-0-of-2 00000040-1-of-2 " ]
+check "train on ranks ends within a minute after each of twenty SIGKILLs" [ $kills = 20 -a $late = 0 ]
+check "train on ranks prints no other error after SIGKILL than mpirun's" [ $silent = 0 -a $broken = 0 ]
+check "train --resume on ranks after SIGKILLs gives the same parameters" both 0 [ $other = 0 ] && check "and the last of them too" alike part long
+check "train --resume on ranks after SIGKILLs leaves no temporary file" [ "$(tidy part && shards part)" = "00000040-0-of-2 00000040-1-of-2 " ]
 
 # ---- Gradients of 16 bits
 # near_end DIR: validation at the end within 2 % of that in 32 bits
@@ -94,11 +94,11 @@ last() {
 many="$plan --updates 200 --valid-every 200 --dropout 0.1"
 # shellcheck disable=SC2086
 fresh 2 f32 $many
-check "200 updates" [ "$code" = 0 ]
+check "train on ranks for 200 updates" [ "$code" = 0 ]
 for wire in f16 bf16; do
     # shellcheck disable=SC2086
     fresh 2 $wire $many --wire $wire
-    check "--wire $wire: validation within 2 %" [ "$code" = 0 -a \
+    check "train --wire $wire has a validation loss within 2 % of fp32" [ "$code" = 0 -a \
         "$(echo "$(last f32) $(last $wire)" | awk '{ print ($2 / $1 - 1) ^ 2 < 4e-4 }')" = 1 ]
     echo "# $(last f32) $(last $wire)"
 done

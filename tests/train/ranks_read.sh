@@ -23,15 +23,15 @@ data() {
 }
 # shellcheck disable=SC2086 # words
 begin alone $plan
-check "one rank: several passes over several buffers" both 0 says err '204 pairs for training; left out: 12 with an empty side, 12 too long, 12 invalid, 3 without a partner'
+check "train on one rank makes several passes over several buffers" both 0 says err '204 pairs for training; left out: 12 with an empty side, 12 too long, 12 invalid, 3 without a partner'
 for world in 2 3; do
     # shellcheck disable=SC2086
     fresh $world "of$world" $plan
-    check "$world ranks have the same updates" both 0 near alone "of$world"
-    check "and leave out the same lines, in the same update" [ -n "$(data alone)" -a "$(data alone)" = "$(data "of$world")" ]
+    check "train on $world ranks has the losses of one rank" both 0 near alone "of$world"
+    check "train on $world ranks skips the same lines in the same update" [ -n "$(data alone)" -a "$(data alone)" = "$(data "of$world")" ]
     # shellcheck disable=SC2086
     fresh $world again $plan
-    check "and the same bits every time" alike "of$world" again
+    check "train on $world ranks gives the same parameters every time" alike "of$world" again
     rm -rf again
 done
 
@@ -42,29 +42,29 @@ tail -n +101 bad.de >last.de
 tail -n +101 bad.en >last.en
 # shellcheck disable=SC2086
 fresh 2 several ${plan#*bad.en} --src first.de --tgt first.en --src last.de --tgt last.en
-check "the same text in several files" [ "$code" = 0 -a "$(data several)" = "$(data alone | sed 's/"unpaired":3/"unpaired":6/')" ]
-check "has the same updates, to the bit" cmp of2/snapshots/00000009.safetensors several/snapshots/00000009.safetensors
+check "train on ranks with the text in several files succeeds" [ "$code" = 0 -a "$(data several)" = "$(data alone | sed 's/"unpaired":3/"unpaired":6/')" ]
+check "train on ranks with the text in several files gives the same losses" cmp of2/snapshots/00000009.safetensors several/snapshots/00000009.safetensors
 
 # ---- From the middle of a buffer on
 # shellcheck disable=SC2086
 fresh 3 part $plan --updates 4
 ranks 2 --resume part --updates 6
-check "three ranks, then two" both 0 says err 'update 6'
+check "train --resume of three ranks with two" both 0 says err 'update 6'
 resume part --updates 9
-check "then one: the same updates" both 0 near alone part
+check "train --resume of two ranks with one has the same losses" both 0 near alone part
 
 # ---- What fails
 # shellcheck disable=SC2086
 fresh 3 strict $plan --strict
-check "--strict refuses the line that one rank has tokenized: one sentence" told 'bad.de and bad.en, line 3: the source is empty; mend it'
-check "and leaves nothing" [ "$code" != 0 -a ! -e strict ]
+check "train --strict on ranks rejects a line that one rank has tokenized" told 'bad.de and bad.en, line 3: the source is empty; mend it'
+check "train --strict on ranks leaves nothing after a rejected line" [ "$code" != 0 -a ! -e strict ]
 : >none.de
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
-check "files without a good pair: one sentence" told 'cannot read none.en'
+check "train on ranks rejects files without a valid pair" told 'cannot read none.en'
 : >none.en
 # shellcheck disable=SC2086
 fresh 2 none --src none.de --tgt none.en --vocab one $valid
-check "nothing in them: one sentence" told 'none.de and none.en: there is no good pair of lines'
+check "train on ranks rejects empty files" told 'none.de and none.en: there is no good pair of lines'
 
 # The second rank is given copies of the files.
 cat >other <<'END'
@@ -85,17 +85,17 @@ cut -f2 long.tsv >long.en
 cp long.en other-folder/
 awk 'NR == 4402 { print ""; printf "%s ", $0; next } { print }' long.de >other-folder/long.de
 truncate -s 65M long.de other-folder/long.de
-check "a long text that differs in its second block" cmp -s -n 65536 long.de other-folder/long.de
+check "train on ranks accepts long text that differs in its second block" cmp -s -n 65536 long.de other-folder/long.de
 # shellcheck disable=SC2086
 mpirun -n 2 ./other "$tfm" train -o moved $small --src long.de --tgt long.en --strict --buffer 4500 $valid --vocab one >out 2>err
 code=$?
-check "--strict: one sentence says whose line it is" told 'line 4402: the source is empty; so it is in the text of rank 1, and rank 0 has another'
-check "and does not have it left out" [ "$code" != 0 -a -z "$(grep strict err)" ]
+check "train --strict on ranks names the rank of a line" told 'line 4402: the source is empty; so it is in the text of rank 1, and rank 0 has another'
+check "train --strict on ranks does not skip a rejected line" [ "$code" != 0 -a -z "$(grep strict err)" ]
 cp -r part other-folder/
 sed 's/"clip": 0.0/"clip": 1.0/' part/recipe.json >other-folder/part/recipe.json
 mpirun -n 2 ./other "$tfm" train --resume part --updates 12 >out 2>err
 code=$?
-check "another copy of the run: one sentence" both 1 told 'rank 1 has another recipe in part than rank 0 (--clip)'
+check "train on ranks rejects another copy of the run" both 1 told 'rank 1 has another recipe in part than rank 0 (--clip)'
 # shellcheck disable=SC2086
 mpirun -n 2 ./other "$tfm" train -o moved $small $plan --updates 100000 >out 2>err &
 child=$!
@@ -104,6 +104,6 @@ wait_for_update moved 4
 begun=$(date +%s)
 wait "$child"
 code=$?
-check "a file of one rank changes: both end" [ "$code" != 0 -a $(($(date +%s) - begun)) -lt 60 ]
-check "in one sentence" told 'rank 1: bad.de has changed while it was trained on'
+check "train on ranks ends both when a file of one rank changes" [ "$code" != 0 -a $(($(date +%s) - begun)) -lt 60 ]
+check "train on ranks prints one error when a file of one rank changes" told 'rank 1: bad.de has changed while it was trained on'
 echo "1..$count"

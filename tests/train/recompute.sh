@@ -10,12 +10,12 @@ same() {
 begin kept $plan --updates 6
 # shellcheck disable=SC2086
 begin again $plan --updates 6 --recompute
-check "--recompute: the same bits" same kept again
-check "--recompute: is not in the recipe" [ "$(grep -c recompute again/recipe.json)" = 0 ]
+check "train --recompute gives the same parameters" same kept again
+check "train --recompute is not in the recipe" [ "$(grep -c recompute again/recipe.json)" = 0 ]
 # shellcheck disable=SC2086
 begin part $plan --updates 3
 resume part --updates 6 --recompute
-check "--resume --recompute: the same bits" same kept part
+check "train --resume --recompute gives the same parameters" same kept part
 
 # shellcheck disable=SC2086
 launch -o stopped $small $plan --updates 100000 --patience 0 --recompute
@@ -23,6 +23,6 @@ wait_for_update stopped 4
 kill -INT "$child"
 wait "$child"
 code=$?
-check "Ctrl-C: says how to go on" both 0 says err 'go on with: tfm train --resume stopped --recompute'
+check "train --recompute says how to resume after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --recompute'
 
 echo "1..$count"

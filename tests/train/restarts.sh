@@ -42,7 +42,7 @@ example() { # example NAME ARGUMENT...
 # shellcheck disable=SC2086 # words
 begin whole $plan
 for script in train_slurm.sh train_hosts.sh; do
-    check "$script is a shell script" sh -n "$root/apps/examples/$script"
+    check "$script is a valid shell script" sh -n "$root/apps/examples/$script"
 done
 
 # ---- A hosts file
@@ -50,16 +50,16 @@ printf 'node1 slots=2\nnode2 slots=1 # of two\n' >hosts
 touch kill
 # shellcheck disable=SC2086
 example train_hosts.sh hosts 4 run $plan
-check "a rank is killed: the run goes on by itself" [ "$code $(wc -l <calls)" = "0 2" ]
-check "on the slots that there are" [ "$(grep -c -- '-n 3 --hostfile hosts' calls)" = 2 ]
-check "to the same bits" alike run whole
+check "the job script restarts the run after a rank was killed" [ "$code $(wc -l <calls)" = "0 2" ]
+check "the job script restarts on the remaining slots" [ "$(grep -c -- '-n 3 --hostfile hosts' calls)" = 2 ]
+check "a restarted run gives the same parameters" alike run whole
 rm -rf run calls
 example train_hosts.sh hosts 4 run --src missing --tgt text.en
-check "what comes to nothing is tried three times" [ "$code $(wc -l <calls)" = "1 3" ]
+check "the job script tries a run without progress three times" [ "$code $(wc -l <calls)" = "1 3" ]
 rm -rf run calls
 # shellcheck disable=SC2086
 example train_hosts.sh hosts 4 run $plan --frobnicate
-check "and a mistake once" [ "$code $(wc -l <calls)" = "2 1" ]
+check "the job script tries a usage error once" [ "$code $(wc -l <calls)" = "2 1" ]
 
 # ---- Slurm
 for end in kill stop; do
@@ -67,10 +67,10 @@ for end in kill stop; do
     touch $end
     # shellcheck disable=SC2086
     example train_slurm.sh run $plan
-    check "$end: the job is put into the queue again" [ "$code $(grep -c '^scontrol requeue 7$' calls)" = "0 1" ]
+    check "$end puts the job back into the queue" [ "$code $(grep -c '^scontrol requeue 7$' calls)" = "0 1" ]
     # shellcheck disable=SC2086
     SLURM_RESTART_COUNT=1 example train_slurm.sh run $plan
-    check "and is not, once the run is at its end" [ "$code $(grep -c '^scontrol' calls) $(grep -c -- '--resume run' calls)" = "0 1 1" ]
-    check "to the same bits" alike run whole
+    check "$end does not put a finished job back into the queue" [ "$code $(grep -c '^scontrol' calls) $(grep -c -- '--resume run' calls)" = "0 1 1" ]
+    check "a requeued job gives the same parameters" alike run whole
 done
 echo "1..$count"

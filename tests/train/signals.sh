@@ -4,7 +4,7 @@
 plan="$files --updates 60 --valid-every 10 --report-every 1 --dropout 0.1 --buffer 70 --accumulate 2 --average 3"
 # shellcheck disable=SC2086
 begin whole $plan
-check "a longer run" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
+check "train with validations and snapshots" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
 drawn=
 draws whole && drawn=yes
@@ -19,19 +19,19 @@ for signal in $signals; do
     [ $signal = HUP ] && kill -$signal $child # a terminal that closes
     wait $child
     code=$?
-    check "SIG$signal: the run says how to go on" both 0 says err \
+    check "train says how to resume after SIG$signal" both 0 says err \
         '^stopped after update [1-5][0-9]; go on with: tfm train --resume part$'
-    check "SIG$signal: and nothing on standard output" [ ! -s out ]
-    check "SIG$signal: a checkpoint at that update" [ "$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)" = \
+    check "train prints nothing on standard output after SIG$signal" [ ! -s out ]
+    check "train writes a checkpoint at the update of SIG$signal" [ "$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)" = \
         "$(head -c 4000 part/checkpoint.safetensors | sed -n 's/.*"update": *"\([0-9]*\)".*/\1/p')" ]
     if [ "$drawn" ]; then
-        check "SIG$signal: curves so far" [ -s part/curves.svg ]
+        check "train renders loss curves after SIG$signal" [ -s part/curves.svg ]
     else
-        skip "SIG$signal: curves so far" "nothing draws here"
+        skip "train renders loss curves after SIG$signal" "nothing draws here"
     fi
     (cd part/snapshots && "$tfm" train --resume .. >../../out 2>../../err)
     code=$?
-    check "SIG$signal: --resume, from elsewhere, comes to the same bits" both 0 alike part whole
+    check "train --resume from another directory after SIG$signal gives the same parameters" both 0 alike part whole
 done
 
 # In the middle of a validation, in a folder whose name a shell would take apart.
@@ -46,15 +46,15 @@ wait_for_update "it's" 5
 kill -TERM $child
 wait $child
 code=$?
-check "SIGTERM in a validation: it is left off" both 0 says err '^stopped after update 5; go on with: '
-check "SIGTERM in a validation: there is no report of it" [ "$(reports valid "it's")" = 0 -a ! -e "it's/model.safetensors" ]
+check "SIGTERM during a validation interrupts it" both 0 says err '^stopped after update 5; go on with: '
+check "SIGTERM during a validation leaves no report of it" [ "$(reports valid "it's")" = 0 -a ! -e "it's/model.safetensors" ]
 eval "run $(sed -n 's/^stopped after .*; go on with: tfm //p' err)"
-check "SIGTERM in a validation: it is made first when the run goes on, to the same bits" both 0 alike "it's" whole
+check "train --resume repeats the validation interrupted by SIGTERM and gives the same parameters" both 0 alike "it's" whole
 rm "it's/model.safetensors"
 resume "it's"
-check "a lost model: what validation finds now" both 0 [ -s "it's/model.safetensors" ]
-check "a lost model: said" says err "it's/model.safetensors is not there any more: the best model is looked for anew"
-check "a lost model: no snapshot counts twice" [ "$(ls "it's/snapshots")" = "$(ls whole/snapshots)" ]
+check "train --resume writes the best model again when it was deleted" both 0 [ -s "it's/model.safetensors" ]
+check "train --resume says that the best model was deleted" says err "it's/model.safetensors is not there any more: the best model is looked for anew"
+check "train --resume without the best model counts no snapshot twice" [ "$(ls "it's/snapshots")" = "$(ls whole/snapshots)" ]
 
 # Before there is an update.
 for i in 1 2 3 4 5 6 7 8 9 10; do cat text.de; done >more.de
@@ -70,8 +70,8 @@ sleep 0.05
 kill -TERM $child
 wait $child 2>/dev/null
 tr -d "'" <err >plain
-check "SIGTERM before an update: how to go on all the same" grep -qF "go on with: tfm train --resume part --device $device" plain
+check "SIGTERM before the first update says how to resume" grep -qF "go on with: tfm train --resume part --device $device" plain
 resume part --updates 2
-check "SIGTERM before an update: --resume does" [ "$code" = 0 -a -s part/model.safetensors ]
+check "train --resume after SIGTERM before the first update succeeds" [ "$code" = 0 -a -s part/model.safetensors ]
 
 echo "1..$count"

@@ -6,14 +6,14 @@ plan="--updates 12 --valid-every 4 --report-every 2 --warmup 2 --rate 0.01 --ave
 
 # shellcheck disable=SC2086 # words, here and below
 begin gpt --text text.en $plan
-check "--text: one line of result" both 0 says out '^gpt: 12 updates; best on validation: ppl [0-9.]*$'
-check "--text: it says what it is" says err '^gpt: [0-9]* parameters, vocabulary of [0-9]*, 12 texts for validation$'
-check "--text: and how many texts there are" says err '^228 texts for training$'
-check "--text: and how good it is" says err '^update 4  valid  ppl [0-9.]*  best so far$'
-check "--text: nothing is left lying about" tidy gpt
-check "--text: train.jsonl" json_lines gpt/train.jsonl
-check "--text: a validation has no BLEU" grep -q '^{"type":"valid","update":4,"nll":[0-9.]*,"ppl":[0-9.]*,"best":true,' gpt/train.jsonl
-check "--text: it learns" python3 -c '
+check "train --text prints one line of result" both 0 says out '^gpt: 12 updates; best on validation: ppl [0-9.]*$'
+check "train --text prints parameters, vocabulary and validation texts" says err '^gpt: [0-9]* parameters, vocabulary of [0-9]*, 12 texts for validation$'
+check "train --text prints the number of texts" says err '^228 texts for training$'
+check "train --text prints validation perplexity" says err '^update 4  valid  ppl [0-9.]*  best so far$'
+check "train --text leaves no temporary file" tidy gpt
+check "train --text writes JSON lines into train.jsonl" json_lines gpt/train.jsonl
+check "train --text validates without BLEU" grep -q '^{"type":"valid","update":4,"nll":[0-9.]*,"ppl":[0-9.]*,"best":true,' gpt/train.jsonl
+check "train --text lowers the loss" python3 -c '
 import json
 lines = [json.loads(l) for l in open("gpt/train.jsonl")]
 ppl = [l["ppl"] for l in lines if l["type"] == "valid"]
@@ -22,107 +22,107 @@ recipe, config = json.load(open("gpt/recipe.json")), json.load(open("gpt/config.
 assert recipe["text"] == ["../text.en"] and recipe["positions"] == 16 and recipe["label-smoothing"] == 0, recipe
 assert config["architectures"] == ["GPT2LMHeadModel"] and config["n_positions"] == 16, config'
 if draws gpt; then
-    check "--text: curves" grep -q '</svg>' gpt/curves.svg
+    check "train --text renders loss curves" grep -q '</svg>' gpt/curves.svg
 else
-    skip "--text: curves" "$(cat err)"
+    skip "train --text renders loss curves" "$(cat err)"
 fi
 cp -r gpt again
 begin gpt --text text.en $plan
-check "--text: the same run again: the same bits" alike gpt again
+check "train --text repeated gives the same parameters" alike gpt again
 head -n 100 text.en >one.en
 tail -n +101 text.en >two.en
 begin parts --text one.en --text two.en $plan
-check "--text twice: as one file of both" both 0 alike parts again
+check "train with two --text files gives the parameters of one file of both" both 0 alike parts again
 { head -n 6 two.en && printf '\377\n'; } >bad.en
 begin strict --text one.en --text bad.en --valid-text valid.en $plan --strict
-check "--strict names the file and its line" one_last 1 'bad.en, line 7: '
+check "train --text --strict names the file and its line" one_last 1 'bad.en, line 7: '
 head -n 20 one.en >round.en
 { head -n 9 two.en && printf '\377\n'; } >bad.en
 begin strict --text round.en --text bad.en $plan --strict
-check "--strict: in text that is held out, too" one_last 1 'bad.en, line 10: '
+check "train --text --strict names lines of held-out text" one_last 1 'bad.en, line 10: '
 begin apart --text one.en --valid-text valid.en $plan
-check "--valid-text: no text is held out" says err ' 10 texts for validation'
+check "train --valid-text holds no training text out" says err ' 10 texts for validation'
 
 begin llama --text text.en --family llama --kv-heads 2 $plan
-check "--family llama" both 0 grep -q '"LlamaForCausalLM"' llama/config.json
+check "train --family llama writes a Llama model" both 0 grep -q '"LlamaForCausalLM"' llama/config.json
 cp -r llama whole
 begin llama --text text.en --family llama --kv-heads 2 $plan --updates 5
 resume llama --updates 12
-check "--resume: as if it had never stopped" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
+check "train --text resumed gives the same parameters" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mv text.en moved.en
 resume llama --updates 13
-check "--resume: text that is gone" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
+check "train --resume names a --text file that does not exist" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
 resume llama --updates 13 --text moved.en
-check "--resume: text that has moved" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
+check "train --resume accepts a --text file at another path" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
 mv moved.en text.en
 
 # ---- What opens it
 for model in gpt llama; do
     run generate -m $model --min-new 4 --max-new 5 "one two"
-    check "$model: tfm generate" [ "$code" = 0 -a "$(wc -w <out)" -gt 1 ]
+    check "generate opens the $model model of train --text" [ "$code" = 0 -a "$(wc -w <out)" -gt 1 ]
     run info $model
-    check "$model: tfm info" both 0 says out 'decoder'
+    check "info opens the $model model of train --text" both 0 says out 'decoder'
     run score -m $model --text valid.en
-    check "$model: tfm score" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 10 ]
+    check "score opens the $model model of train --text" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 10 ]
     awk '{ sum += $1; n += $2 } END { printf "%.2f %d\n", exp(-sum / n), n }' out >want
     run score -m $model --text valid.en --perplexity
-    check "$model: the perplexity is that of the lines" [ "$(awk '{ printf "%.2f %d\n", $3, $9 }' out)" = "$(cat want)" ]
+    check "score of the $model model gives the perplexity of the lines" [ "$(awk '{ printf "%.2f %d\n", $3, $9 }' out)" = "$(cat want)" ]
     run score -m $model --text valid.en --perplexity --end
-    check "$model: and the ends count with --end" [ "$(sed 's/.* tokens = //' out)" = $(($(sed 's/.* //' want) + 10)) ]
+    check "score --end of the $model model counts the end tokens" [ "$(sed 's/.* tokens = //' out)" = $(($(sed 's/.* //' want) + 10)) ]
 done
 run score -m gpt --text text.en --perplexity --end
 tr '\n' ' ' <text.en >long
 run score -m gpt --text long
-check "a line of more tokens than positions is scored in parts" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
+check "score splits a line longer than the context" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
 run score -m gpt --src text.de --tgt text.en
-check "pairs are no text for it" one_sentence 1 'has no encoder: generate with it, or give one that has'
+check "score of pairs refuses a decoder-only model" one_sentence 1 'has no encoder: generate with it, or give one that has'
 run score -m gpt --text text.en --tgt text.en
-check "tfm score: one kind of text" one_sentence 2 'not both'
+check "score with --text and pairs is a usage error" one_sentence 2 'not both'
 
 # ---- Going on
 run train -o tuned --from llama --text text.en $plan --updates 4 --block 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
-check "--from: a language model" both 0 says out '^tuned: 4 updates'
+check "train --text --from fine-tunes a decoder-only model" both 0 says out '^tuned: 4 updates'
 run generate -m tuned --min-new 2 --max-new 3 "one"
-check "--from: it generates" [ "$code" = 0 ]
+check "generate opens a fine-tuned decoder-only model" [ "$code" = 0 ]
 run train -o other --from llama --src text.de --tgt text.en
-check "--from a language model with pairs" one_sentence 1 'it learns plain text, --text'
+check "train --from a decoder-only model rejects pairs" one_sentence 1 'it learns plain text, --text'
 run train -o other --from llama --text text.en --block 17
-check "--from: blocks that are too long for it" one_sentence 1 'takes up to 16 tokens'
+check "train --from rejects --block above the model's context" one_sentence 1 'takes up to 16 tokens'
 run train -o shorter --from llama --text text.en $plan --updates 1 --batch-tokens 128
-check "--from: blocks are as long as it takes by themselves" both 0 grep -q '"block": 16' shorter/recipe.json
+check "train --from limits the block to the model's context" both 0 grep -q '"block": 16' shorter/recipe.json
 run train -o other --from llama --text text.en --family llama
-check "--from: a family of another" one_sentence 2 '--family'
+check "train --from with another --family is a usage error" one_sentence 2 '--family'
 run train -o other --from "$root/apps/demo" --text text.en
-check "--from a translator with text" one_sentence 1 'it learns pairs of lines'
-check "and none of these leaves a run" [ ! -e other/recipe.json ]
+check "train --from a translation model rejects --text" one_sentence 1 'it learns pairs of lines'
+check "train --text --from that is rejected leaves no run" [ ! -e other/recipe.json ]
 run train -o vocab $small --text text.en --vocab gpt --updates 1
-check "--vocab: the tokenizer of another" both 0 cmp gpt/tokenizer.json vocab/tokenizer.json
+check "train --text --vocab takes the tokenizer of another model" both 0 cmp gpt/tokenizer.json vocab/tokenizer.json
 begin unigram --text text.en --unigram --vocab-size 60 --updates 2 --average 0
 run generate -m unigram --max-new 3 "one two"
-check "--unigram" [ "$code" = 0 ]
+check "train --text --unigram builds a unigram vocabulary" [ "$code" = 0 ]
 
 # ---- Refusals
 for wrong in 'src text.de' 'valid-src text.de' 'tsv text.tsv' 'max-length 9' 'encoder-layers 2' 'source-lang de' 'subword-alpha 0.1' \
     'valid-beam 2'; do
     begin wrong --text text.en --$wrong
-    check "--text with --${wrong% *}" one_sentence 2 "--${wrong% *} is for pairs of lines"
+    check "train --text with --${wrong% *} is a usage error" one_sentence 2 "--${wrong% *} is for pairs of lines"
 done
 begin wrong --text text.en --positions 8
-check "--block beyond --positions" one_sentence 2 '--block 16 is more than --positions 8'
+check "train --block above --positions is a usage error" one_sentence 2 '--block 16 is more than --positions 8'
 begin wrong --text text.en --kv-heads 2
-check "--kv-heads of GPT-2" one_sentence 2 '--kv-heads 2'
+check "train --kv-heads with GPT-2 is a usage error" one_sentence 2 '--kv-heads 2'
 begin wrong --text nowhere
-check "no such file" one_sentence 1 'cannot read nowhere: No such file'
+check "train --text names a file that does not exist" one_sentence 1 'cannot read nowhere: No such file'
 : >empty
 begin wrong --text empty --vocab gpt
-check "no text" one_last 1 'empty: there is no line of text to learn from'
+check "train --text rejects an empty file" one_last 1 'empty: there is no line of text to learn from'
 small=
 begin wrong $files --family llama
-check "--family with pairs" one_sentence 2 'are for runs on --text'
+check "train --family with pairs is a usage error" one_sentence 2 'are for runs on --text'
 begin wrong $files --valid-text valid.en
-check "--valid-text with pairs" one_sentence 2 '--valid-text is for runs on --text'
+check "train --valid-text with pairs is a usage error" one_sentence 2 '--valid-text is for runs on --text'
 resume gpt --block 8
-check "--resume --block" one_sentence 2 '--block was chosen when the run began'
-check "and none makes a directory" [ ! -e wrong/recipe.json ]
+check "train --resume --block is a usage error" one_sentence 2 '--block was chosen when the run began'
+check "train --text with a usage error makes no directory" [ ! -e wrong/recipe.json ]
 
 echo "1..$count"

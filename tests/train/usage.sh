@@ -2,31 +2,31 @@
 . "$(dirname "$0")/common.sh"
 
 run train
-check "nothing to train on is a usage error" one_sentence 2 '-o DIR'
+check "train without a text is a usage error" one_sentence 2 '-o DIR'
 run train -o '' --src text.de --tgt text.en
-check "a directory without a name is one" one_sentence 2 '-o DIR'
+check "train without -o is a usage error" one_sentence 2 '-o DIR'
 run train -o run --src text.de
-check "one side alone is one" one_sentence 2 '--src and --tgt'
+check "train --src without --tgt is a usage error" one_sentence 2 '--src and --tgt'
 run train -o run --src text.de --tgt text.en --tsv text.tsv
-check "two kinds of text is one" one_sentence 2 'not both'
+check "train with two kinds of text is a usage error" one_sentence 2 'not both'
 run train -o run $files --valid-src valid.de
-check "half a validation is one" one_sentence 2 '--valid-tgt'
+check "train --valid-src without --valid-tgt is a usage error" one_sentence 2 '--valid-tgt'
 run train -o run --resume run
-check "a new run that goes on is one" one_sentence 2 '--resume'
+check "train --resume with options of a new run is a usage error" one_sentence 2 '--resume'
 run train -o run $files stray
-check "a stray operand is one" one_sentence 2 "'stray'"
+check "train with a positional argument is a usage error" one_sentence 2 "'stray'"
 for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'wire f64' 'rate nan' \
     'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'beta1 0' 'beta2 0' 'source-lang d.e' 'target-lang d/e' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' 'subword-alpha 1' 'subword-alpha 0.99999999' \
     'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086
     begin wrong $files --${wrong% *} "${wrong#* }"
-    check "--$wrong is one" both 2 says err "--${wrong% *}"
+    check "train --$wrong is a usage error" both 2 says err "--${wrong% *}"
 done
-check "and none makes a directory" [ ! -e wrong ]
+check "train with a usage error makes no directory" [ ! -e wrong ]
 run train --help
 sed -n 's/^ *\(-., \)*\(--[a-z0-9-]*\).*/\2/p' out | sort -u >help.names
 options | sort >page.names
-check "help and manual page have the same options" [ "$(wc -l <page.names)" -gt 50 -a \
+check "train --help and the manual page have the same options" [ "$(wc -l <page.names)" -gt 50 -a \
     "$(sort help.names | grep -vxE -- '--(help|device)' | diff - page.names)" = "" ]
 
 echo "1..$count"
