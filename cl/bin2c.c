@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     FILE *out = fopen(argv[1], "wb");
     if (!out)
         return perror(argv[1]), 1;
-    fprintf(out, "#include \"dev/program/kernel_text.h\"\n\nconst tfm__kernel_text TFM__KERNEL_TEXTS[] = {\n");
+    fprintf(out, "#include \"dev/program/kernel_text.h\"\n\nconst tfm__kernel_source TFM__KERNEL_SOURCES[] = {\n");
     for (int i = 2; i < argc; i++)
         if (write_text(out, argv[i]))
             return 1;

@@ -26,14 +26,14 @@ static const tfm__check_entry *const OPS[] = {TFM__OPS(NAME)};
 static const char *const NAMES[] = {TFM__OPS(QUOTED)};
 static const struct {
     const char *name;
-    tfm__engine engine;
+    tfm__mma mma;
     tfm_dtype inputs;
-} ENGINES[] = {{"mma-f16", TFM__ENGINE_MMA, TFM_F16},          {"mma-bf16", TFM__ENGINE_MMA, TFM_BF16},
-               {"mma_8-f16", TFM__ENGINE_MMA_8, TFM_F16},      {"wmma-f16", TFM__ENGINE_WMMA, TFM_F16},
-               {"wmma-bf16", TFM__ENGINE_WMMA, TFM_BF16},      {"mfma-f16", TFM__ENGINE_MFMA, TFM_F16},
-               {"mfma-bf16", TFM__ENGINE_MFMA, TFM_BF16},      {"dpas-f16", TFM__ENGINE_DPAS, TFM_F16},
-               {"dpas-bf16", TFM__ENGINE_DPAS, TFM_BF16},      {"dpas_16-f16", TFM__ENGINE_DPAS_16, TFM_F16},
-               {"dpas_16-bf16", TFM__ENGINE_DPAS_16, TFM_BF16}};
+} ENGINES[] = {{"mma-f16", TFM__MMA_M16N8K16, TFM_F16},     {"mma-bf16", TFM__MMA_M16N8K16, TFM_BF16},
+               {"mma_8-f16", TFM__MMA_M16N8K8, TFM_F16},    {"wmma-f16", TFM__MMA_WMMA, TFM_F16},
+               {"wmma-bf16", TFM__MMA_WMMA, TFM_BF16},      {"mfma-f16", TFM__MMA_MFMA, TFM_F16},
+               {"mfma-bf16", TFM__MMA_MFMA, TFM_BF16},      {"dpas-f16", TFM__MMA_DPAS_8, TFM_F16},
+               {"dpas-bf16", TFM__MMA_DPAS_8, TFM_BF16},    {"dpas_16-f16", TFM__MMA_DPAS_16, TFM_F16},
+               {"dpas_16-bf16", TFM__MMA_DPAS_16, TFM_BF16}};
 
 static int failed, backwards, ran;
 
@@ -113,26 +113,26 @@ static void run_op(tfm_context *ctx, const char *name) {
 
 /* The check of the engine of this name, with inputs of the dtype that it says; those of each tile take long there. */
 static void run_engine(tfm_context *ctx, const char *name) {
-    ctx->tuning.engine_emulated = true;
+    ctx->tuning.mma_emulated = true;
     for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
         for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(ENGINES[e].name, name) == 0 && entry->op;
              entry++)
             if (by_engine(entry) && !strstr(entry->form, "tiles") && !strstr(entry->form, "rings") &&
                 entry->number == (int)ENGINES[e].inputs) {
-                ctx->tuning.engine = ENGINES[e].engine;
+                ctx->tuning.mma = ENGINES[e].mma;
                 run(ctx, entry, false, name);
             }
-    ctx->tuning.engine = TFM__NO_ENGINE;
+    ctx->tuning.mma = TFM__MMA_NONE;
 }
 
 /* Attention with as many rows an item as NVIDIA's have, however short the sequences are; queries stay in local memory,
  * and then they do not. */
 static void run_many_rows(tfm_context *ctx) {
     const tfm__tuning before = ctx->tuning;
-    ctx->tuning.attention_rows = 8;
-    ctx->tuning.attention_rows_least = 0;
+    ctx->tuning.attention_tile_rows = 8;
+    ctx->tuning.attention_tile_min_rows = 0;
     for (int resident = 0; resident < 2; resident++) {
-        ctx->tuning.attention_resident = resident;
+        ctx->tuning.attention_resident_queries = resident;
         run_op(ctx, "attention");
     }
     ctx->tuning = before;
@@ -261,9 +261,9 @@ static void run_searches(tfm_context *ctx) {
     translate_by_words(ctx, "by a shortlist");
     go_on(ctx, "that draws", TFM_BF16, true);
     go_on(ctx, "of texts, in beams", TFM_F16, false);
-    ctx->tuning.split_groups = 1 << 20; /* keys and vocabulary that several work-groups share */
-    ctx->tuning.split_keys = 1;
-    ctx->tuning.split_entries = 8;
+    ctx->tuning.split_workgroups = 1 << 20; /* keys and vocabulary that several work-groups share */
+    ctx->tuning.split_min_keys = 1;
+    ctx->tuning.split_min_logits = 8;
     translate(ctx, "of translations, in parts", TFM_BF16, false);
     ctx->tuning = before;
 }

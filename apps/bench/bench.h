@@ -12,7 +12,7 @@
 
 typedef struct bench_options {
     const char *device;
-    const char *variants;  /* "wide-16,gpu" or "all"; NULL: the device's own */
+    const char *variants;  /* "cpu-512,gpu" or "all"; NULL: the device's own */
     const char *providers; /* "packed,openblas", NULL: all */
     int rounds;
     bool json;

@@ -91,7 +91,8 @@ int cmd_bench(int argc, char **argv) {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
         {0, "variant", CLI_TEXT, &o.variants, "NAME,...|all",
-         "time the kernels made for these kinds of device (wide-16, wide-8, wide-4, task, gpu, scalar) instead of for "
+         "time the kernels made for these kinds of device (cpu-512, cpu-256, cpu-128, fpga, gpu, scalar) instead of "
+         "for "
          "this one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
@@ -123,7 +124,7 @@ int cmd_bench(int argc, char **argv) {
                  "built with OpenBLAS, it runs beside them on all cores. norm counts bytes read\n"
                  "and written, and times a copy beside it; attention times a product of\n"
                  "1024x1024x1024 beside it.\n",
-        .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
+        .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant cpu-512\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"
                     "  tfm bench translate -m apps/demo\n",

@@ -6,8 +6,8 @@
  *     LOCAL 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
  * A center of NaN gives NaN.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) as in softmax.cl, but begin at the first key seen. An
- * item touches the same elements in every pass, so y may be x. */
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) as in softmax.cl, but begin at the first key
+ * seen. An item touches the same elements in every pass, so y may be x. */
 #ifndef LOCAL
 #define LOCAL 2
 #endif
@@ -41,7 +41,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     from = (long)fmin(fmax(ceil(center - reach), 0.0f), (float)visible);
     to = (long)fmax(fmin(floor(center + reach) + 1.0f, (float)visible), 0.0f);
 #endif
-    const long run = max(to - from, 0L), whole = run - run % TFM_WIDTH, lane = TFM_LANE();
+    const long run = max(to - from, 0L), whole = run - run % TFM_WIDTH, lane = TFM_LOCAL_ID();
     __global const float *in = TFM_AT(x) + row * n + from;
     __global float *out = TFM_AT(y) + row * n + from;
     /* First, since after the last barrier PoCL 3.1 lets items whose i is beyond n write them too. */
@@ -97,7 +97,7 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     __global const float *weights = TFM_AT(y) + row * n, *from = TFM_AT(dy) + row * n;
     __global float *out = TFM_AT(dx) + row * n;
     float sum = 0.0f, moved = 0.0f;
-    for (long i = TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float v = weights[i] == 0.0f ? 0.0f : weights[i] * from[i];
         sum += v;
         moved = tfm_fma(v, (float)i - center, moved);
@@ -106,12 +106,12 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     moved = tfm_group_sum(moved);
     /* In this form: a plain loop over i < n goes wrong after the barrier on PoCL 3.1, as above. */
     const long whole = n - n % TFM_WIDTH;
-    for (long i = TFM_LANE() * TFM_WIDTH; has_dx && i < whole; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; has_dx && i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)
             SPREAD(j)
-    for (long i = whole + TFM_LANE(); has_dx && i < n; i += TFM_GROUP)
+    for (long i = whole + TFM_LOCAL_ID(); has_dx && i < n; i += TFM_GROUP)
         SPREAD(i)
-    if (dcenters != 0 && TFM_LANE() == 0) {
+    if (dcenters != 0 && TFM_LOCAL_ID() == 0) {
         const float d = 4.0f * moved / (reach * reach);
         TFM_AT(dcenters)[row] = add_center ? TFM_AT(dcenters)[row] + d : d;
     }

@@ -97,11 +97,11 @@ static inline void score_four(float *z, __local const float *q, __global const n
     }
 }
 
-/* z[i] += the products of QUERIES rows of q with one key. `none` is 0 as TFM_TURNS wants it. */
+/* z[i] += the products of QUERIES rows of q with one key. `none` is 0 as TFM_TRIP_COUNT wants it. */
 static inline void score_key(float *z, __local const float *q, __global const number *k, const int none) {
     int d = 0;
 #pragma unroll 1
-    for (; d + AHEAD <= TFM_TURNS(DK, none); d += AHEAD) {
+    for (; d + AHEAD <= TFM_TRIP_COUNT(DK, none); d += AHEAD) {
 #pragma unroll
         for (int e = 0; e < AHEAD; e += 4)
             score_four(z, q + d + e, k + d + e);
@@ -135,10 +135,10 @@ typedef struct group_memory {
 #if DROPS
 #define KEEPS(kept, i, j) (((kept)[j] & (1u << (i))) != 0)
 #define KEPT_MEMORY kept
-#define GROUP_DROPS TFM_DROPS()
+#define GROUP_DROPS TFM_DROPOUT_RNG()
 
 /* Bit i is whether query `begin` + i keeps its weight of key s; begin is a multiple of QUERIES, which is 1 or of 4. */
-static inline uint kept_by(const tfm_drops drops, const long first, const long begin, const int s) {
+static inline uint kept_by(const tfm_dropout_rng drops, const long first, const long begin, const int s) {
     uint bits = 0;
     for (int i = 0; i < QUERIES; i += 4) {
         const uint4 n = drop_numbers(drops, first + (begin + i) / 4, s);
@@ -150,7 +150,7 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
 #else
 #define KEEPS(kept, i, j) 1
 #define KEPT_MEMORY 0
-#define GROUP_DROPS ((tfm_drops){0, 0, 0, 1.0f})
+#define GROUP_DROPS ((tfm_dropout_rng){0, 0, 0, 1.0f})
 #endif
 
 INLINED void load_queries(const group_memory l, __global const q_number *q, const attention_shape shape,
@@ -177,7 +177,7 @@ INLINED void load_queries(const group_memory l, __global const q_number *q, cons
 /* Scores of `count` keys from s on, -inf where a query does not see the key. `first` is 0, which compilers do not see:
  * what is the same for all tiles would be in registers throughout. */
 INLINED void score_tile(const group_memory l, const attention_shape shape, const shared_keys keys, const query_group g,
-                        const tfm_drops drops, const int s, const int count, const int none, const float cap) {
+                        const tfm_dropout_rng drops, const int s, const int count, const int none, const float cap) {
     const int first = s < 0;
     for (int j = get_local_id(0); j < TILE; j += TFM_GROUP) {
         float z[QUERIES];
@@ -305,7 +305,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
     const long queries = layout.heads / layout.kv_heads * layout.targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
-    const int lane = get_local_id(0), none = TFM_NONE(layout.targets);
+    const int lane = get_local_id(0), none = TFM_OPAQUE_ZERO(layout.targets);
     const query_group g = {item / (layout.kv_heads * blocks), item % layout.kv_heads, item / layout.kv_heads % blocks,
                            queries};
     const shared_keys keys = keys_at(shape, g.b, g.kv_head);
@@ -338,7 +338,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 sum[i][c] = 0.0f;
         }
         for (int s = nearest; s < furthest; s += TILE) {
-            const int count = min(furthest - s, TFM_TURNS(TILE, none));
+            const int count = min(furthest - s, TFM_TRIP_COUNT(TILE, none));
             score_tile(l, shape, keys, g, GROUP_DROPS, s, count, none, cap);
             tile_maxima(reached, weight, scratch);
             softmax_update(l, sum, total, maximum);

@@ -41,9 +41,9 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     const shared_keys keys = keys_at(shape, b, kv_head);
     const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = layout.heads / layout.kv_heads;
     const long queries = group * layout.targets;
-    const int lane = (int)TFM_LANE(), none = TFM_NONE(layout.targets);
+    const int lane = (int)TFM_LOCAL_ID(), none = TFM_OPAQUE_ZERO(layout.targets);
     for (int s = 0; s < keys.visible; s += TFM_GROUP) {
-        const int count = min(keys.visible - s, TFM_TURNS(TFM_GROUP, none)), own_key = s + min(lane, count - 1);
+        const int count = min(keys.visible - s, TFM_TRIP_COUNT(TFM_GROUP, none)), own_key = s + min(lane, count - 1);
         __global const float *kp = keys.k + own_key * keys.k_step, *vp = keys.v + own_key * keys.v_step;
         __global float *dkp = TFM_AT(dk) + key_first + own_key * keys.k_step;
         __global float *dvp = TFM_AT(dv) + value_first + own_key * keys.v_step;
@@ -52,7 +52,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             const query_rows rows =
                 rows_at(shape, keys, b, kv_head * group + i / layout.targets, i % layout.targets, queries - i);
 #if DROPS
-            const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, own_key);
+            const uint4 numbers = drop_numbers(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / ROWS, own_key);
             const float4 factors = select((float4)(keep), (float4)(0.0f), numbers < (uint4)((uint)threshold));
             float factor[ROWS];
             vstore4(factors, 0, factor);
@@ -65,8 +65,8 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                 if (seen) {
                     __global const float *qp = TFM_AT(q) + rows.at[r] * DK, *yp = TFM_AT(y) + rows.at[r] * DV;
                     __global const float *dyp = TFM_AT(dy) + rows.at[r] * DV;
-                    EACH_COLUMN for (int d = 0; d < TFM_TURNS(DK, none); d++) z = tfm_fma(qp[d], kp[d], z);
-                    EACH_COLUMN for (int d = 0; d < TFM_TURNS(DV, none); d++) g =
+                    EACH_COLUMN for (int d = 0; d < TFM_TRIP_COUNT(DK, none); d++) z = tfm_fma(qp[d], kp[d], z);
+                    EACH_COLUMN for (int d = 0; d < TFM_TRIP_COUNT(DV, none); d++) g =
                         tfm_fma(dyp[d], DROPPED(vp[d], [r]) - yp[d], g);
                     z *= scale;
                     if (cap > 0.0f) {
@@ -82,14 +82,14 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                 }
             }
             if (lane < count) {
-                EACH_COLUMN for (int d = 0; d < TFM_TURNS(DV, none); d++) {
+                EACH_COLUMN for (int d = 0; d < TFM_TRIP_COUNT(DV, none); d++) {
                     float sum = dvp[d];
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)
                         sum = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], w[r], sum);
                     dvp[d] = sum;
                 }
-                EACH_COLUMN for (int d = 0; d < TFM_TURNS(DK, none); d++) {
+                EACH_COLUMN for (int d = 0; d < TFM_TRIP_COUNT(DK, none); d++) {
                     float sum = dkp[d];
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)

@@ -1,5 +1,5 @@
-/* Attention backwards for wide devices, where a work-group is one work-item that takes vectors of TFM_WIDTH floats.
- * What is computed, and in which layout, is explained in attention_backward.cl. */
+/* Attention backwards for CPU-style devices, where a work-group is one work-item that takes vectors of TFM_WIDTH
+ * floats. What is computed, and in which layout, is explained in attention_backward.cl. */
 #include "attention_common.cl"
 #include "attention_backward_common.cl"
 #include "attention_vectors.cl"
@@ -80,7 +80,7 @@ typedef struct tensors {
     __global const float *q, *dy, *log_sum;
     float scale, cap;
 #if DROPS
-    tfm_drops drops;
+    tfm_dropout_rng drops;
     long drop_block; /* dropout's numbers of the first query */
 #endif
 } tensors;
@@ -146,7 +146,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
         multiply_both(2, to, first, keys, part, z, e);
     else
         multiply_both(1, to, first, keys, part, z, e);
-    const tfm_vec lanes = tfm_lanes(); /* from s on: floats do not tell all positions apart */
+    const tfm_vec lanes = tfm_lane_index(); /* from s on: floats do not tell all positions apart */
 #if DROPS
     tfm_vec factor[ROWS][SIDES];
 #pragma unroll
@@ -331,7 +331,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
     const long queries = group * layout.targets;
 #if DROPS
     const tensors all = {
-        TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap, TFM_DROPS(), first_block(shape, b, kv_head)};
+        TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head)};
 #else
     const tensors all = {TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap};
 #endif

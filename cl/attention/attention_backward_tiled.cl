@@ -26,8 +26,8 @@
 TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, y), TFM_INPUT(float, dy),
                                        const long rows, const long targets, const long heads, const long heads_first) {
     __local float4 stage[2][TFM_GROUP * (SPAN + 1)];
-    const long first = TFM_ROW() * TFM_GROUP, row = first + TFM_LANE();
-    const int lane = (int)TFM_LANE(), count = (int)min(rows - first, (long)TFM_GROUP);
+    const long first = TFM_ROW() * TFM_GROUP, row = first + TFM_LOCAL_ID();
+    const int lane = (int)TFM_LOCAL_ID(), count = (int)min(rows - first, (long)TFM_GROUP);
     if (first >= rows)
         return;
     const tile_rows results = {TFM_AT(y) + first * DV, BYTES(DV), 0, count, 0, 0};
@@ -84,8 +84,8 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 /* The first block of dropout's numbers, whose division is made once, by one item, and kept where LANE is. */
 #define BLOCK(fixed) ((uint)(fixed)[2])
 #define KEEP_BLOCK(fixed) (fixed)[2] = (int)first_block(shape, b, kv_head);
-#define BLOCK_AT(fixed, index) BLOCK(fixed) + (index) / 4, TFM_DROPS(),
-#define BLOCK_PARAMETERS const uint block, const tfm_drops drops,
+#define BLOCK_AT(fixed, index) BLOCK(fixed) + (index) / 4, TFM_DROPOUT_RNG(),
+#define BLOCK_PARAMETERS const uint block, const tfm_dropout_rng drops,
 #else
 #define DROPPED(x, r) (x)
 #define BLOCK_AT(fixed, index)
@@ -106,7 +106,7 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 #define ROLLED 1
 #define EACH_KEY(j)                                                                                                    \
     LOOP                                                                                                               \
-    for (int j = 0; j < TFM_TURNS(4, (int)none); j++)
+    for (int j = 0; j < TFM_TRIP_COUNT(4, (int)none); j++)
 #else
 #define ROLLED 0
 #define EACH_KEY(j) _Pragma("unroll") for (int j = 0; j < 4; j++)

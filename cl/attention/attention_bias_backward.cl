@@ -123,7 +123,7 @@ static inline void rows_meet_tile(__global float *dbias, const tile *keys, const
             own[r] = tfm_fma(dys[r][d], ys[r][d], own[r]);
         }
     }
-    const tfm_vec at = tfm_lanes();
+    const tfm_vec at = tfm_lane_index();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int target = t + r;
@@ -171,7 +171,7 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
                 tfm_vec factor[ROWS];
 #if DROPS
                 tfm_uvec numbers[ROWS];
-                drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
+                drop_numbers_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
                     factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
@@ -200,7 +200,7 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const owned o =
         owned_by(item, tiles, spans, span, bias_b, bias_h, bias_t, batch, layout.heads, layout.targets, TFM_GROUP);
-    const int s = o.s + (int)TFM_LANE();
+    const int s = o.s + (int)TFM_LOCAL_ID();
     if (s >= layout.columns)
         return;
     __global float *out = TFM_AT(dbias) + o.row * layout.columns + s;
@@ -219,7 +219,7 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                 float z = 0.0f, g = 0.0f, factor[1] = {1.0f};
 #if DROPS
                 const long query = h % group * layout.targets + t;
-                const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + query / 4, s);
+                const uint4 numbers = drop_numbers(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + query / 4, s);
                 const uint number = query % 4 == 0   ? numbers.x
                                     : query % 4 == 1 ? numbers.y
                                     : query % 4 == 2 ? numbers.z

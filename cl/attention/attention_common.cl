@@ -7,7 +7,7 @@
  * The host gives DK and DV; NUMBERS, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
  * whatever it is); Q_NUMBERS, that of q, which is the same or F32; SCORED, whether there may be a soft cap or a mask;
  * DROPS, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as
- * the host says on SIMT devices: compilers that know nothing of it make four loads of vload4. */
+ * the host says on GPU-style devices: compilers that know nothing of it make four loads of vload4. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
@@ -194,7 +194,7 @@ static inline long first_block(const attention_shape a, const long b, const long
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);
 }
 
-static inline uint4 drop_numbers(const tfm_drops d, const long block, const int s) {
+static inline uint4 drop_numbers(const tfm_dropout_rng d, const long block, const int s) {
     uint c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
     return (uint4)(c0, c1, c2, c3);

@@ -1,4 +1,4 @@
-/* Attention for wide devices, where a work-group is one work-item that takes vectors of TFM_WIDTH floats. Letters,
+/* Attention for CPU-style devices, where a work-group is one work-item that takes vectors of TFM_WIDTH floats. Letters,
  * parameters, what a query sees, and dropout are explained in attention_common.cl.
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
@@ -62,7 +62,7 @@ typedef struct state {
     long mask[QUERIES + MOST_ROWS]; /* its row of the mask */
 #endif
 #if DROPS
-    tfm_drops drops;
+    tfm_dropout_rng drops;
     long drop_block; /* the first query's */
 #endif
     int begin[QUERIES + MOST_ROWS], limit[QUERIES + MOST_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
@@ -239,7 +239,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     if (masked) {
 #pragma unroll
         for (int x = 0; x < SIDES; x++) {
-            const tfm_vec hidden = keys->bias[x], lane = tfm_lanes() + (float)(x * W);
+            const tfm_vec hidden = keys->bias[x], lane = tfm_lane_index() + (float)(x * W);
 #pragma unroll
             EACH_ROW {
                 const tfm_vec begin = (float)(st->begin[first + r] - s), limit = (float)(st->limit[first + r] - s);
@@ -348,7 +348,7 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     state st;
     tile packed;
 #if DROPS
-    st.drops = TFM_DROPS();
+    st.drops = TFM_DROPOUT_RNG();
     st.drop_block = first_block(shape, b, kv_head) + begin / 4;
 #endif
     long t = begin % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + begin / layout.targets;

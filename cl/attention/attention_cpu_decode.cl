@@ -1,5 +1,6 @@
-/* Attention of single queries on wide devices: for decoding, and for heads too wide for attention_cpu.cl. The formula
- * is the same as there. Letters, parameters, what a query sees, and dropout are explained in attention_common.cl. */
+/* Attention of single queries on CPU-style devices: for decoding, and for heads too wide for attention_cpu.cl. The
+ * formula is the same as there. Letters, parameters, what a query sees, and dropout are explained in
+ * attention_common.cl. */
 #include "attention_common.cl"
 #include "attention_vectors.cl"
 
@@ -92,7 +93,7 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         total = tfm_fma(total, shrink, p);
 #if DROPS
         tfm_uvec numbers[4];
-        drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + i / 4, s);
+        drop_numbers_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / 4, s);
         const tfm_vec weight = select(p, (tfm_vec)(0.0f), numbers[i % 4] < (uint)threshold);
 #else
         const tfm_vec weight = p;

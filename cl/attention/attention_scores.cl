@@ -6,7 +6,7 @@
  *     3 masked   + mask                                 -inf where t does not see s
  *
  * Parameters and letters are explained in attention_common.cl. Layout: a work-group takes a row of S scores, in which
- * an item takes a key at a time; on wide devices one item takes them all. */
+ * an item takes a key at a time; on CPU-style devices one item takes them all. */
 #include "attention_common.cl"
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
@@ -45,7 +45,7 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
     const long masks = mask_row(shape, b, t, h);
     __global const q_number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
     __global float *out = TFM_AT(scores) + item * layout.length;
-    for (int s = (int)TFM_LANE(); s < (int)layout.length; s += TFM_GROUP) {
+    for (int s = (int)TFM_LOCAL_ID(); s < (int)layout.length; s += TFM_GROUP) {
         const int row = keys.known ? key_row(keys, s) : -1;
         float z = -INFINITY;
         if (row >= 0)

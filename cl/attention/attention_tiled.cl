@@ -143,8 +143,8 @@ INLINED void softmax_update(float *base, float *maximum, float *total, float4 *s
 
 /* The item's scores become weights, in place, and are added to total; of dropout's numbers its first is of `block` and
  * key s. */
-INLINED void weigh_tile(__local float *weight, float *total, const float *base, const tfm_drops drops, const long block,
-                        const int s) {
+INLINED void weigh_tile(__local float *weight, float *total, const float *base, const tfm_dropout_rng drops,
+                        const long block, const int s) {
     LOOP
     for (int j = 0; j < 4; j++) {
 #pragma unroll
@@ -182,10 +182,10 @@ INLINED void store_row(__global float *to, const float4 *sum, const float whole,
 }
 
 #if DROPS
-#define TILE_DROPS TFM_DROPS()
+#define TILE_DROPS TFM_DROPOUT_RNG()
 #define DROP_BLOCK (first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane))
 #else
-#define TILE_DROPS ((tfm_drops){0, 0, 0, 1.0f})
+#define TILE_DROPS ((tfm_dropout_rng){0, 0, 0, 1.0f})
 #define DROP_BLOCK 0
 #endif
 

@@ -76,7 +76,7 @@
 
 /* 2^x, x <= 0, in few registers: the prelude says how. */
 INLINED float tile_exp2(const float x) {
-    TFM_EXP_BODY(float, , x + TFM_ROUNDER, x - n)
+    TFM_EXP_BODY(float, , x + TFM_ROUND_MAGIC, x - n)
     return x < -126.0f ? 0.0f : p;
 }
 

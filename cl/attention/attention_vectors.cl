@@ -1,4 +1,4 @@
-/* What attention's kernels for wide devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of
+/* What attention's kernels for CPU-style devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of
  * scores. This text is included after attention_common.cl. */
 
 #define W TFM_WIDTH
@@ -166,7 +166,7 @@ static inline tfm_vec exp2_down(tfm_vec x) {
 
 #if DROPS
 /* The numbers of a block of queries with keys s .. s + W - 1: a vector for each of its four. */
-static inline void drop_numbers_vec(tfm_uvec *numbers, const tfm_drops d, const long block, const int s) {
+static inline void drop_numbers_vec(tfm_uvec *numbers, const tfm_dropout_rng d, const long block, const int s) {
     tfm_uvec c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     for (int i = 0; i < W; i++)
         ((uint *)&c0)[i] += (uint)i;

@@ -57,7 +57,7 @@ TFM_KERNEL void score_additive(TFM_TENSOR(float, scores), TFM_INPUT(float, q), T
 TFM_KERNEL void score_additive(TFM_TENSOR(float, scores), TFM_INPUT(float, q), TFM_INPUT(float, k), TFM_INPUT(float, v),
                                const long items, const long T, const long S, const long A) {
     __local float keys[TILE][TFM_GROUP + 1], queries[QUERIES][TILE], weights[TILE];
-    const long item = TFM_ROW(), lane = TFM_LANE();
+    const long item = TFM_ROW(), lane = TFM_LOCAL_ID();
     const long wide = (S + TFM_GROUP - 1) / TFM_GROUP, high = (T + QUERIES - 1) / QUERIES;
     if (item >= items)
         return;

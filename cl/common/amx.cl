@@ -6,16 +6,16 @@
  * The system must let the process use them: lib/dev/device/capabilities.c. */
 
 /* All eight tiles have 16 rows of 64 bytes; the first byte says that there are tiles. */
-#define BEGIN_TILES()                                                                                                  \
+#define AMX_CONFIGURE()                                                                                                \
     const uint16 shape_ = {1, 0, 0, 0, 0x400040,   0x400040,   0x400040, 0x400040,                                     \
                            0, 0, 0, 0, 0x10101010, 0x10101010, 0,        0};                                           \
     __asm__ volatile("ldtilecfg (%0)" : : "r"(&shape_) : "memory")
-#define END_TILES() __asm__ volatile("tilerelease")
+#define AMX_RELEASE() __asm__ volatile("tilerelease")
 
 /* NAME: sums (32, 32) += a b, or = where it `begins`, with the sums' upper half alone where `rows` are 16 or fewer. a:
  * rows of 64 bytes a step, which lie a_row bytes apart. b: 16 lines of 128 bytes a step, of which each has four bytes
  * for each of 32 columns. */
-#define DEFINE_ADD_TILES(NAME, INSTRUCTION, SUM, A_SPACE, A, B_SPACE, B)                                               \
+#define DEFINE_AMX_MATMUL(NAME, INSTRUCTION, SUM, A_SPACE, A, B_SPACE, B)                                              \
     static inline void NAME(SUM *sums, A_SPACE const A *a_, const long a_row, B_SPACE const B *b_, const int steps,    \
                             const int rows, const int begins) {                                                        \
         A_SPACE const char *a = (A_SPACE const char *)a_;                                                              \

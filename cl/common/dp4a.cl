@@ -1,41 +1,41 @@
 /* Bytes by work-groups: words of four neighbours along K, how they are read, made of floats, and multiplied.
  *
  * The host says by UNIT how they lie: 16 where every row of bytes begins at a multiple of 16, has a multiple of 16, and
- * rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DOT, a number
- * of enum tfm__dot, is the device's instruction that multiplies two words of four bytes and adds the products up. It is
- * used where TFM_HAS_DOT is defined, else plain OpenCL C: sums are of whole numbers, so all come to the same.
- * int8_common.cl comes before. */
+ * rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DP4A, a
+ * number of enum tfm__dp4a, is the device's instruction that multiplies two words of four bytes and adds the products
+ * up. It is used where TFM_HAS_DP4A is defined, else plain OpenCL C: sums are of whole numbers, so all come to the
+ * same. int8_common.cl comes before. */
 #ifndef UNIT
 #define UNIT 1
 #endif
-#ifndef DOT
-#define DOT 0
+#ifndef DP4A
+#define DP4A 0
 #endif
 
-#ifdef TFM_HAS_DOT
-#define HAS_DOT DOT
+#ifdef TFM_HAS_DP4A
+#define HAS_DP4A DP4A
 #else
-#define HAS_DOT 0
+#define HAS_DP4A 0
 #endif
 
-#if HAS_DOT > 0 && HAS_DOT < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
+#if HAS_DP4A > 0 && HAS_DP4A < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
 #error "this is not the machine that has the instruction"
 #endif
-#if HAS_DOT == 4 && !defined(TFM_HAS_INT_DOT)
+#if HAS_DP4A == 4 && !defined(TFM_HAS_INT_DOT)
 #error "the device has no cl_khr_integer_dot_product"
 #endif
 
 /* sum and the products of the four bytes of a with those of b. */
 static inline int dot4(const int a, const int b, const int sum) {
-#if HAS_DOT == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
+#if HAS_DP4A == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
     int out;
     __asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
     return out;
-#elif HAS_DOT == 2 /* AMD: v_dot4_i32_i8 of gfx906, gfx908 and later of that line, gfx1011, gfx1012 and gfx103x */
+#elif HAS_DP4A == 2 /* AMD: v_dot4_i32_i8 of gfx906, gfx908 and later of that line, gfx1011, gfx1012 and gfx103x */
     return __builtin_amdgcn_sdot4(a, b, sum, false);
-#elif HAS_DOT == 3 /* AMD from gfx11 on: v_dot4_i32_iu8 */
+#elif HAS_DP4A == 3 /* AMD from gfx11 on: v_dot4_i32_iu8 */
     return __builtin_amdgcn_sudot4(true, a, true, b, sum, false);
-#elif HAS_DOT == 4
+#elif HAS_DP4A == 4
     return sum + dot_4x8packed_ss_int(as_uint(a), as_uint(b));
 #else
     const char4 x = as_char4(a), y = as_char4(b);
@@ -49,7 +49,7 @@ static inline int dot16(const int4 a, const int4 b, const int sum) {
 }
 
 /* 16 bytes, of which `left` are there; the others are zeros. */
-static inline int4 bytes16(__global const char *from, const int left) {
+static inline int4 load_bytes16(__global const char *from, const int left) {
 #if UNIT == 16
     return left > 0 ? *(__global const int4 *)from : (int4)(0);
 #else
@@ -66,7 +66,7 @@ static inline int4 bytes16(__global const char *from, const int left) {
 }
 
 /* Four floats, of which `left` are there; the others are zeros. */
-static inline float4 floats4(__global const float *from, const int left) {
+static inline float4 load_floats4(__global const float *from, const int left) {
 #if UNIT == 16
     return left > 0 ? *(__global const float4 *)from : (float4)(0.0f);
 #else
@@ -76,21 +76,21 @@ static inline float4 floats4(__global const float *from, const int left) {
 }
 
 /* The bits of the largest of them, all but the sign: so what is not finite is larger than all others. */
-static inline int most_bits(const float4 v) {
+static inline int abs_max_bits(const float4 v) {
     const int4 bits = as_int4(v) & 0x7fffffff;
     return max(max(bits.x, bits.y), max(bits.z, bits.w));
 }
 
 /* Four whole numbers. A row without an inverse may have what is not finite. */
-static inline int rounded_word(const float4 v, const float inverse) {
-    const int4 whole = (int4)(ROUNDED_ONE(v.x), ROUNDED_ONE(v.y), ROUNDED_ONE(v.z), ROUNDED_ONE(v.w));
+static inline int quantize4(const float4 v, const float inverse) {
+    const int4 whole = (int4)(QUANTIZE_ONE(v.x), QUANTIZE_ONE(v.y), QUANTIZE_ONE(v.z), QUANTIZE_ONE(v.w));
     return inverse != 0.0f ? as_int(convert_char4(whole)) : 0;
 }
 
 /* The largest v of each team of `team` items, a power of two, which follow each other. Inlined for certain, as
  * tfm_group_reduce is. */
-static inline __attribute__((always_inline)) int team_most(const int v, __local int *most, const int id,
-                                                           const int team) {
+static inline __attribute__((always_inline)) int team_max(const int v, __local int *most, const int id,
+                                                          const int team) {
     barrier(CLK_LOCAL_MEM_FENCE); /* the last one has been read */
     most[id] = v;
     barrier(CLK_LOCAL_MEM_FENCE);

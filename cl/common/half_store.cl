@@ -1,66 +1,68 @@
-/* Floats that become numbers of the dtype that the host says: NARROW is a number of enum tfm_dtype, 0 F32, 1 F16, 2
- * BF16.
+/* Floats that become numbers of the dtype that the host says: STORE_DTYPE is a number of enum tfm_dtype, 0 F32, 1 F16,
+ * 2 BF16.
  *
- *     narrow                    is the type that they lie in memory as
- *     narrow_store(v, p)        writes one
- *     narrow_store_vec(v, p)    TFM_WIDTH, to anywhere
+ *     store_t                    is the type that they lie in memory as
+ *     store_from_float(v, p)        writes one
+ *     store_from_float_vec(v, p)    TFM_WIDTH, to anywhere
  *
  * Numbers are rounded to the nearest, and ties to even. F16 is written by vstore_half_rte, which every device of
  * OpenCL 1.2 has. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a NaN is made quiet
  * instead, since the addition could carry it to infinity.
  *
- * With SATURATES a finite number that fp16 does not reach becomes the largest that it has, as where engines round
+ * With SATURATE a finite number that fp16 does not reach becomes the largest that it has, as where engines round
  * (mma.cl says why); infinity and NaN stay. */
-#ifndef NARROW
-#define NARROW 0
+#ifndef STORE_DTYPE
+#define STORE_DTYPE 0
 #endif
-#ifndef SATURATES
-#define SATURATES 0
+#ifndef SATURATE
+#define SATURATE 0
 #endif
 
-#if NARROW == 0
-typedef float narrow;
-#define narrow_store(v, p) (*(p) = (v))
-#define narrow_store_vec(v, p) tfm_store(v, p)
+#if STORE_DTYPE == 0
+typedef float store_t;
+#define store_from_float(v, p) (*(p) = (v))
+#define store_from_float_vec(v, p) tfm_store(v, p)
 
-#elif NARROW == 1
-typedef ushort narrow;
-#define NARROW_HALF(p) ((__global half *)(p))
-#if SATURATES
-static inline float narrow_reached(const float v) {
+#elif STORE_DTYPE == 1
+typedef ushort store_t;
+#define STORE_HALF_PTR(p) ((__global half *)(p))
+#if SATURATE
+static inline float fp16_saturate(const float v) {
     return fabs(v) < INFINITY ? clamp(v, -65504.0f, 65504.0f) : v; /* NaN is not below infinity */
 }
 #if TFM_WIDTH > 1
-static inline tfm_vec narrow_reached_vec(const tfm_vec v) {
+static inline tfm_vec fp16_saturate_vec(const tfm_vec v) {
     return select(v, clamp(v, (tfm_vec)(-65504.0f), (tfm_vec)(65504.0f)), fabs(v) < INFINITY);
 }
 #endif
 #else
-#define narrow_reached(v) (v)
-#define narrow_reached_vec(v) (v)
+#define fp16_saturate(v) (v)
+#define fp16_saturate_vec(v) (v)
 #endif
-#define narrow_store(v, p) vstore_half_rte(narrow_reached(v), 0, NARROW_HALF(p))
+#define store_from_float(v, p) vstore_half_rte(fp16_saturate(v), 0, STORE_HALF_PTR(p))
 #if TFM_WIDTH == 1
-#define narrow_store_vec(v, p) narrow_store(v, p)
-#elif defined(TFM_FOURS)
-#define narrow_store_vec(v, p) vstorea_half4_rte(narrow_reached_vec(v), 0, NARROW_HALF(p))
+#define store_from_float_vec(v, p) store_from_float(v, p)
+#elif defined(TFM_VEC4)
+#define store_from_float_vec(v, p) vstorea_half4_rte(fp16_saturate_vec(v), 0, STORE_HALF_PTR(p))
 #else
-#define narrow_store_vec(v, p) TFM_CAT(TFM_CAT(vstore_half, TFM_WIDTH), _rte)(narrow_reached_vec(v), 0, NARROW_HALF(p))
+#define store_from_float_vec(v, p)                                                                                     \
+    TFM_CAT(TFM_CAT(vstore_half, TFM_WIDTH), _rte)(fp16_saturate_vec(v), 0, STORE_HALF_PTR(p))
 #endif
 
 #else
-typedef ushort narrow;
-#define NARROW_BITS(u) ((((u)&0x7fffffffu) > 0x7f800000u ? (u) | 0x400000u : (u) + 0x7fffu + ((u) >> 16 & 1u)) >> 16)
-static inline ushort narrow_bits(const uint u) {
-    return (ushort)NARROW_BITS(u);
+typedef ushort store_t;
+#define BF16_ROUND_BITS(u)                                                                                             \
+    ((((u)&0x7fffffffu) > 0x7f800000u ? (u) | 0x400000u : (u) + 0x7fffu + ((u) >> 16 & 1u)) >> 16)
+static inline ushort bf16_round_bits(const uint u) {
+    return (ushort)BF16_ROUND_BITS(u);
 }
-#define narrow_store(v, p) (*(p) = narrow_bits(as_uint(v)))
+#define store_from_float(v, p) (*(p) = bf16_round_bits(as_uint(v)))
 #if TFM_WIDTH == 1
-#define narrow_store_vec(v, p) narrow_store(v, p)
+#define store_from_float_vec(v, p) store_from_float(v, p)
 #else
-static inline TFM_CAT(ushort, TFM_WIDTH) narrow_bits_vec(const tfm_uvec u) {
-    return TFM_CAT(convert_ushort, TFM_WIDTH)(NARROW_BITS(u));
+static inline TFM_CAT(ushort, TFM_WIDTH) bf16_round_bits_vec(const tfm_uvec u) {
+    return TFM_CAT(convert_ushort, TFM_WIDTH)(BF16_ROUND_BITS(u));
 }
-#define narrow_store_vec(v, p) tfm_store(narrow_bits_vec(TFM_CAT(as_uint, TFM_WIDTH)(v)), p)
+#define store_from_float_vec(v, p) tfm_store(bf16_round_bits_vec(TFM_CAT(as_uint, TFM_WIDTH)(v)), p)
 #endif
 #endif

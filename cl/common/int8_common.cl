@@ -4,20 +4,20 @@
 #define PADDING 64
 #define PADDED(k) (((k) + PADDING - 1) / PADDING * PADDING)
 
-#define ROUNDED_ONE(v) (as_int(tfm_fma(v, inverse, TFM_ROUNDER)) - 0x4B400000)
+#define QUANTIZE_ONE(v) (as_int(tfm_fma(v, inverse, TFM_ROUND_MAGIC)) - 0x4B400000)
 
 /* The step of a row whose largest number has these bits without its sign, and what its numbers are multiplied by. */
-static inline float step_of(int bits, float *inverse) {
+static inline float quantization_scale(int bits, float *inverse) {
     const float largest = as_float(bits);
     const int counts = bits < 0x7f800000 && largest > 1e-30f;
     *inverse = counts ? 127.0f / largest : 0.0f;
     return bits >= 0x7f800000 ? NAN : counts ? largest / 127.0f : 0.0f;
 }
 
-#ifdef TFM_WIDE
+#ifdef TFM_CLASS_CPU
 /* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others.
  */
-static inline int largest_bits(__global const float *x, int count) {
+static inline int row_abs_max_bits(__global const float *x, int count) {
     tfm_ivec best = 0;
     int i = 0, most = 0;
     for (; i + TFM_WIDTH <= count; i += TFM_WIDTH)

@@ -1,27 +1,27 @@
 /* Matrix engines: one instruction by which the lanes of a wave multiply two small matrices of 16-bit numbers and add
- * the products to sums in floats, D (ENGINE_M, ENGINE_N) = A (ENGINE_M, ENGINE_K) B (ENGINE_K, ENGINE_N) + D. Each lane
+ * the products to sums in floats, D (MMA_M, MMA_N) = A (MMA_M, MMA_K) B (MMA_K, MMA_N) + D. Each lane
  * holds a fragment of each matrix in registers: words of two numbers that are neighbours along K, the first in the low
  * half, and sums of one float. Here is, for each engine, which fragments these are, the instruction, and the same in
  * plain OpenCL C.
  *
- * The host says which by ENGINE, a number of enum tfm__engine, and of which numbers by INPUT, one of enum tfm_dtype:
- * 1 F16, 2 BF16. Where TFM_HAS_ENGINE is defined it is the instruction, else the emulation: for tests on devices that
+ * The host says which by MMA_KIND, a number of enum tfm__mma, and of which numbers by MMA_DTYPE, one of enum tfm_dtype:
+ * 1 F16, 2 BF16. Where TFM_HAS_MMA is defined it is the instruction, else the emulation: for tests on devices that
  * have none, of everything but the instruction. */
-#ifndef ENGINE
-#define ENGINE 1
-#define INPUT 1
+#ifndef MMA_KIND
+#define MMA_KIND 1
+#define MMA_DTYPE 1
 #endif
 
 /* What a lane holds: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and B_K the
  * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. A_RUN words of A follow each other
  * along K, and B_RUN of B. For the emulation the other way round: the lane and word that have a number of A or B, and
  * the lane and sum that have one of D. */
-#if ENGINE == 1
+#if MMA_KIND == 1
 /* NVIDIA from sm_80 on: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
 #define LANES 32
-#define ENGINE_M 16
-#define ENGINE_N 8
-#define ENGINE_K 16
+#define MMA_M 16
+#define MMA_N 8
+#define MMA_K 16
 #define A_WORDS 4
 #define B_WORDS 2
 #define SUMS 4
@@ -39,12 +39,12 @@
 #define B_WORD(k) ((k) / 8)
 #define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
 #define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
-#elif ENGINE == 2
+#elif MMA_KIND == 2
 /* NVIDIA's sm_75, of F16 alone: "Matrix Fragments for mma.m16n8k8" there. */
 #define LANES 32
-#define ENGINE_M 16
-#define ENGINE_N 8
-#define ENGINE_K 8
+#define MMA_M 16
+#define MMA_N 8
+#define MMA_K 8
 #define A_WORDS 2
 #define B_WORDS 1
 #define SUMS 4
@@ -62,13 +62,13 @@
 #define B_WORD(k) 0
 #define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
 #define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
-#elif ENGINE == 3
+#elif MMA_KIND == 3
 /* AMD's RDNA 3, in waves of 32: "How to accelerate AI applications on RDNA 3 using WMMA", gpuopen.com, and the RDNA3
  * ISA guide on WMMA. Lanes 16 to 31 hold A and B once more: each half of the wave has what its own sums need. */
 #define LANES 32
-#define ENGINE_M 16
-#define ENGINE_N 16
-#define ENGINE_K 16
+#define MMA_M 16
+#define MMA_N 16
+#define MMA_K 16
 #define A_WORDS 8
 #define B_WORDS 8
 #define SUMS 8
@@ -86,13 +86,13 @@
 #define B_WORD(k) ((k) / 2)
 #define D_LANE(row, column) ((column) + (row) % 2 * 16)
 #define D_SUM(row, column) ((row) / 2)
-#elif ENGINE == 4
+#elif MMA_KIND == 4
 /* AMD's CDNA, in waves of 64: the instruction set guides of MI100 and MI200, and AMD's matrix instruction calculator,
  * v_mfma_f32_16x16x16_f16 and v_mfma_f32_16x16x16_bf16_1k. */
 #define LANES 64
-#define ENGINE_M 16
-#define ENGINE_N 16
-#define ENGINE_K 16
+#define MMA_M 16
+#define MMA_N 16
+#define MMA_K 16
 #define A_WORDS 2
 #define B_WORDS 2
 #define SUMS 4
@@ -110,15 +110,15 @@
 #define B_WORD(k) ((k) % 4 / 2)
 #define D_LANE(row, column) ((column) + (row) / 4 * 16)
 #define D_SUM(row, column) ((row) % 4)
-#elif ENGINE == 5 || ENGINE == 6
+#elif MMA_KIND == 5 || MMA_KIND == 6
 /* Intel's Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
  * column of B and D, and of each row of A as much of K as there is for each lane: two numbers where sub-groups have 8
  * items (5: DG2), and one where they have 16 (6: PVC and later), which here is a half of the word that it shares with
  * its neighbour. */
-#define LANES (ENGINE == 5 ? 8 : 16)
-#define ENGINE_M 8
-#define ENGINE_N LANES
-#define ENGINE_K 16
+#define LANES (MMA_KIND == 5 ? 8 : 16)
+#define MMA_M 8
+#define MMA_N LANES
+#define MMA_K 16
 #define A_WORDS 8
 #define B_WORDS 8
 #define SUMS 8
@@ -137,14 +137,14 @@
 #define D_LANE(row, column) (column)
 #define D_SUM(row, column) (row)
 #else
-#error "ENGINE is not a number of enum tfm__engine"
+#error "MMA_KIND is not a number of enum tfm__mma"
 #endif
 
-#ifdef TFM_HAS_ENGINE
+#ifdef TFM_HAS_MMA
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
 #error "this is not the machine that has the engine's instruction"
 #endif
-#if ENGINE >= 3
+#if MMA_KIND >= 3
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
 /* Fragments must be registers, so that every loop over them is unrolled. */
@@ -154,45 +154,45 @@
 #endif
 
 /* A loop over pieces with activations in it is long, and Intel's compiler does not unroll it, which would leave the
- * sums in memory. There it goes round: ENGINE_ROLLED says that sums are moved to where every round takes them from. */
-#if ENGINE >= 5
-#define ENGINE_ROLLED 1
-#define ENGINE_TURNS
+ * sums in memory. There it goes round: MMA_ROLLED says that sums are moved to where every round takes them from. */
+#if MMA_KIND >= 5
+#define MMA_ROLLED 1
+#define MMA_UNROLL_TILES
 #else
-#define ENGINE_ROLLED 0
-#define ENGINE_TURNS UNROLLED
+#define MMA_ROLLED 0
+#define MMA_UNROLL_TILES UNROLLED
 #endif
 
 /* What a kernel says of itself before its name, and which item of its group, which is a row of whole waves, an item is:
- * ENGINE_ITEM % LANES is its lane. On NVIDIA's and AMD's waves are neighbours in a group; Intel's sub-groups may be
+ * MMA_ITEM % LANES is its lane. On NVIDIA's and AMD's waves are neighbours in a group; Intel's sub-groups may be
  * asked. */
-#if defined(TFM_HAS_ENGINE) && ENGINE >= 5
-#define ENGINE_KERNEL __attribute__((intel_reqd_sub_group_size(LANES)))
-#define ENGINE_ITEM ((int)(get_sub_group_id() * LANES + get_sub_group_local_id()))
+#if defined(TFM_HAS_MMA) && MMA_KIND >= 5
+#define MMA_KERNEL __attribute__((intel_reqd_sub_group_size(LANES)))
+#define MMA_ITEM ((int)(get_sub_group_id() * LANES + get_sub_group_local_id()))
 #else
-#define ENGINE_KERNEL
-#define ENGINE_ITEM ((int)get_local_id(0))
+#define MMA_KERNEL
+#define MMA_ITEM ((int)get_local_id(0))
 #endif
 
 /* A word of two numbers, each rounded to the nearest, ties to even. A finite number that fp16 does not reach becomes
  * the largest that it has: an infinity, which would come out of a finite layer, turns a whole sentence into NaN at the
  * next norm or softmax, while a result that is too small there is near enough for most models. Infinity and NaN
  * themselves stay. bf16 reaches as far as floats do, but for those within half a step of the largest one. */
-#if INPUT == 1
-#define HALF_MOST 65504.0f
-static inline float engine_reached(const float x) {
-    return fabs(x) < INFINITY ? clamp(x, -HALF_MOST, HALF_MOST) : x; /* NaN is not below infinity */
+#if MMA_DTYPE == 1
+#define FP16_MAX 65504.0f
+static inline float mma_saturate(const float x) {
+    return fabs(x) < INFINITY ? clamp(x, -FP16_MAX, FP16_MAX) : x; /* NaN is not below infinity */
 }
-static inline uint engine_word(const float first, const float second) {
-    const float low = engine_reached(first), high = engine_reached(second);
-#if defined(TFM_HAS_ENGINE) && ENGINE <= 2
+static inline uint mma_pack2(const float first, const float second) {
+    const float low = mma_saturate(first), high = mma_saturate(second);
+#if defined(TFM_HAS_MMA) && MMA_KIND <= 2
     uint word;
     __asm("{\n\t.reg .b16 low, high;\n\tcvt.rn.f16.f32 low, %1;\n\tcvt.rn.f16.f32 high, %2;\n\t"
           "mov.b32 %0, {low, high};\n\t}"
           : "=r"(word)
           : "f"(low), "f"(high));
     return word;
-#elif defined(TFM_HAS_ENGINE)
+#elif defined(TFM_HAS_MMA)
     return as_uint((half2)((half)low, (half)high));
 #else
     ushort pair[2];
@@ -202,22 +202,22 @@ static inline uint engine_word(const float first, const float second) {
 #endif
 }
 #else
-static inline uint engine_round(const uint u) {
+static inline uint mma_bf16_round(const uint u) {
     return (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1u); /* NaN stays that */
 }
-static inline uint engine_word(const float low, const float high) {
-#if defined(TFM_HAS_ENGINE) && ENGINE == 1
+static inline uint mma_pack2(const float low, const float high) {
+#if defined(TFM_HAS_MMA) && MMA_KIND == 1
     uint word;
     __asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high));
     return word;
 #else
-    return engine_round(as_uint(low)) >> 16 | (engine_round(as_uint(high)) & 0xffff0000u);
+    return mma_bf16_round(as_uint(low)) >> 16 | (mma_bf16_round(as_uint(high)) & 0xffff0000u);
 #endif
 }
 #endif
 
 /* A lane's fragment out of a tile in local memory, whose lines, `line` words apart, are rows of A or columns of B. */
-static inline void engine_run(uint *to, __local const uint *from, const int run) {
+static inline void mma_load_words(uint *to, __local const uint *from, const int run) {
     if (run == 4) {
         const uint4 words = *(__local const uint4 *)from;
         to[0] = words.x;
@@ -232,47 +232,47 @@ static inline void engine_run(uint *to, __local const uint *from, const int run)
         to[0] = *from;
     }
 }
-static inline void engine_read_a(uint *a, __local const uint *tile, const int line, const int lane) {
+static inline void mma_load_a(uint *a, __local const uint *tile, const int line, const int lane) {
     UNROLLED
     for (int w = 0; w < A_WORDS; w += A_RUN)
-        engine_run(a + w, tile + A_ROW(lane, w) * line + A_K(lane, w) / 2, A_RUN);
+        mma_load_words(a + w, tile + A_ROW(lane, w) * line + A_K(lane, w) / 2, A_RUN);
 }
-static inline void engine_read_b(uint *b, __local const uint *tile, const int line, const int lane) {
+static inline void mma_load_b(uint *b, __local const uint *tile, const int line, const int lane) {
     UNROLLED
     for (int w = 0; w < B_WORDS; w += B_RUN)
-        engine_run(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2, B_RUN);
+        mma_load_words(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2, B_RUN);
 }
 
-/* d += a b, by all lanes of the wave together. ENGINE_SCRATCH(items) declares what it needs for that in a kernel, which
- * functions that multiply take as `__local uint *engine_open`. */
-#ifdef TFM_HAS_ENGINE
-#define ENGINE_SCRATCH(items) __local uint *const engine_open = 0;
-#define engine_multiply(d, a, b, lane) engine_instruction(d, a, b, lane)
-#if ENGINE <= 2
-#if ENGINE == 1 && INPUT == 1
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#elif ENGINE == 1
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+/* d += a b, by all lanes of the wave together. MMA_SCRATCH(items) declares what it needs for that in a kernel, which
+ * functions that multiply take as `__local uint *mma_exchange`. */
+#ifdef TFM_HAS_MMA
+#define MMA_SCRATCH(items) __local uint *const mma_exchange = 0;
+#define mma_sync(d, a, b, lane) mma_instruction(d, a, b, lane)
+#if MMA_KIND <= 2
+#if MMA_KIND == 1 && MMA_DTYPE == 1
+#define MMA_PTX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#elif MMA_KIND == 1
+#define MMA_PTX "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #else
-#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+#define MMA_PTX "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 #endif
-static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
-#if ENGINE == 1
-    __asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+static inline void mma_instruction(float *d, const uint *a, const uint *b, const int lane) {
+#if MMA_KIND == 1
+    __asm volatile(MMA_PTX " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    __asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+    __asm volatile(MMA_PTX " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                    : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 #endif
 }
-#elif ENGINE == 3
-static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
+#elif MMA_KIND == 3
+static inline void mma_instruction(float *d, const uint *a, const uint *b, const int lane) {
     const uint8 x = (uint8)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     const uint8 y = (uint8)(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
     float8 sums = (float8)(d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
-#if INPUT == 1
+#if MMA_DTYPE == 1
     sums = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(x), as_half16(y), sums);
 #else
     sums = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(y), sums);
@@ -286,11 +286,11 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b, co
     d[6] = sums.s6;
     d[7] = sums.s7;
 }
-#elif ENGINE == 4
-static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
+#elif MMA_KIND == 4
+static inline void mma_instruction(float *d, const uint *a, const uint *b, const int lane) {
     const uint2 x = (uint2)(a[0], a[1]), y = (uint2)(b[0], b[1]);
     float4 sums = (float4)(d[0], d[1], d[2], d[3]);
-#if INPUT == 1
+#if MMA_DTYPE == 1
     sums = __builtin_amdgcn_mfma_f32_16x16x16f16(as_half4(x), as_half4(y), sums, 0, 0, 0);
 #else
     sums = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(as_short4(x), as_short4(y), sums, 0, 0, 0);
@@ -301,28 +301,28 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b, co
     d[3] = sums.w;
 }
 #else
-#if ENGINE == 5
-typedef int8 engine_a;
-#define ENGINE_A(i) ((int)a[i])
+#if MMA_KIND == 5
+typedef int8 mma_a_words;
+#define MMA_A_ELEMENT(i) ((int)a[i])
 #else
-typedef short8 engine_a;
-#define ENGINE_A(i) ((short)(a[i] >> lane % 2 * 16))
+typedef short8 mma_a_words;
+#define MMA_A_ELEMENT(i) ((short)(a[i] >> lane % 2 * 16))
 #endif
-#if INPUT == 1
-#define ENGINE_MAD intel_sub_group_f16_f16_matrix_mad_k16
+#if MMA_DTYPE == 1
+#define MMA_INTEL_MAD intel_sub_group_f16_f16_matrix_mad_k16
 #else
-#define ENGINE_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
+#define MMA_INTEL_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
 #endif
 /* A compiler that has the function need not have declared it: Intel's of 2022 has not. */
 #ifndef cl_intel_subgroup_matrix_multiply_accumulate
-float8 __attribute__((overloadable)) ENGINE_MAD(engine_a a, int8 b, float8 sums);
+float8 __attribute__((overloadable)) MMA_INTEL_MAD(mma_a_words a, int8 b, float8 sums);
 #endif
-static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
-    const engine_a x = (engine_a)(ENGINE_A(0), ENGINE_A(1), ENGINE_A(2), ENGINE_A(3), ENGINE_A(4), ENGINE_A(5),
-                                  ENGINE_A(6), ENGINE_A(7));
+static inline void mma_instruction(float *d, const uint *a, const uint *b, const int lane) {
+    const mma_a_words x = (mma_a_words)(MMA_A_ELEMENT(0), MMA_A_ELEMENT(1), MMA_A_ELEMENT(2), MMA_A_ELEMENT(3),
+                                        MMA_A_ELEMENT(4), MMA_A_ELEMENT(5), MMA_A_ELEMENT(6), MMA_A_ELEMENT(7));
     const uint8 y = (uint8)(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
     float8 sums = (float8)(d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
-    sums = ENGINE_MAD(x, as_int8(y), sums);
+    sums = MMA_INTEL_MAD(x, as_int8(y), sums);
     d[0] = sums.s0;
     d[1] = sums.s1;
     d[2] = sums.s2;
@@ -335,10 +335,10 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b, co
 #endif
 #else
 /* The emulation: every lane lays its words open in local memory, and takes those of other lanes that its sums need. */
-#define ENGINE_SCRATCH(items) __local uint engine_open[(items) * (A_WORDS + B_WORDS)];
-#define engine_multiply(d, a, b, lane) engine_emulate(d, a, b, lane, engine_open)
-static inline float engine_number(const uint word, const int high) {
-#if INPUT == 1
+#define MMA_SCRATCH(items) __local uint mma_exchange[(items) * (A_WORDS + B_WORDS)];
+#define mma_sync(d, a, b, lane) mma_emulate(d, a, b, lane, mma_exchange)
+static inline float mma_element(const uint word, const int high) {
+#if MMA_DTYPE == 1
     const ushort bits = (ushort)(high ? word >> 16 : word);
     return vload_half(0, (const half *)&bits);
 #else
@@ -346,8 +346,8 @@ static inline float engine_number(const uint word, const int high) {
 #endif
 }
 /* Inlined for certain, as tfm_group_reduce of the prelude is. */
-static inline __attribute__((always_inline)) void engine_emulate(float *d, const uint *a, const uint *b, const int lane,
-                                                                 __local uint *open) {
+static inline __attribute__((always_inline)) void mma_emulate(float *d, const uint *a, const uint *b, const int lane,
+                                                              __local uint *open) {
     const int id = (int)get_local_id(0);
     __local uint *own = open + id * (A_WORDS + B_WORDS);
     __local const uint *wave = open + (id - lane) * (A_WORDS + B_WORDS);
@@ -359,11 +359,11 @@ static inline __attribute__((always_inline)) void engine_emulate(float *d, const
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 0; i < SUMS; i++) {
         const int row = D_ROW(lane, i), column = D_COLUMN(lane, i);
-        for (int k = 0; k < ENGINE_K && D_LANE(row, column) == lane; k++) {
+        for (int k = 0; k < MMA_K && D_LANE(row, column) == lane; k++) {
             const uint x = wave[A_LANE(row, k, lane) * (A_WORDS + B_WORDS) + A_WORD(row, k)];
             const uint y = wave[B_LANE(column, k, lane) * (A_WORDS + B_WORDS) + A_WORDS + B_WORD(k)];
             float *sum = d + D_SUM(row, column);
-            *sum = tfm_fma(engine_number(x, k % 2), engine_number(y, k % 2), *sum);
+            *sum = tfm_fma(mma_element(x, k % 2), mma_element(y, k % 2), *sum);
         }
     }
 }

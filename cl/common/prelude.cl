@@ -1,10 +1,10 @@
 /* This text stands in front of every kernel's: it has types, tensors as parameters, reductions, and ways around what
  * single drivers do wrong.
  *
- * The host gives TFM_WIDE or TFM_SIMT, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row), TFM_CHUNK
- * (elements per work-item of an elementwise kernel), and TFM_FMA where fma() is fast. A WIDE device runs work-groups of
- * one item and vectorises what the item says in float16 or float8; a SIMT device runs TFM_GROUP items a row, each on
- * scalars. One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
+ * The host gives TFM_CLASS_CPU or TFM_CLASS_GPU, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row),
+ * TFM_CHUNK (elements per work-item of an elementwise kernel), and TFM_FMA where fma() is fast. A CPU-style device runs
+ * work-groups of one item and vectorises what the item says in float16 or float8; a GPU-style device runs TFM_GROUP
+ * items a row, each on scalars. One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
 
 #ifndef TFM_WIDTH
 #define TFM_WIDTH 1
@@ -15,16 +15,16 @@
 #ifndef TFM_CHUNK
 #define TFM_CHUNK 1
 #endif
-/* An elementwise kernel of a SIMT device whose tensors begin at multiples of four elements: an item moves four at once,
- * since memory is kept busy by fewer and wider requests. All vectors are aligned then. */
-#ifdef TFM_FOURS
+/* An elementwise kernel of a GPU-style device whose tensors begin at multiples of four elements: an item moves four at
+ * once, since memory is kept busy by fewer and wider requests. All vectors are aligned then. */
+#ifdef TFM_VEC4
 #undef TFM_WIDTH
 #undef TFM_CHUNK
 #define TFM_WIDTH 4
 #define TFM_CHUNK 4
 /* A function of a vector as the numbers' own, which on such a device is the same, and whose last digit then is that of
  * kernels without vectors on any. */
-#define TFM_EACH(f, v) ((tfm_vec)(f((v).x), f((v).y), f((v).z), f((v).w)))
+#define TFM_MAP_VEC4(f, v) ((tfm_vec)(f((v).x), f((v).y), f((v).z), f((v).w)))
 #endif
 
 /* A tensor is a buffer and an offset in elements; TFM_AT(x) is its first element. */
@@ -35,7 +35,7 @@
 #define TFM_CAT_(a, b) a##b
 #define TFM_CAT(a, b) TFM_CAT_(a, b)
 
-/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment, but with TFM_FOURS. */
+/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment, but with TFM_VEC4. */
 #if TFM_WIDTH == 1
 typedef float tfm_vec;
 typedef int tfm_ivec;
@@ -50,34 +50,34 @@ typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
 typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
 /* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces, and NVIDIA's compiler in four. */
-#ifdef TFM_FOURS
+#ifdef TFM_VEC4
 #define TFM_ALIGNMENT
 #else
 #define TFM_ALIGNMENT __attribute__((packed))
 #endif
-#define TFM_LOOSE(type, T)                                                                                             \
-    typedef struct TFM_ALIGNMENT tfm_loose_##type {                                                                    \
+#define TFM_UNALIGNED(type, T)                                                                                         \
+    typedef struct TFM_ALIGNMENT tfm_unaligned_##type {                                                                \
         T all;                                                                                                         \
-    } tfm_loose_##type;                                                                                                \
+    } tfm_unaligned_##type;                                                                                            \
     TFM_OVERLOADED T tfm_load(__global const type *p) {                                                                \
-        return ((__global const tfm_loose_##type *)p)->all;                                                            \
+        return ((__global const tfm_unaligned_##type *)p)->all;                                                        \
     }                                                                                                                  \
     TFM_OVERLOADED T tfm_load(__private const type *p) {                                                               \
-        return ((__private const tfm_loose_##type *)p)->all;                                                           \
+        return ((__private const tfm_unaligned_##type *)p)->all;                                                       \
     }                                                                                                                  \
     TFM_OVERLOADED void tfm_store(T v, __global type *p) {                                                             \
-        ((__global tfm_loose_##type *)p)->all = v;                                                                     \
+        ((__global tfm_unaligned_##type *)p)->all = v;                                                                 \
     }                                                                                                                  \
     TFM_OVERLOADED void tfm_store(T v, __private type *p) {                                                            \
-        ((__private tfm_loose_##type *)p)->all = v;                                                                    \
+        ((__private tfm_unaligned_##type *)p)->all = v;                                                                \
     }
 #define TFM_OVERLOADED static inline __attribute__((overloadable))
-TFM_LOOSE(float, tfm_vec)
-TFM_LOOSE(int, tfm_ivec)
-TFM_LOOSE(uint, tfm_uvec)
-TFM_LOOSE(ushort, TFM_CAT(ushort, TFM_WIDTH))
-TFM_LOOSE(short, TFM_CAT(short, TFM_WIDTH))
-TFM_LOOSE(char, TFM_CAT(char, TFM_WIDTH))
+TFM_UNALIGNED(float, tfm_vec)
+TFM_UNALIGNED(int, tfm_ivec)
+TFM_UNALIGNED(uint, tfm_uvec)
+TFM_UNALIGNED(ushort, TFM_CAT(ushort, TFM_WIDTH))
+TFM_UNALIGNED(short, TFM_CAT(short, TFM_WIDTH))
+TFM_UNALIGNED(char, TFM_CAT(char, TFM_WIDTH))
 #define tfm_convert_int(v) TFM_CAT(convert_int, TFM_WIDTH)(v)
 #define tfm_as_int_vec(v) TFM_CAT(as_int, TFM_WIDTH)(v)
 #define tfm_as_float_vec(v) TFM_CAT(as_float, TFM_WIDTH)(v)
@@ -94,7 +94,7 @@ TFM_LOOSE(char, TFM_CAT(char, TFM_WIDTH))
 #endif
 
 /* The number of each lane. */
-static inline tfm_vec tfm_lanes(void) {
+static inline tfm_vec tfm_lane_index(void) {
     float index[TFM_WIDTH];
 #pragma unroll
     for (int i = 0; i < TFM_WIDTH; i++)
@@ -170,51 +170,51 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
 #define tfm_group_max(v) tfm_group_reduce(v, tfm_scratch, 1)
 #endif
 
-/* tfm_exp2_down, tfm_exp_down: 2^x and e^x for x <= 0, of a float, or with _vec of a tfm_vec; 0 below the smallest
- * normal float. tfm_exp2_near: 2^x for -127.4 <= x <= 0. A wide device, whose exp() is a long call, gets 2^n by the
- * exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1).
+/* tfm_exp2_nonpos, tfm_exp_nonpos: 2^x and e^x for x <= 0, of a float, or with _vec of a tfm_vec; 0 below the smallest
+ * normal float. tfm_exp2_unclamped: 2^x for -127.4 <= x <= 0. A CPU-style device, whose exp() is a long call, gets 2^n
+ * by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1).
  * x + 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
-#define TFM_ROUNDER 12582912.0f
+#define TFM_ROUND_MAGIC 12582912.0f
 #define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                                              \
-    const T t = ROUNDED, n = t - TFM_ROUNDER, f = REST;                                                                \
+    const T t = ROUNDED, n = t - TFM_ROUND_MAGIC, f = REST;                                                            \
     T p = tfm_fma(f, (T)(1.3337413716e-03f), (T)(9.6681666653e-03f));                                                  \
     p = tfm_fma(p, f, (T)(5.5504904886e-02f));                                                                         \
     p = tfm_fma(p, f, (T)(2.4022303031e-01f));                                                                         \
     p = tfm_fma(p, f, (T)(6.9314713614e-01f));                                                                         \
     p = tfm_fma(p, f, (T)(1.0f));                                                                                      \
     p *= TFM_CAT(tfm_as_float, V)((TFM_CAT(tfm_as_int, V)(t) << 23) + 0x3f800000);
-#ifdef TFM_WIDE
-#define TFM_EXP2_NEAR(T, V) TFM_EXP_BODY(T, V, x + TFM_ROUNDER, x - n) return p;
-#define TFM_EXP2(T, V) return x < (T)(-126.0f) ? (T)(0.0f) : TFM_CAT(tfm_exp2_near, V)(x);
+#ifdef TFM_CLASS_CPU
+#define TFM_EXP2_UNCLAMPED(T, V) TFM_EXP_BODY(T, V, x + TFM_ROUND_MAGIC, x - n) return p;
+#define TFM_EXP2(T, V) return x < (T)(-126.0f) ? (T)(0.0f) : TFM_CAT(tfm_exp2_unclamped, V)(x);
 #define TFM_EXP(T, V)                                                                                                  \
-    TFM_EXP_BODY(T, V, tfm_fma(x, (T)(1.44269502f), (T)(TFM_ROUNDER)),                                                 \
+    TFM_EXP_BODY(T, V, tfm_fma(x, (T)(1.44269502f), (T)(TFM_ROUND_MAGIC)),                                             \
                  tfm_fma(x, (T)(1.92596303e-08f), tfm_fma(x, (T)(1.44269502f), -n)))                                   \
     return x < (T)(-87.3365f) ? (T)(0.0f) : p;
 #else
-#define TFM_EXP2_NEAR(T, V) return exp2(x);
+#define TFM_EXP2_UNCLAMPED(T, V) return exp2(x);
 #define TFM_EXP2(T, V) return exp2(x);
 #define TFM_EXP(T, V) return exp(x);
 #endif
-static inline float tfm_exp2_near(const float x) {
-    TFM_EXP2_NEAR(float, )
+static inline float tfm_exp2_unclamped(const float x) {
+    TFM_EXP2_UNCLAMPED(float, )
 }
-static inline tfm_vec tfm_exp2_near_vec(const tfm_vec x) {
-    TFM_EXP2_NEAR(tfm_vec, _vec)
+static inline tfm_vec tfm_exp2_unclamped_vec(const tfm_vec x) {
+    TFM_EXP2_UNCLAMPED(tfm_vec, _vec)
 }
-static inline float tfm_exp2_down(const float x) {
+static inline float tfm_exp2_nonpos(const float x) {
     TFM_EXP2(float, )
 }
-static inline tfm_vec tfm_exp2_down_vec(const tfm_vec x) {
+static inline tfm_vec tfm_exp2_nonpos_vec(const tfm_vec x) {
     TFM_EXP2(tfm_vec, _vec)
 }
-static inline float tfm_exp_down(const float x) {
+static inline float tfm_exp_nonpos(const float x) {
     TFM_EXP(float, )
 }
-static inline tfm_vec tfm_exp_down_vec(const tfm_vec x) {
+static inline tfm_vec tfm_exp_nonpos_vec(const tfm_vec x) {
     TFM_EXP(tfm_vec, _vec)
 }
 /* 1 / (1 + e^-x), without the overflow of e^-x. */
-#define TFM_SIGMOID(T, V, x) TFM_CAT(tfm_sigmoid, V)(x, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
+#define TFM_SIGMOID(T, V, x) TFM_CAT(tfm_sigmoid, V)(x, TFM_CAT(tfm_exp_nonpos, V)(-fabs(x)))
 static inline float tfm_sigmoid(const float x, const float e) {
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
@@ -246,7 +246,7 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
     q = tfm_fma(q, z, (T)(-0.459189862f));                                                                             \
     q = tfm_fma(q, z, (T)(-1.15110767f));                                                                              \
     q = tfm_fma(q, z, (T)(-0.99999994f));                                                                              \
-    const T y = (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_near, V)(q);
+    const T y = (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_unclamped, V)(q);
 #if TFM_ACTIVATION == 2
 #define TFM_ACTIVATION_BODY(T, V) TFM_GELU_BODY(T, V) return y;
 #else /* gelu_10 */
@@ -265,8 +265,8 @@ static inline float tfm_activate(float v) {
     TFM_ACTIVATION_BODY(float, )
 }
 static inline tfm_vec tfm_activate_vec(tfm_vec v) {
-#ifdef TFM_FOURS
-    return TFM_EACH(tfm_activate, v);
+#ifdef TFM_VEC4
+    return TFM_MAP_VEC4(tfm_activate, v);
 #else
     TFM_ACTIVATION_BODY(tfm_vec, _vec)
 #endif
@@ -274,66 +274,66 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) {
 
 /* The slope f'(v) of it, for backward passes. Of relu v may as well be y: both are above 0 or neither is. */
 #if TFM_ACTIVATION == 0
-#define TFM_SLOPE_BODY(T, V) return (T)(1.0f);
+#define TFM_ACTIVATION_GRAD_BODY(T, V) return (T)(1.0f);
 #elif TFM_ACTIVATION == 1
-#define TFM_SLOPE_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
+#define TFM_ACTIVATION_GRAD_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
 #elif TFM_ACTIVATION == 2 || TFM_ACTIVATION == 13
 /* gelu: Phi(v) + v phi(v), and Phi(v) = gelu(v) / v, but near 0, where it is 1/2 + v phi(0). */
-#define TFM_SLOPE_BODY(T, V)                                                                                           \
+#define TFM_ACTIVATION_GRAD_BODY(T, V)                                                                                 \
     const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                                                    \
     const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                                                          \
     const T rise = tfm_fma(v, density, fabs(v) < (T)(1e-4f) ? near : TFM_CAT(tfm_activate, V)(v) / v);                 \
-    return TFM_SLOPE_BELOW(T, rise);
+    return TFM_ACTIVATION_GRAD_CAPPED(T, rise);
 #if TFM_ACTIVATION == 2
-#define TFM_SLOPE_BELOW(T, rise) rise
+#define TFM_ACTIVATION_GRAD_CAPPED(T, rise) rise
 #else
-#define TFM_SLOPE_BELOW(T, rise) v >= (T)(10.0f) ? (T)(0.0f) : rise
+#define TFM_ACTIVATION_GRAD_CAPPED(T, rise) v >= (T)(10.0f) ? (T)(0.0f) : rise
 #endif
 #elif TFM_ACTIVATION == 3 || TFM_ACTIVATION == 4
 /* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s
  * would cancel. */
-#define TFM_SLOPE_AT(T, V, v, u, rise)                                                                                 \
-    const T e = TFM_CAT(tfm_exp_down, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);                                   \
+#define TFM_SIGMOID_GRAD(T, V, v, u, rise)                                                                             \
+    const T e = TFM_CAT(tfm_exp_nonpos, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);                                 \
     return tfm_fma((v) * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
 #if TFM_ACTIVATION == 3
 /* Of |v| > 100 it is 0 or 1, where the products would become inf times 0. NaN stays. */
-#define TFM_SLOPE_BODY(T, V)                                                                                           \
+#define TFM_ACTIVATION_GRAD_BODY(T, V)                                                                                 \
     const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f));                                            \
     const T u = x * tfm_fma((T)(0.07135481282f) * x, x, (T)(1.595769122f));                                            \
-    TFM_SLOPE_AT(T, V, x, u, tfm_fma((T)(0.21406443846f) * x, x, (T)(1.595769122f)))
+    TFM_SIGMOID_GRAD(T, V, x, u, tfm_fma((T)(0.21406443846f) * x, x, (T)(1.595769122f)))
 #else
-#define TFM_SLOPE_BODY(T, V) TFM_SLOPE_AT(T, V, v, v, (T)(1.0f))
+#define TFM_ACTIVATION_GRAD_BODY(T, V) TFM_SIGMOID_GRAD(T, V, v, v, (T)(1.0f))
 #endif
 #endif
-static inline float tfm_slope(float v) {
-    TFM_SLOPE_BODY(float, )
+static inline float tfm_activation_grad(float v) {
+    TFM_ACTIVATION_GRAD_BODY(float, )
 }
-static inline tfm_vec tfm_slope_vec(tfm_vec v) {
-#ifdef TFM_FOURS
-    return TFM_EACH(tfm_slope, v);
+static inline tfm_vec tfm_activation_grad_vec(tfm_vec v) {
+#ifdef TFM_VEC4
+    return TFM_MAP_VEC4(tfm_activation_grad, v);
 #else
-    TFM_SLOPE_BODY(tfm_vec, _vec)
+    TFM_ACTIVATION_GRAD_BODY(tfm_vec, _vec)
 #endif
 }
 #endif
 
 /* The two words of the product m x. Where lanes are vectors, mul_hi is many instructions: here two words at a time,
  * as CPUs multiply, whichever of them comes first in memory. */
-static inline __attribute__((overloadable)) void tfm_product(uint *high, uint *low, const uint m, const uint x) {
+static inline __attribute__((overloadable)) void tfm_mulhilo(uint *high, uint *low, const uint m, const uint x) {
     *high = mul_hi(m, x);
     *low = m * x;
 }
 #if TFM_WIDTH > 1
 #if TFM_WIDTH == 16
-#define TFM_PAIRS 8
+#define TFM_ULONGS 8
 #elif TFM_WIDTH == 8
-#define TFM_PAIRS 4
+#define TFM_ULONGS 4
 #else
-#define TFM_PAIRS 2
+#define TFM_ULONGS 2
 #endif
-static inline __attribute__((overloadable)) void tfm_product(tfm_uvec *high, tfm_uvec *low, const uint m,
+static inline __attribute__((overloadable)) void tfm_mulhilo(tfm_uvec *high, tfm_uvec *low, const uint m,
                                                              const tfm_uvec x) {
-    const TFM_CAT(ulong, TFM_PAIRS) pairs = TFM_CAT(as_ulong, TFM_PAIRS)(x), word = 0xFFFFFFFFul;
+    const TFM_CAT(ulong, TFM_ULONGS) pairs = TFM_CAT(as_ulong, TFM_ULONGS)(x), word = 0xFFFFFFFFul;
     *high = TFM_CAT(as_uint, TFM_WIDTH)((pairs & word) * m >> 32 | ((pairs >> 32) * m & ~word));
     *low = m * x;
 }
@@ -348,8 +348,8 @@ static inline __attribute__((overloadable)) void tfm_product(tfm_uvec *high, tfm
         uint key0 = (uint)(seed), key1 = (uint)((seed) >> 32);                                                         \
         for (int round = 0; round < 10; round++) {                                                                     \
             T high0, low0, high1, low1;                                                                                \
-            tfm_product(&high0, &low0, 0xD2511F53u, c0);                                                               \
-            tfm_product(&high1, &low1, 0xCD9E8D57u, c2);                                                               \
+            tfm_mulhilo(&high0, &low0, 0xD2511F53u, c0);                                                               \
+            tfm_mulhilo(&high1, &low1, 0xCD9E8D57u, c2);                                                               \
             c0 = high1 ^ c1 ^ (T)(key0);                                                                               \
             c1 = low1;                                                                                                 \
             c2 = high0 ^ c3 ^ (T)(key1);                                                                               \
@@ -361,26 +361,26 @@ static inline __attribute__((overloadable)) void tfm_product(tfm_uvec *high, tfm
 
 /* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of
  * an element, 0 with a chance of threshold / 2^32, else `keep`. Given by the host as tfm_dropout's arguments. */
-typedef struct tfm_drops {
+typedef struct tfm_dropout_rng {
     ulong seed, stream;
     uint threshold;
     float keep;
-} tfm_drops;
+} tfm_dropout_rng;
 #define TFM_DROPOUT_PARAMETERS const long seed, const long stream, const long threshold, const float keep
-#define TFM_DROPS() ((tfm_drops){(ulong)seed, (ulong)stream, (uint)threshold, keep})
+#define TFM_DROPOUT_RNG() ((tfm_dropout_rng){(ulong)seed, (ulong)stream, (uint)threshold, keep})
 /* Columns whose factors come at a time. */
-#define TFM_DROP_BLOCK (4 * TFM_WIDTH)
+#define TFM_DROPOUT_BLOCK (4 * TFM_WIDTH)
 
-static inline float tfm_drop_factor(const tfm_drops d, const long row, const long column) {
-    uint c0 = (uint)(column / TFM_DROP_BLOCK * TFM_WIDTH + column % TFM_WIDTH), c1 = (uint)row;
+static inline float tfm_dropout_factor(const tfm_dropout_rng d, const long row, const long column) {
+    uint c0 = (uint)(column / TFM_DROPOUT_BLOCK * TFM_WIDTH + column % TFM_WIDTH), c1 = (uint)row;
     uint c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
     const int word = (int)(column / TFM_WIDTH % 4);
     return (word < 2 ? word == 0 ? c0 : c1 : word == 2 ? c2 : c3) < d.threshold ? 0.0f : d.keep;
 }
 
-/* The factors of columns column .. column + TFM_DROP_BLOCK - 1, a multiple of that. */
-static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const long row, const long column) {
+/* The factors of columns column .. column + TFM_DROPOUT_BLOCK - 1, a multiple of that. */
+static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d, const long row, const long column) {
 #if TFM_WIDTH == 1
     uint c0 = (uint)(column / 4);
 #else
@@ -398,17 +398,17 @@ static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const l
 
 /* The row of a kernel launched on tfm__row_grid, and this item's place in it. */
 #define TFM_ROW() ((long)get_group_id(0) + (long)get_group_id(1) * (long)get_num_groups(0))
-#define TFM_LANE() ((long)get_local_id(0))
+#define TFM_LOCAL_ID() ((long)get_local_id(0))
 /* The items of a row step through its n elements together, and then through what is left of a vector:
- *     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) ... tfm_load(x + i)
- *     for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) ... x[i]
+ *     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) ... tfm_load(x + i)
+ *     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) ... x[i]
  * Bodies that are macros get tfm_load and tfm_store for vectors, and these for single elements. */
 #define TFM_STEP (TFM_GROUP * TFM_WIDTH)
 #define TFM_TAIL(n) ((n) - (n) % TFM_WIDTH)
 #define TFM_LOAD_ONE(p) (*(p))
 #define TFM_STORE_ONE(v, p) (*(p) = (v))
 /* The first of an item's TFM_WIDTH columns, in work-group `block` of tfm__column_blocks. */
-#define TFM_COLUMN(block) (((block)*TFM_GROUP + TFM_LANE()) * TFM_WIDTH)
+#define TFM_COLUMN(block) (((block)*TFM_GROUP + TFM_LOCAL_ID()) * TFM_WIDTH)
 /* The first element of a kernel launched on tfm__element_grid; it handles TFM_CHUNK of them, a multiple of TFM_WIDTH:
  *     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, n);
  *     for (i = first; i + TFM_WIDTH <= end; i += TFM_WIDTH) ... vectors
@@ -470,15 +470,15 @@ static inline long tfm_run_offset(const tfm_run *run, const long *strides) {
            run->index[3] * strides[3] + run->index[4] * strides[4];
 }
 
-/* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on wide devices). */
+/* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on CPU-style devices). */
 #define TFM_KERNEL __kernel __attribute__((reqd_work_group_size(TFM_GROUP, 1, 1)))
 
-/* How often a loop goes round that must not be unrolled: n times, where `none` is TFM_NONE of a parameter, which is 0,
- * and no compiler knows it. Intel's unrolls loops whose turns it knows, or the most of them, whatever a pragma says,
- * and what it then keeps in registers for all turns spills. The parameter is a long from 0 to 2^31. */
+/* How often a loop goes round that must not be unrolled: n times, where `none` is TFM_OPAQUE_ZERO of a parameter, which
+ * is 0, and no compiler knows it. Intel's unrolls loops whose turns it knows, or the most of them, whatever a pragma
+ * says, and what it then keeps in registers for all turns spills. The parameter is a long from 0 to 2^31. */
 #ifdef cl_intel_required_subgroup_size
-#define TFM_TURNS(n, none) ((n) + (none))
+#define TFM_TRIP_COUNT(n, none) ((n) + (none))
 #else
-#define TFM_TURNS(n, none) (n)
+#define TFM_TRIP_COUNT(n, none) (n)
 #endif
-#define TFM_NONE(parameter) ((int)((parameter) >> 32))
+#define TFM_OPAQUE_ZERO(parameter) ((int)((parameter) >> 32))

@@ -69,7 +69,7 @@ typedef struct extension {
  * in one line after another. */
 INLINED void extend_rows(const extension e, const long group, const long from, const long first, const int count,
                          const int past) {
-    for (long b = TFM_LANE(); b < count; b += TFM_GROUP) {
+    for (long b = TFM_LOCAL_ID(); b < count; b += TFM_GROUP) {
         const long row = first + b, old = from * BEAM + b, node = e.next_node + row;
         const int token = e.next_token[old], sentence = e.sentences[from];
         e.new_tokens[row] = max(token, 0); /* -1 tells who watches that there is none */
@@ -88,7 +88,7 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
         const int parent = e.next_parent[from * BEAM + b];
         __global const int *line = e.table + parent * e.old_columns;
         __global int *to = e.new_table + (first + b) * e.columns;
-        ONE_BY_ONE for (int i = (int)TFM_LANE(); i < past; i += TFM_GROUP) to[i] = line[i];
+        ONE_BY_ONE for (int i = (int)TFM_LOCAL_ID(); i < past; i += TFM_GROUP) to[i] = line[i];
     }
 }
 
@@ -223,7 +223,7 @@ static inline float sum_after(const float score, const int certain, const float 
 #define TOKENS __local const int *
 INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums, __local int *merged,
                          __local float *normaliser, const int parts) {
-    for (int e = (int)TFM_LANE(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
+    for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         sums[e] = -INFINITY;
         merged[e] = 0;
         if (e % CANDIDATES == 0)
@@ -231,7 +231,7 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int all = parts * CANDIDATES;
-    for (int e = (int)TFM_LANE(); e < c.rows * all; e += TFM_GROUP) {
+    for (int e = (int)TFM_LOCAL_ID(); e < c.rows * all; e += TFM_GROUP) {
         const int b = e / all, token = r.tokens[e];
         const float value = r.values[e];
         const int rank = value > -INFINITY
@@ -249,7 +249,7 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
 #else
 #define TOKENS __global const int *
 INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums) {
-    for (int e = (int)TFM_LANE(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
+    for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         const int b = e / CANDIDATES;
         const float logit = c.forced >= 0 ? r.logits[b * r.vocabulary + c.forced] : r.values[e];
         sums[e] = sum_after(r.scores[b], c.certain, logit, r.log_sum[b]);
@@ -400,7 +400,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     TOKENS continuing = inputs.tokens;
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (TFM_LANE() == 0) {
+    if (TFM_LOCAL_ID() == 0) {
         continuations next = {TFM_AT(next_token) + group * BEAM, TFM_AT(next_parent) + group * BEAM,
                               TFM_AT(next_score) + group * BEAM, 0, TFM_AT(ends)[0]};
         if (!TFM_AT(done)[group]) {
@@ -477,7 +477,7 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT
         return;
     const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
     const extension e = EXTENSION;
-    for (long b = TFM_LANE(); began != 0 && b < count; b += TFM_GROUP) {
+    for (long b = TFM_LOCAL_ID(); began != 0 && b < count; b += TFM_GROUP) {
         const int own = (int)past - TFM_AT(began)[TFM_AT(sentences)[from]];
         TFM_AT(lengths)[first + b] = own + 1;
         TFM_AT(positions)[first + b] = own;
@@ -546,7 +546,7 @@ TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), 
         return;
     __global float *logit = TFM_AT(logits) + row * words;
     __global const uchar *list = TFM_AT(allowed) + TFM_AT(sources)[row] * words;
-    for (long i = TFM_LANE(); i < words; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < words; i += TFM_GROUP)
         logit[i] = list[i] ? logit[i] : -INFINITY;
 }
 
@@ -648,7 +648,7 @@ TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), 
         return;
     const long past = PAST_OF(row);
     const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
-    for (long i = TFM_LANE(); i < past; i += TFM_GROUP) {
+    for (long i = TFM_LOCAL_ID(); i < past; i += TFM_GROUP) {
         const int token = TFM_AT(node_token)[TFM_AT(table)[row * columns + i]];
         if (token < 0 || token >= vocabulary)
             continue;
@@ -699,9 +699,9 @@ TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions),
     if (row >= rows)
         return;
     const int none = TFM_AT(pads)[TFM_AT(sources)[row]];
-    for (long i = TFM_LANE(); i < past; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < past; i += TFM_GROUP)
         TFM_AT(mask)[row * past + i] = i < none ? -INFINITY : 0.0f;
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 

@@ -10,7 +10,7 @@ TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(
     if (row >= rows)
         return;
     const long from = row / length, column = row - from * length, at = places != 0 ? TFM_AT(places)[from] : from;
-    for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < width; i += TFM_GROUP)
         TFM_AT(to)[(at * room + column) * width + i] = TFM_AT(x)[row * width + i];
 }
 
@@ -38,10 +38,10 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
     const long row = TFM_ROW(), new = row - rows;
     if (row >= rows + more)
         return;
-    for (long i = TFM_LANE(); i < columns; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < columns; i += TFM_GROUP)
         TFM_AT(all_table)
     [row * columns + i] = new < 0 ? TFM_AT(table)[row * columns + i] : (int)(node + row); /* only the first counts */
-    if (TFM_LANE() != 0)
+    if (TFM_LOCAL_ID() != 0)
         return;
     const int length = new >= 0 ? 1 : lengths != 0 ? TFM_AT(lengths)[row] : (int)columns;
     TFM_AT(all_tokens)[row] = new < 0 ? TFM_AT(tokens)[row] : (int)start;

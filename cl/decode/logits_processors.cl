@@ -66,7 +66,7 @@ TFM_KERNEL void rules_penalize_source(TFM_TENSOR(float, out), TFM_INPUT(float, l
         return;
     const long text = TFM_AT(sources)[row], count = TFM_AT(source_counts)[text];
     const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
-    for (long i = TFM_LANE(); i < count; i += TFM_GROUP) {
+    for (long i = TFM_LOCAL_ID(); i < count; i += TFM_GROUP) {
         const int token = TFM_AT(source_ids)[text * width + i];
         if (token < 0 || token >= vocabulary)
             continue;

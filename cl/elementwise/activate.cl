@@ -20,11 +20,11 @@ TFM_KERNEL void activate_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), T
     __global const float *in = TFM_AT(x), *from = TFM_AT(dy);
     __global float *out = TFM_AT(dx);
     for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {
-        const tfm_vec d = tfm_load(from + i) * tfm_slope_vec(tfm_load(in + i));
+        const tfm_vec d = tfm_load(from + i) * tfm_activation_grad_vec(tfm_load(in + i));
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
     for (; i < end; i++) {
-        const float d = from[i] * tfm_slope(in[i]);
+        const float d = from[i] * tfm_activation_grad(in[i]);
         out[i] = add ? out[i] + d : d;
     }
 }

@@ -1,16 +1,16 @@
-/* y is x in another dtype, on n elements: STORED is that of x, and NARROW that of y.
+/* y is x in another dtype, on n elements: LOAD_DTYPE is that of x, and STORE_DTYPE that of y.
  *
  * Layout: a work-item takes TFM_CHUNK elements. */
 #include "half_store.cl"
 #include "half_load.cl"
 
-TFM_KERNEL void cast(TFM_TENSOR(narrow, y), TFM_INPUT(stored, x), const long n) {
+TFM_KERNEL void cast(TFM_TENSOR(store_t, y), TFM_INPUT(load_t, x), const long n) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
-    __global const stored *in = TFM_AT(x);
-    __global narrow *out = TFM_AT(y);
+    __global const load_t *in = TFM_AT(x);
+    __global store_t *out = TFM_AT(y);
     for (; i + TFM_WIDTH <= end; i += TFM_WIDTH)
-        narrow_store_vec(stored_load_vec(in + i), out + i);
+        store_from_float_vec(load_as_float_vec(in + i), out + i);
     for (; i < end; i++)
-        narrow_store(stored_load(in + i), out + i);
+        store_from_float(load_as_float(in + i), out + i);
 }

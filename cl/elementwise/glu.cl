@@ -45,8 +45,8 @@ TFM_KERNEL void glu_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dgate), TF
         __global const float *v = TFM_AT(x) + row * skip, *g = TFM_AT(gate) + row * skip;
         __global float *to_x = TFM_AT(dx) + row * skip, *to_gate = TFM_AT(dgate) + row * skip;
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH)
-            BACK(tfm_vec, tfm_load, tfm_store, tfm_slope_vec, tfm_activate_vec)
+            BACK(tfm_vec, tfm_load, tfm_store, tfm_activation_grad_vec, tfm_activate_vec)
         for (; i < stop; i++)
-            BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, tfm_slope, tfm_activate)
+            BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, tfm_activation_grad, tfm_activate)
     }
 }

@@ -31,11 +31,11 @@
 #define INVERSE_SLOPE(T, V, x) ((T)(-1.0f) / (x) / (x))
 #define EXPONENTIAL_SLOPE(T, V, x) exp(x)
 #define LOGARITHM_SLOPE(T, V, x) ((T)(1.0f) / (x))
-#define ERROR_FUNCTION_SLOPE(T, V, x) ((T)(1.1283791671f) * TFM_CAT(tfm_exp_down, V)(-(x) * (x)))
+#define ERROR_FUNCTION_SLOPE(T, V, x) ((T)(1.1283791671f) * TFM_CAT(tfm_exp_nonpos, V)(-(x) * (x)))
 /* s (1 - s) as e / (1 + e)^2, e = e^-|x|, where 1 - s would cancel; and tanh's is 4 of that at 2x. */
 #define SIGMOID_AT(T, V, e) ((e) / ((T)(1.0f) + (e)) / ((T)(1.0f) + (e)))
-#define SIGMOID_SLOPE(T, V, x) SIGMOID_AT(T, V, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
-#define HYPERBOLIC_SLOPE(T, V, x) ((T)(4.0f) * SIGMOID_AT(T, V, TFM_CAT(tfm_exp_down, V)((T)(-2.0f) * fabs(x))))
+#define SIGMOID_SLOPE(T, V, x) SIGMOID_AT(T, V, TFM_CAT(tfm_exp_nonpos, V)(-fabs(x)))
+#define HYPERBOLIC_SLOPE(T, V, x) ((T)(4.0f) * SIGMOID_AT(T, V, TFM_CAT(tfm_exp_nonpos, V)((T)(-2.0f) * fabs(x))))
 #define CLIPPED_SLOPE(T, V, x) ((((x) < (T)(p)) | ((x) > (T)(q))) ? (T)(0.0f) : (T)(1.0f))
 #define HARD_SIGMOID_SLOPE(T, V, x)                                                                                    \
     (((tfm_fma((T)(p), x, (T)(q)) <= (T)(0.0f)) | (tfm_fma((T)(p), x, (T)(q)) >= (T)(1.0f))) ? (T)(0.0f) : (T)(p))
@@ -43,7 +43,7 @@
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (T)(1.0f) : tfm_fma(x, (T)(1.0f / 3.0f), (T)(0.5f)))
 
 /* F of a vector. */
-#ifdef TFM_FOURS
+#ifdef TFM_VEC4
 #define ONE_OF(F, x) (F(float, , x))
 #define OF_VECTOR(F, v) ((tfm_vec)(ONE_OF(F, (v).x), ONE_OF(F, (v).y), ONE_OF(F, (v).z), ONE_OF(F, (v).w)))
 #else

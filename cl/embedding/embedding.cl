@@ -29,7 +29,7 @@ static inline long place_of(__global const int *ids, const long row, const long 
 #define PLACED(id) has_positions
 #define PLACE_OF(row, id) (first + (row) % steps)
 #endif
-TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_INPUT(int, ids),
+TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(load_t, table), TFM_INPUT(int, ids),
                           TFM_INPUT(float, positions), const long n, const long width, const long vocabulary,
                           const long steps, const long first, const float scale SKIP_PARAMETERS) {
     long i = TFM_ELEMENT();
@@ -46,15 +46,15 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_IN
             continue;
         }
         /* Both are read at i, as out is. */
-        __global const stored *word = TFM_AT(table) + (id - row) * width;
+        __global const load_t *word = TFM_AT(table) + (id - row) * width;
         __global const float *place = TFM_AT(positions) + (PLACE_OF(row, id) - row) * width;
         const int placed = PLACED(id);
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH) {
-            const tfm_vec v = stored_load_vec(word + i) * scale;
+            const tfm_vec v = load_as_float_vec(word + i) * scale;
             tfm_store(placed ? v + tfm_load(place + i) : v, out + i);
         }
         for (; i < stop; i++)
-            out[i] = placed ? stored_load(word + i) * scale + place[i] : stored_load(word + i) * scale;
+            out[i] = placed ? load_as_float(word + i) * scale + place[i] : load_as_float(word + i) * scale;
     }
 }
 
@@ -74,7 +74,7 @@ TFM_KERNEL void embedding_bytes(TFM_TENSOR(float, y), TFM_INPUT(char, table), TF
     const int placed = PLACED(id);
     __global const float *place = TFM_AT(positions) + PLACE_OF(row, id) * width;
     __global float *out = TFM_AT(y) + row * width;
-    for (long i = TFM_LANE(); i < width; i += TFM_GROUP) {
+    for (long i = TFM_LOCAL_ID(); i < width; i += TFM_GROUP) {
         const float v = factor * (float)word[i];
         out[i] = placed ? v + place[i] : v;
     }
@@ -91,6 +91,6 @@ TFM_KERNEL void gather_small(TFM_TENSOR(GATHERED, out), TFM_INPUT(GATHERED, tabl
     if (row >= count)
         return;
     const int id = TFM_AT(ids)[row], known = id >= 0 && id < vocabulary;
-    for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < width; i += TFM_GROUP)
         TFM_AT(out)[row * width + i] = known ? TFM_AT(table)[id * width + i] : 0;
 }

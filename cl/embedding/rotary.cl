@@ -13,7 +13,7 @@
 #include "half_store.cl"
 
 /* Where a head is written: one of them is null. */
-#if NARROW == 0
+#if STORE_DTYPE == 0
 typedef __global float *place;
 #define PLACE(y, more) ((y) ? (y) : (more))
 #define put(v, to, i) ((to)[i] = (v))
@@ -21,18 +21,18 @@ typedef __global float *place;
 #else
 typedef struct place {
     __global float *y;
-    __global narrow *more;
+    __global store_t *more;
 } place;
 #define PLACE(y, more) ((place){y, more})
 static inline void put(const float v, const place to, const long i) {
     if (to.more)
-        narrow_store(v, to.more + i);
+        store_from_float(v, to.more + i);
     else
         to.y[i] = v;
 }
 static inline void put_vec(const tfm_vec v, const place to, const long i) {
     if (to.more)
-        narrow_store_vec(v, to.more + i);
+        store_from_float_vec(v, to.more + i);
     else
         tfm_store(v, to.y + i);
 }
@@ -69,7 +69,7 @@ static inline void turn_head(const place out, __global const float *in, __global
     long done = 0;
 #if TFM_WIDTH > 1
     done = half_width - half_width % TFM_WIDTH;
-    for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += TFM_STEP) {
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i < done; i += TFM_STEP) {
         const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
         if (interleaved) {
             turn_vectors(out, in, 2 * i, c, s);
@@ -80,14 +80,14 @@ static inline void turn_head(const place out, __global const float *in, __global
         }
     }
 #endif
-    for (long i = done + TFM_LANE(); i < half_width; i += TFM_GROUP)
+    for (long i = done + TFM_LOCAL_ID(); i < half_width; i += TFM_GROUP)
         if (interleaved)
             turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i] * sign);
         else
             turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
 }
 
-TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(narrow, more_y), TFM_INPUT(float, more_x),
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(store_t, more_y), TFM_INPUT(float, more_x),
                        TFM_INPUT(float, cosines), TFM_INPUT(float, sines), TFM_INPUT(int, positions),
                        const long vectors, const long more, const long share, const long T, const long H,
                        const long more_H, const long D, const long P, const long half_width, const long first,
@@ -107,13 +107,13 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(nar
         __global const float *in = (second ? TFM_AT(more_x) : TFM_AT(x)) + v * D;
         const place out = PLACE(second ? 0 : TFM_AT(y) + v * D, second ? TFM_AT(more_y) + v * D : 0);
         if (outside) {
-            for (long j = TFM_LANE(); j < D; j += TFM_GROUP)
+            for (long j = TFM_LOCAL_ID(); j < D; j += TFM_GROUP)
                 put(NAN, out, j);
             continue;
         }
         turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
                   interleaved, sign);
-        for (long j = 2 * half_width + TFM_LANE(); j < D; j += TFM_GROUP)
+        for (long j = 2 * half_width + TFM_LOCAL_ID(); j < D; j += TFM_GROUP)
             put(in[j], out, j);
     }
 }

@@ -30,8 +30,8 @@ static inline norms norms_of(__global char *to, __global const float *x, const i
     tfm_vec missed = (tfm_vec)(0.0f), kept = missed, whole = missed;
     int i = 0;
     for (; i + W <= k; i += W) {
-        const tfm_vec v = tfm_load(x + i), rounded = tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUNDER));
-        const tfm_vec near = rounded - TFM_ROUNDER, rest = tfm_fma(v, (tfm_vec)(inverse), -near);
+        const tfm_vec v = tfm_load(x + i), rounded = tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUND_MAGIC));
+        const tfm_vec near = rounded - TFM_ROUND_MAGIC, rest = tfm_fma(v, (tfm_vec)(inverse), -near);
         if (to)
             TFM_CAT(vstore, W)(TFM_CAT(convert_char, W)(tfm_as_int_vec(rounded) - 0x4B400000), 0, to + i);
         missed = tfm_fma(rest, rest, missed);
@@ -39,7 +39,7 @@ static inline norms norms_of(__global char *to, __global const float *x, const i
         whole = tfm_fma(v * inverse, v * inverse, whole);
     }
     for (; i < k; i++) {
-        const int near = ROUNDED_ONE(x[i]);
+        const int near = QUANTIZE_ONE(x[i]);
         const float rest = tfm_fma(x[i], inverse, -(float)near);
         if (to)
             to[i] = (char)near;
@@ -65,9 +65,9 @@ TFM_KERNEL void screen_bytes(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM
     if (row >= n)
         return;
     __global const float *from = TFM_AT(w) + row * k;
-    const int largest = largest_bits(from, (int)k), finite = largest < 0x7f800000;
+    const int largest = row_abs_max_bits(from, (int)k), finite = largest < 0x7f800000;
     float inverse;
-    const float step = step_of(largest, &inverse);
+    const float step = quantization_scale(largest, &inverse);
     const norms of = norms_of(TFM_AT(q) + row * k, from, (int)k, finite ? inverse : 0.0f);
     const float missed =
         inverse != 0.0f ? step * (UP * of.missed + SLACK * of.kept) : sqrt((float)k) * as_float(largest);
@@ -138,9 +138,9 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     row_bounds r = {.near = TFM_AT(near) + row * n,
                     .missed = TFM_AT(bounds) + first_entry,
                     .kept = TFM_AT(bounds) + vocabulary + first_entry};
-    const int largest = largest_bits(from, (int)k);
+    const int largest = row_abs_max_bits(from, (int)k);
     float inverse;
-    const float step = step_of(largest, &inverse);
+    const float step = quantization_scale(largest, &inverse);
     const norms of = norms_of(0, from, (int)k, inverse);
     const int finite = largest < 0x7f800000;
     const float few = sqrt((float)k) * as_float(largest); /* where no number counts, all of x is missed */

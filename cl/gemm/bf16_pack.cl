@@ -1,17 +1,17 @@
 /* What products share that round a to bf16 for an instruction of the processor: gemm_cpu_bf16.cl and gemm_cpu_amx.cl.
  *
- * They include gemm_epilogue.cl, half_store.cl for NARROW 2 and gemm_cpu_pack.cl before it. The host gives EMULATED
- * where the instruction is to be done by others, for tests, and what gemm_epilogue.cl takes; and SPLIT, 1 where numbers
- * are rounded, and 3 where each becomes three: the number rounded, what that leaves of it, rounded, and what is left
- * then. A float has 24 bits and each of them 8 and a sign, so their sum is the float, unless the last would be below
- * 2^-126. */
+ * They include gemm_epilogue.cl, half_store.cl for STORE_DTYPE 2 and gemm_cpu_pack.cl before it. The host gives
+ * EMULATED where the instruction is to be done by others, for tests, and what gemm_epilogue.cl takes; and SPLIT, 1
+ * where numbers are rounded, and 3 where each becomes three: the number rounded, what that leaves of it, rounded, and
+ * what is left then. A float has 24 bits and each of them 8 and a sign, so their sum is the float, unless the last
+ * would be below 2^-126. */
 #ifndef SPLIT
 #define SPLIT 1
 #endif
 #ifdef EMULATED
-#define ROUND_VEC(v, p) narrow_store_vec(v, p)
+#define ROUND_VEC(v, p) store_from_float_vec(v, p)
 static inline tfm_uvec rounded_words(const tfm_vec v) {
-    return NARROW_BITS(TFM_CAT(as_uint, TFM_WIDTH)(v));
+    return BF16_ROUND_BITS(TFM_CAT(as_uint, TFM_WIDTH)(v));
 }
 #else
 #define ROUND_VEC(v, p) tfm_store(rounded_by_one(v), p)
@@ -45,15 +45,15 @@ static inline tfm_ivec split_words(tfm_uvec *w, const tfm_vec v) {
 /* The shares of one number, which add up to it even where it is infinite or NaN. Such may not be multiplied one by one:
  * it gives 1 for them. */
 static inline uint split_number(ushort *w, const float v) {
-    w[0] = narrow_bits(as_uint(v));
+    w[0] = bf16_round_bits(as_uint(v));
 #if SPLIT == 1
     return 0;
 #else
     const uint strange = (w[0] & 0x7f80) == 0x7f80, finite = fabs(v) < INFINITY;
     w[0] -= (w[0] & 0x7fff) == 0x7f80 && finite;
     const float rest = finite ? v - as_float((uint)w[0] << 16) : 0.0f;
-    w[1] = narrow_bits(as_uint(rest));
-    w[2] = narrow_bits(as_uint(rest - as_float((uint)w[1] << 16)));
+    w[1] = bf16_round_bits(as_uint(rest));
+    w[2] = bf16_round_bits(as_uint(rest - as_float((uint)w[1] << 16)));
     return strange;
 #endif
 }
@@ -67,19 +67,19 @@ static inline uint split_number(ushort *w, const float v) {
  * `apart` numbers from one another: then it gives whether one is strange, as split_number says. */
 #if SPLIT == 1
 #define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \
-    static inline uint NAME(SPACE narrow *to, const long apart, __global const float *from, const int count) {         \
+    static inline uint NAME(SPACE store_t *to, const long apart, __global const float *from, const int count) {        \
         int p = 0;                                                                                                     \
         for (; p + TFM_WIDTH <= count; p += TFM_WIDTH)                                                                 \
             ROUND_VEC(tfm_load(from + p), to + p);                                                                     \
         for (; p < count; p++)                                                                                         \
-            narrow_store(from[p], to + p);                                                                             \
+            store_from_float(from[p], to + p);                                                                         \
         for (; p < PANEL_DEPTH(count); p++)                                                                            \
             to[p] = 0;                                                                                                 \
         return 0;                                                                                                      \
     }
 #else
 #define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \
-    static inline uint NAME(SPACE narrow *to, const long apart, __global const float *from, const int count) {         \
+    static inline uint NAME(SPACE store_t *to, const long apart, __global const float *from, const int count) {        \
         tfm_ivec lanes = 0;                                                                                            \
         int p = 0;                                                                                                     \
         for (; p + TFM_WIDTH <= count; p += TFM_WIDTH) {                                                               \

@@ -1,4 +1,4 @@
-/* GEMM for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b + addend),
+/* GEMM for CPU-style devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b + addend),
  * where b is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
  * instruction multiplies 16 rows of 32 numbers by 32 rows of 16 and adds to 16 x 16 sums of fp32, in 16 cycles, where
  * one for fp32 would be needed 512 times. Denormal numbers count as zeros to it.
@@ -8,7 +8,7 @@
  *
  * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and ROUNDED_A where a was
  * transposed, and is in rows of pairs by now. */
-#define NARROW 2
+#define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
 #define PANEL_BF16 1
@@ -33,8 +33,8 @@
 #define LINE_WORDS ((PIECE + 1) * 16)
 
 #ifdef EMULATED
-#define BEGIN_TILES()
-#define END_TILES()
+#define AMX_CONFIGURE()
+#define AMX_RELEASE()
 #define PREFETCH(p)
 static void add_block(tfm_vec *sums, const uint *a, const long a_row, __global const uint *b, const int steps,
                       const int rows) {
@@ -50,7 +50,7 @@ static void add_block(tfm_vec *sums, const uint *a, const long a_row, __global c
 }
 #else
 #define PREFETCH(p) __asm__ volatile("prefetchw (%0)" : : "r"(p))
-DEFINE_ADD_TILES(add_tiles, "tdpbf16ps", tfm_vec, __private, uint, __global, uint)
+DEFINE_AMX_MATMUL(add_tiles, "tdpbf16ps", tfm_vec, __private, uint, __global, uint)
 static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __global const uint *b, const int steps,
                              const int rows) {
     add_tiles(sums, a, a_row, b, steps, rows, 1);
@@ -71,7 +71,7 @@ typedef float number;
 DEFINE_ROUND_ROW(round_row, __private)
 static inline void take_row(uint *to, __global const float *a, const long row, const long k, const long first,
                             const int count) {
-    round_row((narrow *)to, 0, a + row * k + first, count);
+    round_row((store_t *)to, 0, a + row * k + first, count);
 }
 #endif
 
@@ -129,10 +129,10 @@ TFM_KERNEL void gemm_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(u
     const long first = get_global_id(1) * group, last = min(first + group, panels);
     const product p = {TFM_AT(c), TFM_AT(a), has_addend ? TFM_AT(addend) : 0, TFM_AT(packed), n, k, addend_row,
                        alpha,     least};
-    BEGIN_TILES();
+    AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS)
         for (long s = 0; s < PANEL_STEPS(k); s += PIECE)
             for (long i = row; i < end; i += BLOCK)
                 add_piece(&p, i, (int)min((long)BLOCK, end - i), panel, min(panel + PANELS, last), s);
-    END_TILES();
+    AMX_RELEASE();
 }

@@ -1,8 +1,8 @@
-/* GEMM for WIDE devices whose processor multiplies numbers of bf16: c (M, N) = activation(alpha a b + addend), where b
- * is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
+/* GEMM for CPU-style devices whose processor multiplies numbers of bf16: c (M, N) = activation(alpha a b + addend),
+ * where b is stored in bf16 or rounded to it, in the panels of gemm_cpu_pack.cl, and a is rounded to bf16 as well. One
  * instruction multiplies two pairs in each lane and adds both products to a sum of fp32, twice as much as one for fp32
  * does; denormal numbers count as zeros to it. */
-#define NARROW 2
+#define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
 #define PANEL_BF16 1
@@ -11,7 +11,7 @@
 
 /* a, rounded: (M, 2 ROW_PAIRS(K)), with zeros up to a multiple of PAIRED_DEPTH. Grid: items of `rows` rows each. */
 DEFINE_ROUND_ROW(round_row, __global)
-TFM_KERNEL void gemm_dots_round(TFM_TENSOR(narrow, rounded), TFM_INPUT(float, a), const long m, const long k,
+TFM_KERNEL void gemm_dots_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(float, a), const long m, const long k,
                                 const long rows) {
     const long first = get_global_id(0) * rows, last = min(first + rows, m);
     for (long i = first; i < last; i++)

@@ -3,7 +3,7 @@
  * weight's gradient both operands.
  *
  * The host gives what bf16_pack.cl takes. */
-#define NARROW 2
+#define STORE_DTYPE 2
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
 #define PANEL_BF16 1

@@ -1,5 +1,5 @@
-/* GEMM of floats for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b +
- * addend). Each float of a and b is the sum of three shares of bf16 (bf16_pack.cl), and of the nine products of two
+/* GEMM of floats for CPU-style devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b
+ * + addend). Each float of a and b is the sum of three shares of bf16 (bf16_pack.cl), and of the nine products of two
  * floats' shares the six are added that reach a float's last bit: what is left out is at most 2^-24 of the product. So
  * nothing is rounded but sums, as where floats are multiplied by instructions for vectors, of which 512 would do what
  * six for tiles do in 96 cycles. Denormal numbers count as zeros, and a share below 2^-126 is lost. Where a number is
@@ -10,7 +10,7 @@
  *
  * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and TURNED where a is (K, M).
  */
-#define NARROW 2
+#define STORE_DTYPE 2
 #define SPLIT 3
 #include "gemm_epilogue.cl"
 #include "half_store.cl"
@@ -68,8 +68,8 @@ static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, con
 }
 
 #ifdef EMULATED
-#define BEGIN_TILES()
-#define END_TILES()
+#define AMX_CONFIGURE()
+#define AMX_RELEASE()
 #define TILES 0
 #define add_tiles(from, from_row, to, to_row, a, b, steps)
 #define FETCH_READ(p)
@@ -173,7 +173,7 @@ static uint split_rows(uint *to, const product *p, const long row, const int the
     const int count = (int)min((long)steps * DEPTH, p->k - begin);
     uint strange = 0;
     for (int i = 0; i < there; i++)
-        strange |= split_row((narrow *)(to + i * LINE_WORDS), 2 * A_APART, p->a + (row + i) * p->k + begin, count);
+        strange |= split_row((store_t *)(to + i * LINE_WORDS), 2 * A_APART, p->a + (row + i) * p->k + begin, count);
     return strange;
 }
 #endif
@@ -256,7 +256,7 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
                        TFM_ACTIVATION <= 1 && steps <= PIECE && goes_past(TFM_AT(c), m, n)};
     uint a_shares[SPLIT * A_APART], strange[PANELS * PIECE];
     const int fit = FIT(steps);
-    BEGIN_TILES();
+    AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS * fit)
         for (long s = 0; s < steps; s += PIECE) {
             const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS * fit, last - panel);
@@ -273,5 +273,5 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
         }
     if (p.past)
         FENCE();
-    END_TILES();
+    AMX_RELEASE();
 }

@@ -1,5 +1,5 @@
-/* How b lies where WIDE devices multiply by it: in panels of TFM_PANEL columns, the last of which is filled up with
- * zeros.
+/* How b lies where CPU-style devices multiply by it: in panels of TFM_PANEL columns, the last of which is filled up
+ * with zeros.
  *
  *     F32, F16   [K][TFM_PANEL]
  *     BF16       [K / 2][TFM_PANEL][2]: two numbers of a column lie side by side, as instructions for bf16 take them,

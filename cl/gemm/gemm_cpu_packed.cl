@@ -1,4 +1,4 @@
-/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels (gemm_cpu_tile.cl); the
+/* GEMM for CPU-style devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels (gemm_cpu_tile.cl); the
  * addend is a bias, or c itself. A work-group is one item. Rows of a are read where they lie: packing them too gained
  * nothing on AVX-512 and costs a pass. A transposed a, whose rows are far apart, is for gemm_cpu_tn.cl. */
 #define A_SPACE __global
@@ -8,23 +8,23 @@
 #define B_LINE TFM_PANEL
 #include "gemm_epilogue.cl"
 #include "half_load.cl"
-#define PANEL_BF16 (STORED == 2)
+#define PANEL_BF16 (LOAD_DTYPE == 2)
 #include "gemm_cpu_pack.cl"
 #include "gemm_cpu_tile.cl"
 
 /* packed (B, ceil(N / TFM_PANEL), panels of gemm_cpu_pack.cl) from b with b[z][i][j] at z b_batch + i b_row + j
  * b_column. Grid: panels x blocks of `block` rows x B. */
-TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), const long n, const long k,
+TFM_KERNEL void gemm_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), const long n, const long k,
                           const long block, const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
     const long first = get_global_id(1) * block, last = min(first + block, PANEL_DEPTH(k));
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
     const int width = (int)min((long)TFM_PANEL, n - column);
-    __global stored *to = TFM_AT(packed) + (z * panels + panel) * PANEL_DEPTH(k) * TFM_PANEL;
-    __global const stored *from = TFM_AT(b) + z * b_batch + column * b_column;
+    __global load_t *to = TFM_AT(packed) + (z * panels + panel) * PANEL_DEPTH(k) * TFM_PANEL;
+    __global const load_t *from = TFM_AT(b) + z * b_batch + column * b_column;
 #if PANEL_BF16
     for (long i = first; i < last; i++) {
-        __global stored *pairs = to + i / 2 * 2 * TFM_PANEL + i % 2;
+        __global load_t *pairs = to + i / 2 * 2 * TFM_PANEL + i % 2;
         for (int j = 0; j < TFM_PANEL; j++)
             pairs[2 * j] = i < k && j < width ? from[i * b_row + j * b_column] : 0;
     }
@@ -45,9 +45,9 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), cons
  * there are products of one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, and c1 (M, n1) and c2
  * (M, n2) with theirs, whose addends are lines. has_addend has a bit for each. */
 #define GEMM_PARAMETERS                                                                                                \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, packed), TFM_INPUT(float, addend),                    \
-        TFM_TENSOR(float, c1), TFM_INPUT(stored, packed1), TFM_INPUT(float, addend1), TFM_TENSOR(float, c2),           \
-        TFM_INPUT(stored, packed2), TFM_INPUT(float, addend2), const long m, const long n, const long n1,              \
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, packed), TFM_INPUT(float, addend),                    \
+        TFM_TENSOR(float, c1), TFM_INPUT(load_t, packed1), TFM_INPUT(float, addend1), TFM_TENSOR(float, c2),           \
+        TFM_INPUT(load_t, packed2), TFM_INPUT(float, addend2), const long m, const long n, const long n1,              \
         const long n2, const long k, const long group, const long joined, const long b_batch, const long addend_batch, \
         const long addend_row, const long has_addend, const float alpha, const float least
 
@@ -55,7 +55,7 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), cons
 typedef struct product {
     __global float *c;
     __global const float *a, *addend; /* addend: or 0 */
-    __global const stored *packed;
+    __global const load_t *packed;
     long n;
 } product;
 
@@ -109,7 +109,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                            \
     DEFINE_TILE(NAME##_4, 4, 1, LINE, LOAD)                                                                            \
     DEFINE_TILE(NAME##_8, 8, 1, LINE, LOAD)                                                                            \
-    static void NAME(const tile_out *out, __global const float *a, __global const stored *b, int k) {                  \
+    static void NAME(const tile_out *out, __global const float *a, __global const load_t *b, int k) {                  \
         if (out->rows == 1)                                                                                            \
             NAME##_1(out, a, b, k);                                                                                    \
         else if (out->rows == 2)                                                                                       \

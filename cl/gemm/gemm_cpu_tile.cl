@@ -1,5 +1,5 @@
-/* A tile of c for WIDE devices: TFM_ROWS x TFM_PANEL sums that stay in registers while K goes by. gemm_cpu_packed.cl
- * and gemm_cpu_tn.cl share it; they differ in where a row of a lies:
+/* A tile of c for CPU-style devices: TFM_ROWS x TFM_PANEL sums that stay in registers while K goes by.
+ * gemm_cpu_packed.cl and gemm_cpu_tn.cl share it; they differ in where a row of a lies:
  *
  *     A_SPACE          the address space of a
  *     A_LINE(i, rows)  the line that row i of a tile reads, of which `rows` exist
@@ -10,15 +10,15 @@
  *
  * gemm_cpu_pack.cl says how a panel lies, which the inner loop reads in one stream. gemm_epilogue.cl says what the host
  * gives, and for gemm_turned it gives TFM_TILES, the number of tiles of a strip. */
-static inline tfm_vec first_stored(__global const stored *from, int count) {
+static inline tfm_vec first_stored(__global const load_t *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)
-        part[x] = x < count ? stored_load(from + x) : 0.0f;
+        part[x] = x < count ? load_as_float(from + x) : 0.0f;
     return tfm_load(part);
 }
 
 /* Vector j of row S of b, whose rows lie LINE apart, or of the first columns of it; and of a panel. */
-#define LOAD_WHOLE(S, LINE, j) stored_load_vec(b + (long)(S) * (LINE) + (j)*TFM_WIDTH)
+#define LOAD_WHOLE(S, LINE, j) load_as_float_vec(b + (long)(S) * (LINE) + (j)*TFM_WIDTH)
 #define LOAD_PART(S, LINE, j) first_stored(b + (long)(S) * (LINE) + (j)*TFM_WIDTH, out->width - (j)*TFM_WIDTH)
 #if PANEL_BF16
 #define LOAD_PANEL(S, LINE, j)                                                                                         \
@@ -44,7 +44,7 @@ static inline tfm_vec one_of_pairs(__global const uint *pairs, int second) {
  * apart and read by LOAD. Of the R rows out->rows exist: the others read the last one and are not stored. Few rows
  * are too few sums to have a sum ready when it is wanted again: they have P each, for steps of K that lie P apart. */
 #define DEFINE_TILE(NAME, R, P, LINE, LOAD)                                                                            \
-    static void NAME(const tile_out *out, A_SPACE const float *a, __global const stored *b, int k) {                   \
+    static void NAME(const tile_out *out, A_SPACE const float *a, __global const load_t *b, int k) {                   \
         A_SPACE const float *row[R];                                                                                   \
         _Pragma("unroll") for (int i = 0; i < R; i++) row[i] = a + A_LINE(i, out->rows) * A_ROW;                       \
         tfm_vec part[P][R][TFM_VECTORS], sum[R][TFM_VECTORS];                                                          \

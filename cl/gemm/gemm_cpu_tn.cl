@@ -1,4 +1,4 @@
-/* GEMM of a transposed a for WIDE devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b
+/* GEMM of a transposed a for CPU-style devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b
  * packed in panels (gemm_cpu_tile.cl) or, where N is whole panels, as it is. So a weight's gradient is made, where a
  * and b are gradient and input of thousands of rows: c may be small and K large, and then K comes in parts that other
  * work-items sum.
@@ -13,7 +13,7 @@
 #define B_LINE out->b_line
 #include "gemm_epilogue.cl"
 #include "half_load.cl"
-#define PANEL_BF16 (STORED == 2)
+#define PANEL_BF16 (LOAD_DTYPE == 2)
 #include "gemm_cpu_pack.cl"
 #include "gemm_cpu_tile.cl"
 

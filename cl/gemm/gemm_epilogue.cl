@@ -1,5 +1,5 @@
-/* Where tiles of WIDE devices go: what gemm_cpu_tile.cl, gemm_cpu_bf16.cl and gemm_cpu_amx.cl share. A tile is TFM_ROWS
- * rows of c by TFM_PANEL columns, and its sums stay in registers while K goes by.
+/* Where tiles of CPU-style devices go: what gemm_cpu_tile.cl, gemm_cpu_bf16.cl and gemm_cpu_amx.cl share. A tile is
+ * TFM_ROWS rows of c by TFM_PANEL columns, and its sums stay in registers while K goes by.
  *
  * The host gives TFM_ROWS, TFM_PART_ROWS (the rows of the tile for what is left below), TFM_VECTORS and
  * TFM_ACTIVATION. */

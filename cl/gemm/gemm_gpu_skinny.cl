@@ -42,17 +42,17 @@
 #define SUMS (ROWS * 4)
 
 #if KEPT & 1
-typedef narrow result0;
+typedef store_t result0;
 #else
 typedef float result0;
 #endif
 #if KEPT & 2
-typedef narrow result1;
+typedef store_t result1;
 #else
 typedef float result1;
 #endif
 #if KEPT & 4
-typedef narrow result2;
+typedef store_t result2;
 #else
 typedef float result2;
 #endif
@@ -156,14 +156,14 @@ typedef __global const float *x_pointer;
 #define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
 
 /* acc (ROWS, 4) = the item's share of the dot products of rows of x with four weight rows `line`. */
-static inline void multiply_accumulate(float *acc, x_pointer x, __global const stored *const *line, const int first,
+static inline void multiply_accumulate(float *acc, x_pointer x, __global const load_t *const *line, const int first,
                                        const int depth, const int rows) {
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0.0f;
     for (int s = first; s < depth; s += PARTS * LANES * 4) {
-        const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
-        const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
+        const float4 b0 = load_as_float4(line[0] + s), b1 = load_as_float4(line[1] + s);
+        const float4 b2 = load_as_float4(line[2] + s), b3 = load_as_float4(line[3] + s);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const float4 v = X(x, r, s);
@@ -198,7 +198,7 @@ static inline __attribute__((always_inline)) void share_sums(__local float *sums
 static inline void store_result(__global void *c, const long at, const int which, const float result) {
 #if KEPT
     if (KEPT >> which & 1) {
-        narrow_store(result, (__global narrow *)c + at);
+        store_from_float(result, (__global store_t *)c + at);
         return;
     }
 #endif
@@ -206,8 +206,8 @@ static inline void store_result(__global void *c, const long at, const int which
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(stored, w0),
-                TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
+gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(load_t, w0),
+                TFM_INPUT(load_t, w1), TFM_INPUT(load_t, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
                 TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
                 TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
                 TFM_TENSOR(float, normed), const long m, const long k, const float epsilon) {
@@ -219,7 +219,7 @@ gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(res
     const int which = (all >= blocks0) + (all >= blocks0 + blocks1);
     const int block = all - (which > 0 ? blocks0 : 0) - (which > 1 ? blocks1 : 0);
     const int n = (int)(which == 0 ? n0 : which == 1 ? n1 : n2), depth = (int)k, rows = min(ROWS, (int)m - row);
-    __global const stored *w = which == 0 ? TFM_AT(w0) : which == 1 ? TFM_AT(w1) : TFM_AT(w2);
+    __global const load_t *w = which == 0 ? TFM_AT(w0) : which == 1 ? TFM_AT(w1) : TFM_AT(w2);
 
 #if NORMED
     __local float *x = local_floats, *parts = local_floats + ROWS * WIDTH;
@@ -237,7 +237,7 @@ gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(res
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
     const int column = block * COLUMNS + team / PARTS * EACH;
-    __global const stored *line[4];
+    __global const load_t *line[4];
     float acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)

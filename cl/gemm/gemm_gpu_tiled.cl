@@ -40,10 +40,10 @@
 
 #if UNIT == 4
 typedef float4 unit;
-#define stored_unit stored_load4
+#define stored_unit load_as_float4
 #else
 typedef float unit;
-#define stored_unit stored_load
+#define stored_unit load_as_float
 #endif
 #define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
 #define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
@@ -83,7 +83,7 @@ static inline void put_across(__local float *first, const int line, const unit v
  * do without. */
 #if defined(cl_intel_required_subgroup_size) && ITEM_M > 2
 #define ROLLED 1
-#define TURNS TFM_TURNS
+#define TURNS TFM_TRIP_COUNT
 #define EACH_WRITTEN _Pragma("nounroll")
 #else
 #define ROLLED 0
@@ -115,7 +115,7 @@ INLINED void fetch_a(unit *next, __global const float *from, const INDEX at, con
                       : (unit)(0.0f);
 }
 
-INLINED void fetch_b(unit *next, __global const stored *from, const INDEX at, const INDEX stride, const int step,
+INLINED void fetch_b(unit *next, __global const load_t *from, const INDEX at, const INDEX stride, const int step,
                      const int along, const int left, const int columns) {
 #pragma unroll
     for (int u = 0; u < UNITS_B; u++)
@@ -198,14 +198,14 @@ INLINED void store_row(const tile_epilogue out, const output_tile tile, const fl
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend),
+gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), TFM_INPUT(float, addend),
                const long batch, const long m, const long n, const long k, const long parts, const long chunk,
                const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
                const float alpha) {
     __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
-    const int none = TFM_NONE(parts);
+    const int none = TFM_OPAQUE_ZERO(parts);
     const output_tile tile = output_tile_of(batch, m, n);
 
     /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
@@ -217,7 +217,7 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), 
     const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), tile.columns - UNIT) : ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
     __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
-    __global const stored *from_b =
+    __global const load_t *from_b =
         TFM_AT(b) + (INDEX)tile.z * (INDEX)b_batch + tile.column * b_column + first * b_step;
     const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
     const INDEX a_stride = STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row;

@@ -6,7 +6,7 @@
  *
  * A row of x with an element that is not finite gives NaN. Largest numbers below 1e-30 count as zeros.
  *
- * The plain kernels run on every device. Wide devices have tiles of rows x 4 columns, whose sums stay in registers
+ * The plain kernels run on every device. CPU-style devices have tiles of rows x 4 columns, whose sums stay in registers
  * while K goes by; a vector of sums holds parts of one sum. How two vectors are multiplied and added up is up to what
  * the compiler or the host says that the CPU has:
  *
@@ -39,7 +39,7 @@
 
 #include "int8_common.cl"
 
-#define ROUNDED(v) (tfm_as_int_vec(tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUNDER))) - 0x4B400000)
+#define ROUNDED(v) (tfm_as_int_vec(tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUND_MAGIC))) - 0x4B400000)
 
 /* ---- Everywhere ---- */
 
@@ -54,16 +54,16 @@ TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), T
     __global char *to = TFM_AT(a) + row * PADDED(k);
     float largest = 0, inverse;
     int odd = 0; /* what is not finite, which a maximum of floats would lose */
-    for (long i = TFM_LANE(); i < k; i += TFM_GROUP) {
+    for (long i = TFM_LOCAL_ID(); i < k; i += TFM_GROUP) {
         largest = fmax(largest, fabs(from[i]));
         odd |= (as_int(from[i]) & 0x7fffffff) >= 0x7f800000;
     }
     largest = tfm_group_max(largest);
     const float any = tfm_group_max((float)odd);
-    const float step = step_of(any > 0 ? 0x7f800000 : as_int(largest), &inverse);
-    for (long i = TFM_LANE(); i < PADDED(k); i += TFM_GROUP)
-        to[i] = i < k && inverse != 0 ? (char)ROUNDED_ONE(from[i]) : 0;
-    if (TFM_LANE() == 0)
+    const float step = quantization_scale(any > 0 ? 0x7f800000 : as_int(largest), &inverse);
+    for (long i = TFM_LOCAL_ID(); i < PADDED(k); i += TFM_GROUP)
+        to[i] = i < k && inverse != 0 ? (char)QUANTIZE_ONE(from[i]) : 0;
+    if (TFM_LOCAL_ID() == 0)
         TFM_AT(steps)[row] = step;
 }
 
@@ -89,7 +89,7 @@ TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM
     }
 }
 
-#if defined(TFM_WIDE) && !defined(PLAIN)
+#if defined(TFM_CLASS_CPU) && !defined(PLAIN)
 
 /* ---- What the CPU multiplies with ---- */
 
@@ -202,7 +202,7 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
 #define DEFINE_WHOLE_NUMBERS(NAME, SPACE)                                                                              \
     static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
         float inverse;                                                                                                 \
-        const float step = step_of(largest_bits(x, k), &inverse);                                                      \
+        const float step = quantization_scale(row_abs_max_bits(x, k), &inverse);                                       \
         int i = 0;                                                                                                     \
         for (; inverse != 0 && i + TFM_WIDTH <= k; i += TFM_WIDTH)                                                     \
             tfm_store(NUMBERS(ROUNDED(tfm_load(x + i))), to + i);                                                      \

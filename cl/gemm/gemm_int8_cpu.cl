@@ -118,7 +118,7 @@ typedef struct piece {
 } piece;
 
 #if TILES
-DEFINE_ADD_TILES(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
+DEFINE_AMX_MATMUL(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
 
 /* A piece of all rows of an item, 32 at a time, and its way out where it is the last. */
 static void tile_strip(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
@@ -136,8 +136,8 @@ static void tile_strip(const product *p, const piece *at, const lanes *panel, la
     }
 }
 #else
-#define BEGIN_TILES()
-#define END_TILES()
+#define AMX_CONFIGURE()
+#define AMX_RELEASE()
 /* What two vectors of columns have in common on their way out. */
 typedef struct strip_ends {
     float_lanes scale[2], add[2];
@@ -232,7 +232,7 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
     /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MOST_KEPT];
-    BEGIN_TILES();
+    AMX_CONFIGURE();
     for (long column = begin; column < edge; column += STRIP)
         for (int s = 0; s < p.k; s += STRIP_DEPTH) {
             const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
@@ -253,7 +253,7 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
             }
 #endif
         }
-    END_TILES();
+    AMX_RELEASE();
     activate_part(&p, row, (int)(end - row), begin, edge);
 }
 
@@ -273,7 +273,7 @@ TFM_KERNEL void int8_turn(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const lon
     }
 }
 
-DEFINE_ADD_TILES(add_block, "tdpbusd", lanes, __private, number, __global, int)
+DEFINE_AMX_MATMUL(add_block, "tdpbusd", lanes, __private, number, __global, int)
 
 /* LANES sums of a row on their way through c, where they wait as whole numbers for the next piece along K. */
 static inline void wait_strip(const product *p, long row, long column, lanes total) {
@@ -344,13 +344,13 @@ TFM_KERNEL void int8_tiles(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(
     const product p = PRODUCT();
     const long row = get_global_id(0) * rows, end = min(row + rows, m), strips = (n + STRIP - 1) / STRIP;
     const long begin = get_global_id(1) * group, last = min(begin + group, strips);
-    BEGIN_TILES();
+    AMX_CONFIGURE();
     for (long first = begin; first < last; first += MOST_STRIPS)
         for (int s = 0; s < p.k; s += STRIP_DEPTH)
             for (long i = row; i < end; i += STRIP)
                 add_piece(&p, TFM_AT(panels), x ? TFM_AT(x) : 0, TFM_AT(a), TFM_AT(steps), i,
                           (int)min((long)STRIP, end - i), first, min(first + MOST_STRIPS, last), s);
-    END_TILES();
+    AMX_RELEASE();
 }
 #endif
 #else

@@ -59,11 +59,11 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
         int bits = 0;
         float inverse;
         for (int s = lane * 4; s < depth; s += LANES * 4)
-            bits = max(bits, most_bits(floats4(from + s, depth - s)));
-        const float step = step_of(team_most(bits, most, id, LANES), &inverse);
+            bits = max(bits, abs_max_bits(load_floats4(from + s, depth - s)));
+        const float step = quantization_scale(team_max(bits, most, id, LANES), &inverse);
         if (r < ROWS) {
             for (int s = lane * 4; s < PADDED(depth); s += LANES * 4)
-                local_ints[(r * DEPTH + s) / 4] = rounded_word(floats4(from + s, depth - s), inverse);
+                local_ints[(r * DEPTH + s) / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
             if (lane == 0)
                 own_steps[r] = step;
         }
@@ -88,8 +88,8 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0;
     for (int s = (team % PARTS * LANES + lane) * 16; s < depth; s += PARTS * LANES * 16) {
-        const int4 w0 = bytes16(line[0] + s, depth - s), w1 = bytes16(line[1] + s, depth - s);
-        const int4 w2 = bytes16(line[2] + s, depth - s), w3 = bytes16(line[3] + s, depth - s);
+        const int4 w0 = load_bytes16(line[0] + s, depth - s), w1 = load_bytes16(line[1] + s, depth - s);
+        const int4 w2 = load_bytes16(line[2] + s, depth - s), w3 = load_bytes16(line[3] + s, depth - s);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int4 v = X(r, s);

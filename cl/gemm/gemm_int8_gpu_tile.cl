@@ -79,7 +79,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
         for (int j = 0; j < ITEM_N; j++)
             sum[i][j] = 0;
 
-    int4 next_a = *(__global const int4 *)from_a, next_b = bytes16(from_b, depth - first);
+    int4 next_a = *(__global const int4 *)from_a, next_b = load_bytes16(from_b, depth - first);
     for (int s = 0, stage = 0; s < depth; s += STEP, stage = WORDS * LINE - stage) {
         /* Whoever still multiplies reads the other stage. */
         put(a_tile + stage + at, next_a);
@@ -87,7 +87,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
         barrier(CLK_LOCAL_MEM_FENCE);
         if (s + STEP < depth) {
             next_a = *(__global const int4 *)(from_a + s + STEP);
-            next_b = bytes16(from_b + s + STEP, depth - first - s - STEP);
+            next_b = load_bytes16(from_b + s + STEP, depth - first - s - STEP);
         }
         __local const int *line_a = a_tile + stage + y * 4, *line_b = b_tile + stage + x * 4;
 #pragma unroll UNROLL

@@ -9,7 +9,7 @@
  *
  * TURNED_A, TURNED_B, UNIT and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid, of ITEMS
  * items a group. The host gives the sizes (a table in lib/ops/gemm/gemm_mma.c). b may be of the engine's own numbers of
- * 16 bits (STORED is INPUT then), which go to local memory as they are. */
+ * 16 bits (LOAD_DTYPE is MMA_DTYPE then), which go to local memory as they are. */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -21,19 +21,19 @@
 #define TURNED_A 0
 #define TURNED_B 0
 #endif
-#ifndef STORED
-#define STORED 0
+#ifndef LOAD_DTYPE
+#define LOAD_DTYPE 0
 #endif
 #include "tile_swizzle.cl"
 #include "mma.cl"
-#if STORED && STORED != INPUT
+#if LOAD_DTYPE && LOAD_DTYPE != MMA_DTYPE
 #error "b is stored in other numbers than the engine's"
 #endif
 
 #define WAVES_N (TILE_N / WAVE_N)
 #define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
-#define PIECES_M (WAVE_M / ENGINE_M)
-#define PIECES_N (WAVE_N / ENGINE_N)
+#define PIECES_M (WAVE_M / MMA_M)
+#define PIECES_N (WAVE_N / MMA_N)
 /* Words of a line of local memory: four more than it has, so that what lanes read together lies in different banks. */
 #define LINE (TILE_K / 2 + 4)
 
@@ -42,7 +42,7 @@ typedef float4 unit;
 #else
 typedef float unit;
 #endif
-#if STORED
+#if LOAD_DTYPE
 typedef ushort b_stored;
 #if UNIT == 4
 typedef ushort4 b_unit;
@@ -53,7 +53,7 @@ typedef ushort b_unit;
 #else
 typedef float b_stored;
 typedef unit b_unit;
-#define B_WORD_OF engine_word
+#define B_WORD_OF mma_pack2
 #endif
 #define LOAD_A(from) (*(__global const unit *)(from))
 #define LOAD_B(from) (*(__global const b_unit *)(from))
@@ -126,38 +126,38 @@ INLINED void fetch_b(b_unit (*next)[UNITS(LINES_B)], __global const b_stored *fr
             }                                                                                                          \
         }                                                                                                              \
     }
-DEFINE_PUT(put_a, unit, LINES_A, TILE_M, engine_word)
+DEFINE_PUT(put_a, unit, LINES_A, TILE_M, mma_pack2)
 DEFINE_PUT(put_b, b_unit, LINES_B, TILE_N, B_WORD_OF)
 
 /* sum += the products of a tile's operands, from the wave's first row of a and column of b on. */
 INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], __local const uint *a_tile, __local const uint *b_tile,
-                                 const int lane, __local uint *engine_open) {
+                                 const int lane, __local uint *mma_exchange) {
     UNROLLED
-    for (int s = 0; s < TILE_K; s += ENGINE_K) {
+    for (int s = 0; s < TILE_K; s += MMA_K) {
         uint over[PIECES_N][B_WORDS];
         UNROLLED
         for (int j = 0; j < PIECES_N; j++)
-            engine_read_b(over[j], b_tile + j * ENGINE_N * LINE + s / 2, LINE, lane);
+            mma_load_b(over[j], b_tile + j * MMA_N * LINE + s / 2, LINE, lane);
         UNROLLED
         for (int i = 0; i < PIECES_M; i++) {
             uint down[A_WORDS];
-            engine_read_a(down, a_tile + i * ENGINE_M * LINE + s / 2, LINE, lane);
+            mma_load_a(down, a_tile + i * MMA_M * LINE + s / 2, LINE, lane);
             UNROLLED
             for (int j = 0; j < PIECES_N; j++)
-                engine_multiply(sum[i][j], down, over[j], lane);
+                mma_sync(sum[i][j], down, over[j], lane);
         }
     }
 }
 
-__kernel ENGINE_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+__kernel MMA_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
             const long batch, const long m, const long n, const long k, const long parts, const long chunk,
             const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
             const float alpha) {
     __local uint a_tile[TILE_M * LINE] __attribute__((aligned(16)));
     __local uint b_tile[TILE_N * LINE] __attribute__((aligned(16)));
-    ENGINE_SCRATCH(ITEMS)
-    const int id = ENGINE_ITEM, lane = id % LANES, wave = id / LANES;
+    MMA_SCRATCH(ITEMS)
+    const int id = MMA_ITEM, lane = id % LANES, wave = id / LANES;
     const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
     const output_tile tile = output_tile_of(batch, m, n);
 
@@ -196,26 +196,26 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
         from_b += TILE_K * b_step;
         fetch_a(next_a, from_a, a_at, a_row, a_step, steps_a, a_along, left - TILE_K, tile.rows);
         fetch_b(next_b, from_b, b_at, b_column, b_step, steps_b, b_along, left - TILE_K, tile.columns);
-        multiply_accumulate(sum, a_tile + wave_row * LINE, b_tile + wave_column * LINE, lane, engine_open);
+        multiply_accumulate(sum, a_tile + wave_row * LINE, b_tile + wave_column * LINE, lane, mma_exchange);
     }
 
     TILE_EPILOGUE(tile)
-    ENGINE_TURNS
+    MMA_UNROLL_TILES
     for (int i = 0; i < PIECES_M; i++)
-        ENGINE_TURNS
+        MMA_UNROLL_TILES
     for (int j = 0; j < PIECES_N; j++) {
         UNROLLED
         for (int s = 0; s < SUMS; s++) {
-            const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
-            const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
+            const int down = wave_row + i * MMA_M + D_ROW(lane, s);
+            const int over = wave_column + j * MMA_N + D_COLUMN(lane, s);
             if (down < tile.rows && over < tile.columns) {
                 const INDEX y = tile.row + down, x = tile.column + over;
-                out.c[y * out.n + x] = epilogue_of(out, ENGINE_ROLLED ? sum[0][0][s] : sum[i][j][s], y, x);
+                out.c[y * out.n + x] = epilogue_of(out, MMA_ROLLED ? sum[0][0][s] : sum[i][j][s], y, x);
             }
         }
         /* The next piece's sums come to the first one's place. */
         UNROLLED
-        for (int s = 0; s < (ENGINE_ROLLED ? (PIECES_M * PIECES_N - 1) * SUMS : 0); s++)
+        for (int s = 0; s < (MMA_ROLLED ? (PIECES_M * PIECES_N - 1) * SUMS : 0); s++)
             sum[s / SUMS / PIECES_N][s / SUMS % PIECES_N][s % SUMS] =
                 sum[(s / SUMS + 1) / PIECES_N][(s / SUMS + 1) % PIECES_N][s % SUMS];
     }

@@ -27,9 +27,9 @@
 #define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
 #include "async_copy.cl"
 
-#define PIECES_M (WAVE_M / ENGINE_M)
-#define PIECES_N (WAVE_N / ENGINE_N)
-#define STEPS (TILE_K / ENGINE_K)
+#define PIECES_M (WAVE_M / MMA_M)
+#define PIECES_N (WAVE_N / MMA_N)
+#define STEPS (TILE_K / MMA_K)
 #if STEPS % 2 || PIECES_N % 2
 #error "fragments of steps alternate, and those of b are read by two"
 #endif
@@ -85,8 +85,8 @@ __kernel void gemm_ring_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from
         high.z = left > 6 ? x[6] : 0.0f;
         high.w = left > 7 ? x[7] : 0.0f;
     }
-    *((__global uint4 *)TFM_AT(rounded) + i) = (uint4)(engine_word(low.x, low.y), engine_word(low.z, low.w),
-                                                       engine_word(high.x, high.y), engine_word(high.z, high.w));
+    *((__global uint4 *)TFM_AT(rounded) + i) =
+        (uint4)(mma_pack2(low.x, low.y), mma_pack2(low.z, low.w), mma_pack2(high.x, high.y), mma_pack2(high.z, high.w));
 }
 
 /* ---- Copies from global memory to the ring ---- */
@@ -105,9 +105,9 @@ INLINED void copy_operand(__local uint4 *ring, ring_source *s, const int written
                           const int tile) {
     UNROLLED
     for (int u = 0; u < ROUNDS(tile); u++)
-        ring_copy(ring, written + s->to + u * ITEMS * 16, s->from + u * APART(across, tile) * s->line_length,
-                  across ? s->line + u * APART(across, tile) < left && s->chunk * 8 < s->lines
-                         : s->line + u * APART(across, tile) < s->lines && s->chunk * 8 < left);
+        cp_async(ring, written + s->to + u * ITEMS * 16, s->from + u * APART(across, tile) * s->line_length,
+                 across ? s->line + u * APART(across, tile) < left && s->chunk * 8 < s->lines
+                        : s->line + u * APART(across, tile) < s->lines && s->chunk * 8 < left);
     s->from += across ? TILE_K * s->line_length : TILE_K;
 }
 
@@ -121,7 +121,7 @@ INLINED void copy_tile(__local uint4 *ring, ring_source *a, ring_source *b, int 
         copy_operand(ring, a, *written, *left, ACROSS_A, TILE_M);
         copy_operand(ring, b, *written, *left, ACROSS_B, TILE_N);
     }
-    ring_group();
+    cp_async_commit();
     *left -= TILE_K;
     *written = next_stage(*written);
 }
@@ -129,7 +129,7 @@ INLINED void copy_tile(__local uint4 *ring, ring_source *a, ring_source *b, int 
 /* The oldest tile of the ring that was not read has come, of all items, and what was read before may be written over.
  */
 INLINED void wait_for_tile(void) {
-    ring_wait(STAGES - 2);
+    cp_async_wait(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
@@ -154,24 +154,25 @@ INLINED void find_fragments(fragment_places *places, const int wave_row, const i
 
 /* Those of a step of the tile at `read`. */
 INLINED void read_fragments(uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS], __local const uint4 *ring, const int read,
-                            const fragment_places *places, const int step, const int lane, __local int *ring_places) {
+                            const fragment_places *places, const int step, const int lane,
+                            __local int *ldmatrix_offsets) {
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
-        ring_read(down[i], ring, read + places->a[KIND(ACROSS_A, i, step)] + AWAY(ACROSS_A, TILE_M, i, step), ACROSS_A,
-                  lane);
+        ldmatrix_x4(down[i], ring, read + places->a[KIND(ACROSS_A, i, step)] + AWAY(ACROSS_A, TILE_M, i, step),
+                    ACROSS_A, lane);
     UNROLLED
     for (int j = 0; j < PIECES_N / 2; j++)
-        ring_read(over[j], ring, read + places->b[KIND(ACROSS_B, j, step)] + AWAY(ACROSS_B, TILE_N, j, step), ACROSS_B,
-                  lane);
+        ldmatrix_x4(over[j], ring, read + places->b[KIND(ACROSS_B, j, step)] + AWAY(ACROSS_B, TILE_N, j, step),
+                    ACROSS_B, lane);
 }
 
 INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS],
-                                 const int lane, __local uint *engine_open) {
+                                 const int lane, __local uint *mma_exchange) {
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
         UNROLLED
     for (int j = 0; j < PIECES_N; j++)
-        engine_multiply(sum[i][j], down[i], over[j / 2] + j % 2 * B_WORDS, lane);
+        mma_sync(sum[i][j], down[i], over[j / 2] + j % 2 * B_WORDS, lane);
 }
 
 /* Two sums that are neighbours in c, in row y and columns x and x + 1, of which there may be but one (`two` is 0). */
@@ -195,8 +196,8 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     /* NVIDIA's driver has 16 bytes of its own before a kernel's. A copy of 128 bytes that then lies across two lines of
      * local memory takes twice as long, and so did a whole product on an H100. */
     __local uint4 ring[STAGES * STAGE / 16] __attribute__((aligned(128)));
-    ENGINE_SCRATCH(ITEMS)
-    RING_SCRATCH
+    MMA_SCRATCH(ITEMS)
+    LDMATRIX_SCRATCH
     const int id = (int)get_local_id(0), lane = id % LANES, wave = id / LANES;
     const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
     const output_tile tile = output_tile_of(batch, m, n);
@@ -241,7 +242,7 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     for (int s = 0; s < STAGES - 1; s++)
         copy_tile(ring, &source_a, &source_b, &written, &left);
     wait_for_tile();
-    read_fragments(down[0], over[0], ring, read, &places, 0, lane, ring_places);
+    read_fragments(down[0], over[0], ring, read, &places, 0, lane, ldmatrix_offsets);
     for (; tiles_left > 0; tiles_left--) {
         UNROLLED
         for (int s = 0; s < STEPS; s++) {
@@ -250,10 +251,10 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
                 read = next_stage(read);
             }
             read_fragments(down[(s + 1) % 2], over[(s + 1) % 2], ring, read, &places, (s + 1) % STEPS, lane,
-                           ring_places);
+                           ldmatrix_offsets);
             if (s == 0)
                 copy_tile(ring, &source_a, &source_b, &written, &left);
-            multiply_accumulate(sum, down[s % 2], over[s % 2], lane, engine_open);
+            multiply_accumulate(sum, down[s % 2], over[s % 2], lane, mma_exchange);
         }
     }
 
@@ -265,8 +266,8 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     for (int j = 0; j < PIECES_N; j++)
         UNROLLED
     for (int s = 0; s < SUMS; s += 2) {
-        const int below = wave_row + i * ENGINE_M + D_ROW(lane, s);
-        const int beside = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
+        const int below = wave_row + i * MMA_M + D_ROW(lane, s);
+        const int beside = wave_column + j * MMA_N + D_COLUMN(lane, s);
         if (below < tile.rows && beside < tile.columns)
             store_pair(out, sum[i][j][s], sum[i][j][s + 1], tile.row + below, tile.column + beside,
                        beside + 1 < tile.columns, by_two);

@@ -20,7 +20,7 @@
 #define ITEMS (LX * LY)
 
 __kernel __attribute__((reqd_work_group_size(LX, LY, 1))) void
-gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
+gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), TFM_INPUT(float, addend), const long batch,
            const long m, const long n, const long k, const long a_batch, const long a_row, const long a_column,
            const long b_batch, const long b_row, const long b_column, const long addend_batch, const long addend_row,
            const long has_addend, const float alpha) {
@@ -40,7 +40,7 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
             continue;
         const int rows = (int)min((long)TILE_M, m - row);
         __global const float *from_a = TFM_AT(a) + z * a_batch + row * a_row;
-        __global const stored *from_b = TFM_AT(b) + z * b_batch + column * b_column;
+        __global const load_t *from_b = TFM_AT(b) + z * b_batch + column * b_column;
         float sum[ITEM_M][ITEM_N];
 #pragma unroll
         for (int i = 0; i < ITEM_M; i++)
@@ -59,7 +59,7 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
                 const int j = b_row == 1 ? e / TILE_K : e % TILE_N;
                 const int s = b_row == 1 ? e % TILE_K : e / TILE_N;
                 b_tile[s][j] =
-                    j < columns && s < depth ? stored_load(from_b + (start + s) * b_row + j * b_column) : 0.0f;
+                    j < columns && s < depth ? load_as_float(from_b + (start + s) * b_row + j * b_column) : 0.0f;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int s = 0; s < TILE_K; s++) {

@@ -15,10 +15,10 @@ int8_rounded(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x),
     int bits = 0;
     float inverse;
     for (int s = id * 4; s < depth; s += ITEMS * 4)
-        bits = max(bits, most_bits(floats4(from + s, depth - s)));
-    const float step = step_of(team_most(bits, most, id, ITEMS), &inverse);
+        bits = max(bits, abs_max_bits(load_floats4(from + s, depth - s)));
+    const float step = quantization_scale(team_max(bits, most, id, ITEMS), &inverse);
     for (int s = id * 4; s < PADDED(depth); s += ITEMS * 4)
-        to[s / 4] = rounded_word(floats4(from + s, depth - s), inverse);
+        to[s / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
     if (id == 0)
         TFM_AT(steps)[row] = step;
 }

@@ -49,11 +49,11 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
     __local int rows[TILE], targets[TILE];
     for (long first = 0; first < taken; first += TILE) {
         barrier(CLK_LOCAL_MEM_FENCE); /* the last list has been read */
-        for (int w = TFM_LANE(); w < (TILE + 31) / 32; w += TFM_GROUP)
+        for (int w = TFM_LOCAL_ID(); w < (TILE + 31) / 32; w += TFM_GROUP)
             marks[w] = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int s = 0; s < SEEN; s++) {
-            const int at = s * TFM_GROUP + TFM_LANE();
+            const int at = s * TFM_GROUP + TFM_LOCAL_ID();
             const int index = first + at < taken ? TFM_AT(indices)[first + at] : -1;
             if (index >= 0 && index < count && (index & mask) == part)
                 atomic_or(&marks[at / 32], 1u << at % 32);
@@ -61,7 +61,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         barrier(CLK_LOCAL_MEM_FENCE);
         int found = 0, word = 0;
         for (int s = 0; s < SEEN; s++) {
-            const int at = s * TFM_GROUP + TFM_LANE();
+            const int at = s * TFM_GROUP + TFM_LOCAL_ID();
             for (; word < at / 32; word++)
                 found += (int)popcount(marks[word]);
             if (marks[word] >> at % 32 & 1u) {
@@ -75,7 +75,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         barrier(CLK_LOCAL_MEM_FENCE);
         __global const float *from = TFM_AT(dy) + (slice * taken + first) * width;
         __global float *to = TFM_AT(dx) + slice * count * width;
-        for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
+        for (long i = TFM_LOCAL_ID(); i < width; i += TFM_GROUP)
             for (int j = 0; j < found; j += AT_ONCE) {
                 float v[AT_ONCE];
 #pragma unroll
@@ -94,9 +94,9 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
             continue;
         __global const float *from = TFM_AT(dy) + (slice * taken + r) * width;
         __global float *to = TFM_AT(dx) + (slice * count + index) * width;
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= width; i += TFM_GROUP * TFM_WIDTH)
+        for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= width; i += TFM_GROUP * TFM_WIDTH)
             tfm_store(tfm_fma(tfm_load(from + i), (tfm_vec)(scale), tfm_load(to + i)), to + i);
-        for (long i = width - width % TFM_WIDTH + TFM_LANE(); i < width; i += TFM_GROUP)
+        for (long i = width - width % TFM_WIDTH + TFM_LOCAL_ID(); i < width; i += TFM_GROUP)
             to[i] = tfm_fma(from[i], scale, to[i]);
     }
 #endif

@@ -29,7 +29,7 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm
     }
 }
 
-#if TFM_WIDTH > 1 && !defined(TFM_FOURS)
+#if TFM_WIDTH > 1 && !defined(TFM_VEC4)
 /* The same where y is contiguous along dim 4 and x along dim 3, as in a transpose: element by element every read would
  * touch another cache line, and lose it before its neighbour is read.
  *

@@ -6,7 +6,7 @@
 static inline __attribute__((always_inline)) float lane_squares(__global const float *x, const long n) {
     tfm_vec sums[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};
     const long step = TFM_GROUP * TFM_WIDTH;
-    long i = TFM_LANE() * TFM_WIDTH;
+    long i = TFM_LOCAL_ID() * TFM_WIDTH;
     for (; i + 3 * step + TFM_WIDTH <= n; i += 4 * step) {
 #pragma unroll
         for (int u = 0; u < 4; u++) {
@@ -19,7 +19,7 @@ static inline __attribute__((always_inline)) float lane_squares(__global const f
         sums[0] = tfm_fma(v, v, sums[0]);
     }
     float sum = tfm_vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    for (i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (i = n - n % TFM_WIDTH + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         sum = tfm_fma(x[i], x[i], sum);
     return sum;
 }
@@ -31,7 +31,7 @@ TFM_KERNEL void l2_norm_parts(TFM_TENSOR(float, partial), TFM_INPUT(float, x), c
     if (p * share >= n)
         return;
     const float lane = lane_squares(TFM_AT(x) + p * share, min(share, n - p * share)), sum = tfm_group_sum(lane);
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         TFM_AT(partial)[p] = sum;
 }
 
@@ -41,9 +41,9 @@ TFM_KERNEL void l2_norm_root(TFM_TENSOR(float, norm), TFM_INPUT(float, partial),
     float lane = 0.0f;
     if (TFM_ROW() > 0)
         return;
-    for (long i = TFM_LANE(); i < parts; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < parts; i += TFM_GROUP)
         lane += TFM_AT(partial)[i];
     const float sum = tfm_group_sum(lane);
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         *TFM_AT(norm) = sqrt(sum);
 }

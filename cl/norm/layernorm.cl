@@ -8,7 +8,7 @@
  * without a residual nothing does, since x is s. mean and inv_std (rows) get the row's mean and
  * 1 / sqrt(var s + epsilon) where they are not null.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each;
  * what does not fill a vector is done by scalars. An item touches the same elements in every pass, so any of
  * the outputs may be any of the inputs.
  *
@@ -17,23 +17,23 @@
  * exact near it, and `rest`, the mean of s - mean, is what the float mean lacks. */
 
 #ifdef DROPOUT
-#define BLOCK TFM_DROP_BLOCK
+#define BLOCK TFM_DROPOUT_BLOCK
 #else
 #define BLOCK TFM_WIDTH
 #endif
 #define STEP (TFM_GROUP * BLOCK)
 /* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
 #define EACH_VECTOR(i, n)                                                                                              \
-    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                        \
+    for (long block_ = TFM_LOCAL_ID() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                    \
         for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
 /* The same, and u = 0 .. 3 for a sum of its own: one sum alone would wait for each addition. */
 #ifdef DROPOUT
 #define EACH_OF_4(i, u, n)                                                                                             \
-    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                        \
+    for (long block_ = TFM_LOCAL_ID() * BLOCK; block_ + BLOCK <= n; block_ += STEP)                                    \
     _Pragma("unroll") for (long u = 0, i = block_; u < BLOCK / TFM_WIDTH; u++, i += TFM_WIDTH)
 #else
 #define EACH_OF_4(i, u, n)                                                                                             \
-    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                                    \
+    for (long block_ = TFM_LOCAL_ID() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                                \
     _Pragma("unroll") for (long u = 0, i = block_; u < 4; u++, i += STEP) if (i + BLOCK <= n)
 #endif
 
@@ -59,10 +59,10 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     tfm_vec totals[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};
     float total = 0.0f;
 #ifdef DROPOUT
-    const tfm_drops drops = TFM_DROPS();
-    for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP) {
+    const tfm_dropout_rng drops = TFM_DROPOUT_RNG();
+    for (long b = TFM_LOCAL_ID() * BLOCK; b + BLOCK <= n; b += STEP) {
         tfm_vec factors[4];
-        tfm_drop_factors(factors, drops, row, b);
+        tfm_dropout_factors(factors, drops, row, b);
         for (int u = 0; u < 4; u++) {
             const long i = b + u * TFM_WIDTH;
             const tfm_vec v = tfm_fma(tfm_load(more + i), factors[u], tfm_load(in + i));
@@ -70,8 +70,8 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             totals[u] += v;
         }
     }
-    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float v = tfm_fma(more[i], tfm_drop_factor(drops, row, i), in[i]);
+    for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
+        const float v = tfm_fma(more[i], tfm_dropout_factor(drops, row, i), in[i]);
         s[i] = v;
         total += v;
     }
@@ -87,7 +87,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             tfm_store(v, s + i);
         totals[u] += v;
     }
-    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         if (stored)
             s[i] = v;
@@ -107,7 +107,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     }
     float square = tfm_vec_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
     float rest = tfm_vec_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
-    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float d = from[i] - center;
         square = tfm_fma(d, d, square);
         rest += d;
@@ -116,7 +116,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     const float rounded = tfm_group_sum(square) / (float)n - rest * rest;
     const float variance = rounded < 0.0f ? 0.0f : rounded; /* NaN stays NaN, which fmax would not let it */
     const float factor = 1.0f / sqrt(variance + epsilon);
-    if (TFM_LANE() == 0) {
+    if (TFM_LOCAL_ID() == 0) {
         if (mean != 0)
             TFM_AT(mean)[row] = center + rest;
         if (inv_std != 0)
@@ -131,7 +131,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             v += tfm_load(bias + i);
         tfm_store(v, out + i);
     }
-    for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         float v = ((from[i] - center) - rest) * factor;
         if (has_gamma)
             v *= scale[i];
@@ -185,7 +185,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
     const int has_dgamma = dgamma != 0, has_dbeta = dbeta != 0;
     __global float *dgp = TFM_AT(dgamma) + c * n, *dbp = TFM_AT(dbeta) + c * n;
 #ifdef DROPOUT
-    const tfm_drops drops = TFM_DROPS();
+    const tfm_dropout_rng drops = TFM_DROPOUT_RNG();
 #endif
     for (long row = c * chunk; row < min(c * chunk + chunk, rows); row++) {
         const float m = TFM_AT(mean)[row], inverse = TFM_AT(inv_std)[row];
@@ -199,7 +199,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
             sums += g;
             products = tfm_fma(g, (tfm_load(sp + i) - m) * inverse, products);
         }
-        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP) {
+        for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
             const float g = has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i];
             sum_g += g;
             sum_gh = tfm_fma(g, (sp[i] - m) * inverse, sum_gh);
@@ -208,20 +208,20 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
         sum_gh += tfm_vec_sum(products);
         const float mean_g = tfm_group_sum(sum_g) / (float)n, mean_gh = tfm_group_sum(sum_gh) / (float)n;
 #ifdef DROPOUT
-        for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP) {
+        for (long b = TFM_LOCAL_ID() * BLOCK; b + BLOCK <= n; b += STEP) {
             tfm_vec factors[4];
-            tfm_drop_factors(factors, drops, row, b);
+            tfm_dropout_factors(factors, drops, row, b);
             for (int u = 0; u < 4; u++) {
                 const long i = b + u * TFM_WIDTH;
                 SPREAD(tfm_vec, tfm_load, tfm_store, i, factors[u])
             }
         }
-        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
-            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, tfm_drop_factor(drops, row, i))
+        for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
+            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, tfm_dropout_factor(drops, row, i))
 #else
         EACH_VECTOR (i, n)
             SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
-        for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
+        for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
             SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, 1.0f)
 #endif
     }

@@ -5,7 +5,7 @@
  *
  * residual and gamma may be null. `sum` (rows, n) gets s: it is y itself where the caller does not ask for s.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each;
  * what does not fill a vector is done by scalars. An item touches the same elements in both passes, so any of
  * the outputs may be any of the inputs. */
 
@@ -23,7 +23,7 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
     __global float *out = TFM_AT(y) + row * n;
 
     tfm_vec squares = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         tfm_vec v = tfm_load(in + i);
         if (has_residual)
             v += tfm_load(more + i);
@@ -31,18 +31,18 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
         squares = tfm_fma(v, v, squares);
     }
     float square = tfm_vec_sum(squares);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         s[i] = v;
         square = tfm_fma(v, v, square);
     }
     const float factor = 1.0f / sqrt(tfm_group_sum(square) / (float)n + epsilon);
 
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec v = tfm_load(s + i) * factor;
         tfm_store(has_gamma ? v * tfm_load(scale + i) : v, out + i);
     }
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         out[i] = s[i] * factor * (has_gamma ? scale[i] : 1.0f);
 }
 
@@ -87,21 +87,21 @@ TFM_KERNEL void rmsnorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresid
         __global const float *dyp = TFM_AT(dy) + row * n, *sp = TFM_AT(s) + row * n, *dsp = TFM_AT(dsum) + row * n;
         __global float *dxp = TFM_AT(dx) + row * n, *drp = TFM_AT(dresidual) + row * n;
         tfm_vec squares = (tfm_vec)(0.0f), products = (tfm_vec)(0.0f);
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+        for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
             const tfm_vec v = tfm_load(sp + i), d = tfm_load(dyp + i);
             squares = tfm_fma(v, v, squares);
             products = tfm_fma(has_gamma ? d * tfm_load(TFM_AT(gamma) + i) : d, v, products);
         }
         float square = tfm_vec_sum(squares), product = tfm_vec_sum(products);
-        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+        for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
             square = tfm_fma(sp[i], sp[i], square);
             product = tfm_fma(has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i], sp[i], product);
         }
         const float r = 1.0f / sqrt(tfm_group_sum(square) / (float)n + epsilon);
         const float mean_gh = tfm_group_sum(product) / (float)n * r;
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+        for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
             SPREAD(tfm_vec, tfm_load, tfm_store, i)
-        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+        for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
             SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i)
     }
 }

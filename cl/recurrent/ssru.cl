@@ -55,7 +55,7 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
         for (long t = steps - 1; t >= 0; t--) {                                                                        \
             const long at = (sequence * steps + t) * width + column;                                                   \
             const T f = LOAD(TFM_AT(forget) + at), v = LOAD(TFM_AT(x) + at), c = LOAD(TFM_AT(cells) + at);             \
-            const T e = TFM_CAT(tfm_exp_down, V)(-fabs(f)), s = TFM_CAT(tfm_sigmoid, V)(f, e);                         \
+            const T e = TFM_CAT(tfm_exp_nonpos, V)(-fabs(f)), s = TFM_CAT(tfm_sigmoid, V)(f, e);                       \
             const T w = (T)(1.0f) / ((T)(1.0f) + e), rest = TFM_CAT(tfm_sigmoid, V)(-f, e);                            \
             T d = later;                                                                                               \
             if (dy != 0)                                                                                               \

@@ -7,8 +7,8 @@
  * dz_i has the slope of that as a factor, 1 - tanh(z / cap)^2. A row whose target is none of 0 .. n - 1 does not count:
  * its losses and its gradient are 0, whatever its logits.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
- * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it together, a vector each; what
+ * does not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
 #ifndef CAPPED
 #define CAPPED 0
@@ -35,12 +35,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
 
     /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
         const tfm_vec v = SEEN(tfm_load(in + i));
         best = v > best ? v : best;
     }
     float lane_best = tfm_vec_max(best);
-    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = n - n % TFM_WIDTH + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float v = SEEN(in[i]);
         lane_best = v > lane_best ? v : lane_best;
     }
@@ -53,16 +53,16 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
     const int waits = CAPPED ? 0 : has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
-        const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_down_vec(d);
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+        const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_nonpos_vec(d);
         exps += e;
         plain += d;
         if (waits)
             tfm_store(e, out + i);
     }
     float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
-    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float d = SEEN(in[i]) - maximum, e = tfm_exp_down(d);
+    for (long i = n - n % TFM_WIDTH + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
+        const float d = SEEN(in[i]) - maximum, e = tfm_exp_nonpos(d);
         lane_exps += e;
         lane_plain += d;
         if (waits)
@@ -73,7 +73,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* Of logits that are -inf the mean is -inf, which nobody asks for without smoothing; and where the target is one of
      * them, the loss is infinite even without this term. */
     const float spread = smoothing > 0.0f && nll < INFINITY ? smoothing * ((wanted - maximum) - mean) : 0.0f;
-    if (TFM_LANE() == 0 && losses != 0) {
+    if (TFM_LOCAL_ID() == 0 && losses != 0) {
         TFM_AT(losses)[row] = counts ? nll + spread : 0.0f;
         TFM_AT(nlls)[row] = counts ? nll : 0.0f;
     }
@@ -81,19 +81,19 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
         return;
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
-        const tfm_vec z_i = SEEN(tfm_load(in + i)), e = waits ? tfm_load(out + i) : tfm_exp_down_vec(z_i - maximum);
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+        const tfm_vec z_i = SEEN(tfm_load(in + i)), e = waits ? tfm_load(out + i) : tfm_exp_nonpos_vec(z_i - maximum);
         const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) SLOPE(z_i) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
-    for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float z_i = SEEN(in[i]), e = waits ? out[i] : tfm_exp_down(z_i - maximum);
+    for (long i = n - n % TFM_WIDTH + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
+        const float z_i = SEEN(in[i]), e = waits ? out[i] : tfm_exp_nonpos(z_i - maximum);
         const float d = counts ? tfm_fma(e, p, -q) SLOPE(z_i) : 0.0f;
         out[i] = add ? out[i] + d : d;
     }
 #if TFM_GROUP > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
-    if (TFM_LANE() == 0 && counts)
+    if (TFM_LOCAL_ID() == 0 && counts)
         out[target] -= factor * (1.0f - smoothing) SLOPE(wanted);
 }

@@ -49,7 +49,7 @@ TFM_KERNEL void cumsum_rows(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), const l
     const long o = TFM_ROW();
     if (o >= items)
         return;
-    const int lane = (int)TFM_LANE();
+    const int lane = (int)TFM_LOCAL_ID();
     __global const NUMBER *in = TFM_AT(x) + o * rows;
     __global NUMBER *out = TFM_AT(y) + o * rows;
     NUMBER before = 0;

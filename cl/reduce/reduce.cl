@@ -36,7 +36,7 @@ static inline float counted(const int function, const float x, const float peak)
 
 /* sum / divisor. GPUs may be two steps off (NVIDIA's mean of 41 ones is not one), so what is left over is divided too.
  */
-#ifdef TFM_WIDE
+#ifdef TFM_CLASS_CPU
 #define quotient(sum, divisor) ((sum) / (divisor))
 #else
 static inline float quotient(const float sum, const float divisor) {
@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) float reduce_group(const int functi
 #endif
 
 /* The reduction for inner = 1. Layout: a work-group takes a chunk of a row, over which its items step together; each
- * item has TFM_WIDTH partial results, so that a wide device takes vectors. */
+ * item has TFM_WIDTH partial results, so that a CPU-style device takes vectors. */
 TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, peak), const long function,
                             const long rows, const long chunk, const long chunks, const long items,
                             const float divisor) {
@@ -82,7 +82,7 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
     const float top = f == 3 ? TFM_AT(peak)[o] : 0.0f;
     tfm_vec part = (tfm_vec)(start_of(f));
     float result = start_of(f);
-    long r = begin + TFM_LANE() * TFM_WIDTH;
+    long r = begin + TFM_LOCAL_ID() * TFM_WIDTH;
     for (; r + TFM_WIDTH <= end; r += TFM_GROUP * TFM_WIDTH)
         part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r), (tfm_vec)(top)));
     for (; r < end; r++) /* what is left of this item's last vector */
@@ -94,7 +94,7 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
         result = both_of(f, result, ((float *)&part)[i]);
 #endif
     result = REDUCE_GROUP(f, result);
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         TFM_AT(y)[item] = quotient(result, divisor);
 }
 

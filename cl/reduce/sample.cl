@@ -9,8 +9,8 @@
  * With VALUED, where work-items share rows, values (rows) gets the logits of the ids, and log_sum (rows) the logarithm
  * of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows are of.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices). Sums step over it together, a vector each; for the
- * draw, which goes by index, each item has one contiguous share. */
+ * Layout: TFM_GROUP work-items share a row (one on CPU-style devices). Sums step over it together, a vector each; for
+ * the draw, which goes by index, each item has one contiguous share. */
 
 /* Functions that take the scratch must become part of the kernel: called, PoCL 3.1 gives them one scratch for all
  * work-groups, which run at the same time. */
@@ -53,12 +53,12 @@ static inline float float_of(const uint key) {
 INLINE float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
     const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
     tfm_vec sums = none;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += TFM_STEP) {
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += TFM_STEP) {
         const tfm_vec v = tfm_load(r->x + i), term = weighted ? WEIGHT(tfm_vec, v) : one;
         sums += equal_too ? select(none, term, v >= limit) : select(none, term, v > limit);
     }
     float sum = tfm_vec_sum(sums);
-    for (long i = TFM_TAIL(r->n) + TFM_LANE(); i < r->n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(r->n) + TFM_LOCAL_ID(); i < r->n; i += TFM_GROUP)
         if (r->x[i] > t || (equal_too && r->x[i] == t))
             sum += weighted ? WEIGHT(float, r->x[i]) : 1.0f;
     return tfm_group_sum(sum);
@@ -193,15 +193,15 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         return;
     row_type full = {TFM_AT(logits) + row * n, n, -INFINITY, sharpness};
     tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         best = fmax(best, tfm_load(full.x + i));
     float maximum = tfm_vec_max(best);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         maximum = fmax(maximum, full.x[i]);
     full.maximum = tfm_group_max(maximum);
     const row_type *r = &full;
     if (full.maximum == -INFINITY) {
-        if (TFM_LANE() == 0) {
+        if (TFM_LOCAL_ID() == 0) {
             TFM_AT(ids)[row] = -1;
             if (probabilities != 0)
                 TFM_AT(probabilities)[row] = 0.0f;
@@ -213,10 +213,10 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     }
 #ifdef VALUED
     float exps = 0.0f;
-    for (long i = TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         exps += full.x[i] > -INFINITY ? exp(full.x[i] - full.maximum) : 0.0f;
     exps = tfm_group_sum(exps);
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         TFM_AT(log_sum)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
 #endif
 
@@ -240,7 +240,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     }
 
     /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
-    const long share = (n + TFM_STEP - 1) / TFM_STEP * TFM_WIDTH, begin = min(TFM_LANE() * share, n);
+    const long share = (n + TFM_STEP - 1) / TFM_STEP * TFM_WIDTH, begin = min(TFM_LOCAL_ID() * share, n);
     const long end = min(begin + share, n);
     float own = 0.0f, total;
     for (long i = begin; i < end; i++)

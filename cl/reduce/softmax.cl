@@ -1,8 +1,8 @@
 /* Softmax and its logarithm over the last dimension of x (rows, n), and over the middle one of x (rows, n, inner).
  *
- * Layout over the last dimension: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a
- * vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum,
- * sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
+ * Layout over the last dimension: TFM_GROUP work-items share a row (one on CPU-style devices) and step over it
+ * together, a vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache:
+ * maximum, sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return b > a ? b : a;
@@ -13,7 +13,7 @@ static inline float lane_max(__global const float *x, const long n) {
 #pragma unroll
     for (int u = 0; u < 4; u++)
         best[u] = (tfm_vec)(-INFINITY);
-    long i = TFM_LANE() * TFM_WIDTH;
+    long i = TFM_LOCAL_ID() * TFM_WIDTH;
     for (; i + 3 * TFM_STEP + TFM_WIDTH <= n; i += 4 * TFM_STEP)
 #pragma unroll
         for (int u = 0; u < 4; u++)
@@ -21,7 +21,7 @@ static inline float lane_max(__global const float *x, const long n) {
     for (; i + TFM_WIDTH <= n; i += TFM_STEP)
         best[0] = larger(best[0], tfm_load(x + i));
     float result = tfm_vec_max(larger(larger(best[0], best[1]), larger(best[2], best[3])));
-    for (long e = TFM_TAIL(n) + TFM_LANE(); e < n; e += TFM_GROUP)
+    for (long e = TFM_TAIL(n) + TFM_LOCAL_ID(); e < n; e += TFM_GROUP)
         result = fmax(result, x[e]);
     return result;
 }
@@ -41,22 +41,22 @@ TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long ro
     __global float *out = TFM_AT(y) + row * n;
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
-        const tfm_vec e = tfm_exp_down_vec(tfm_load(in + i) - shift);
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {
+        const tfm_vec e = tfm_exp_nonpos_vec(tfm_load(in + i) - shift);
         tfm_store(e, out + i);
         sums += e;
     }
     float lane_sum = tfm_vec_sum(sums);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float e = tfm_exp_down(in[i] - shift);
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
+        const float e = tfm_exp_nonpos(in[i] - shift);
         out[i] = e;
         lane_sum += e;
     }
     const float sum = tfm_group_sum(lane_sum);
     const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         tfm_store(tfm_load(out + i) * factor, out + i);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         out[i] *= factor;
 }
 
@@ -70,16 +70,16 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
     __global float *out = TFM_AT(y) + row * n;
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
-        sums += tfm_exp_down_vec(tfm_load(in + i) - shift);
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+        sums += tfm_exp_nonpos_vec(tfm_load(in + i) - shift);
     float lane_sum = tfm_vec_sum(sums);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
-        lane_sum += tfm_exp_down(in[i] - shift);
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
+        lane_sum += tfm_exp_nonpos(in[i] - shift);
     const float sum = tfm_group_sum(lane_sum);
     const float log_sum = sum == 0.0f ? 0.0f : log(sum);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         tfm_store((tfm_load(in + i) - shift) - log_sum, out + i);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         out[i] = (in[i] - shift) - log_sum;
 }
 
@@ -145,10 +145,10 @@ COLUMN_KERNEL(log_softmax_columns, 1)
 static inline __attribute__((always_inline)) float row_total(__global const float *dy, __global const float *y,
                                                              const long n, const int logarithm) {
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         sums += WEIGHED(logarithm, tfm_load(dy + i), tfm_load(y + i));
     float sum = tfm_vec_sum(sums);
-    for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+    for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         sum += WEIGHED(logarithm, dy[i], y[i]);
     return sum;
 }
@@ -163,11 +163,11 @@ static inline __attribute__((always_inline)) float row_total(__global const floa
         __global const float *d = TFM_AT(dy) + row * n, *v = TFM_AT(y) + row * n;                                      \
         __global float *out = TFM_AT(dx) + row * n;                                                                    \
         const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                                   \
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {                                     \
+        for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {                                 \
             const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);                        \
             tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                                       \
         }                                                                                                              \
-        for (long i = TFM_TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                               \
+        for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {                                           \
             const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                                  \
             out[i] = add ? out[i] + g : g;                                                                             \
         }                                                                                                              \

@@ -62,12 +62,12 @@ TFM_KERNEL void sum_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long o
     __global const float *in = TFM_AT(x) + o * rows;
     __global float *out = TFM_AT(y) + o;
     tfm_vec sums = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= rows; i += TFM_STEP)
+    for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= rows; i += TFM_STEP)
         sums += tfm_load(in + i);
     float lane = tfm_vec_sum(sums);
-    for (long i = rows - rows % TFM_WIDTH + TFM_LANE(); i < rows; i += TFM_GROUP)
+    for (long i = rows - rows % TFM_WIDTH + TFM_LOCAL_ID(); i < rows; i += TFM_GROUP)
         lane += in[i];
     const float sum = tfm_group_sum(lane);
-    if (TFM_LANE() == 0)
+    if (TFM_LOCAL_ID() == 0)
         *out = add ? *out + sum : sum;
 }

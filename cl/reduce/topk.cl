@@ -25,7 +25,7 @@ TFM_KERNEL void topk_integers(TFM_TENSOR(int, values), TFM_TENSOR(int, indices),
     if (row >= rows)
         return;
     __global const int *in = TFM_AT(x) + row * n;
-    const int lane = (int)TFM_LANE(), count = (int)n;
+    const int lane = (int)TFM_LOCAL_ID(), count = (int)n;
     int last = -1;
     for (long turn = 0; turn < k; turn++) {
         int found = -1;
@@ -65,7 +65,7 @@ static inline void fill_rest(__global float *values, __global int *indices, __gl
 #include "topk_parts.cl"
 
 #if TFM_WIDTH > 1
-/* ---- Wide devices: one work-item per row; a share is one lane of one block of the row ---- */
+/* ---- CPU-style devices: one work-item per row; a share is one lane of one block of the row ---- */
 
 #define W TFM_WIDTH
 #define MOST_BLOCKS 256
@@ -137,7 +137,7 @@ static inline tfm_vec block_exps(__global const float *x, const long first, cons
 static inline float block_find(__global const float *x, const long first, const long end, const long n,
                                const float value, const float after) {
     const float nowhere = 3.0e38f;
-    tfm_vec place = tfm_lanes(), lowest = (tfm_vec)(nowhere);
+    tfm_vec place = tfm_lane_index(), lowest = (tfm_vec)(nowhere);
     for (long i = first; i < end; i++, place += (float)W)
         lowest = fmin(lowest, select((tfm_vec)(nowhere), place, load_row(x, i, n) == value && place > after));
     return -tfm_vec_max(-lowest);
@@ -146,7 +146,7 @@ static inline float block_find(__global const float *x, const long first, const 
 /* The maxima of the block's lanes among what comes after `value` at `after`. */
 static inline tfm_vec block_rest(__global const float *x, const long first, const long end, const long n,
                                  const float value, const float after) {
-    tfm_vec place = tfm_lanes(), best = (tfm_vec)(-INFINITY);
+    tfm_vec place = tfm_lane_index(), best = (tfm_vec)(-INFINITY);
     for (long i = first; i < end; i++, place += (float)W) {
         const tfm_vec v = load_row(x, i, n);
         best = larger(best, select((tfm_vec)(-INFINITY), v, v < value || (v == value && place > after)));
@@ -224,11 +224,11 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     float highest, own;
     const span s = span_of(x, x_offset + row * n, 0, n);
     const long found = take_best(&highest, &own, value_out, index_out, s, k, summed != 0, best, where);
-    if (found < k && TFM_LANE() == 0)
+    if (found < k && TFM_LOCAL_ID() == 0)
         fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
     if (summed) {
         const float sum = tfm_group_sum(own);
-        if (TFM_LANE() == 0)
+        if (TFM_LOCAL_ID() == 0)
             TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
     }
 }
@@ -252,12 +252,12 @@ TFM_KERNEL void topk_part(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), T
     float highest, own;
     const span s = span_of(x, x_offset + row * n, first, min(first + length, n));
     const long found = take_best(&highest, &own, value_out, index_out, s, k, 1, best, where);
-    for (long i = found + TFM_LANE(); i < k; i += TFM_GROUP) {
+    for (long i = found + TFM_LOCAL_ID(); i < k; i += TFM_GROUP) {
         value_out[i] = -INFINITY;
         index_out[i] = -1;
     }
     const float sum = tfm_group_sum(own);
-    if (TFM_LANE() == 0) {
+    if (TFM_LOCAL_ID() == 0) {
         TFM_AT(tops)[place * 2] = highest;
         TFM_AT(tops)[place * 2 + 1] = sum;
     }
@@ -279,7 +279,7 @@ TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     __global float *value_out = TFM_AT(values) + row * k;
     __global int *index_out = TFM_AT(indices) + row * k;
     float mine = 0.0f;
-    for (int e = (int)TFM_LANE(); e < all; e += TFM_GROUP) {
+    for (int e = (int)TFM_LOCAL_ID(); e < all; e += TFM_GROUP) {
         const float value = list[e];
         const int place = places[e];
         const int rank = value > -INFINITY ? rank_in_parts(list, places, lists, most, value, place) : most;
@@ -290,9 +290,9 @@ TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
         }
     }
     const long found = (long)tfm_group_sum(mine);
-    if (found < k && TFM_LANE() == 0)
+    if (found < k && TFM_LOCAL_ID() == 0)
         fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
-    if (summed && TFM_LANE() == 0)
+    if (summed && TFM_LOCAL_ID() == 0)
         TFM_AT(log_sum)[row] = parts_log_sum(TFM_AT(tops) + row * parts * 2, lists);
 }
 #endif

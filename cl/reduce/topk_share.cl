@@ -32,7 +32,7 @@ static inline span span_of(__global const float *buffer, const long at, const lo
 
 /* Whether the entry is in this item's share. */
 static inline int is_own(const span s, const int index) {
-    return (((long)index + s.before) / 4 - s.first_quad) % TFM_GROUP == TFM_LANE();
+    return (((long)index + s.before) / 4 - s.first_quad) % TFM_GROUP == TFM_LOCAL_ID();
 }
 
 #define WHOLE_QUAD(s, quad) (*(__global const float4 *)((s).quads + (long)(quad)*4))
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) exps keep_best(float *kept, int *at
         kept[p] = -INFINITY;
         at[p] = 0;
     }
-    for (int quad = s.first_quad + (int)TFM_LANE(); quad < s.end_quad; quad += BATCH * TFM_GROUP) {
+    for (int quad = s.first_quad + (int)TFM_LOCAL_ID(); quad < s.end_quad; quad += BATCH * TFM_GROUP) {
         float4 v[BATCH];
         float most = -INFINITY;
         /* Without a branch for each, so that they are asked for one after the other. */

@@ -9,7 +9,7 @@ TFM_KERNEL void peak(TFM_TENSOR(float, y), const long rounds, const float a, con
     tfm_vec chains[CHAINS], total = (tfm_vec)(0.0f);
 #pragma unroll
     for (int i = 0; i < CHAINS; i++)
-        chains[i] = (tfm_vec)((float)(i + 1) + a * (float)TFM_LANE());
+        chains[i] = (tfm_vec)((float)(i + 1) + a * (float)TFM_LOCAL_ID());
     for (long r = 0; r < rounds; r++) {
 #pragma unroll
         for (int i = 0; i < CHAINS; i++)

@@ -109,8 +109,8 @@ typedef struct tfm_context_options {
     uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_context_options;
 
-/* The names of the kinds of device that there are kernels for, counted from 0: "wide-16", "wide-8" and "wide-4" for
- * CPUs by the width of their vectors, "task" for accelerators, "gpu", and "scalar". NULL after the last. A device gets
+/* The names of the kinds of device that there are kernels for, counted from 0: "cpu-512", "cpu-256" and "cpu-128" for
+ * CPUs by the width of their vectors, "fpga" for accelerators, "gpu", and "scalar". NULL after the last. A device gets
  * the first one whose demands it meets. It also runs those after that one, if not as fast; one before it may be
  * hundreds of times slower. The strings are static. */
 TFM_API const char *tfm_variant_name(size_t index);

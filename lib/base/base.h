@@ -17,11 +17,11 @@ tfm_status tfm__fail(tfm_status status, const char *format, ...) TFM_PRINTF(2, 3
 tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
 
 /* The longest sentence, which has a build log in it: what does not fit is cut. */
-#define TFM__MESSAGE 8192
+#define TFM__MESSAGE_MAX 8192
 /* What tfm_error_message gives, copied, and put back after another sentence has replaced it that is no failure to the
  * caller: a call that succeeds leaves the sentence as it was. */
-void tfm__error_keep(char kept[TFM__MESSAGE]);
-void tfm__error_restore(const char *kept);
+void tfm__error_save(char saved_message[TFM__MESSAGE_MAX]);
+void tfm__error_restore(const char *saved_message);
 
 /* One line to the log callback; cheap when the level is off. */
 void tfm__log(tfm_log_level level, const char *format, ...) TFM_PRINTF(2, 3);
@@ -52,7 +52,7 @@ typedef struct tfm__hash {
 
 void tfm__hash_add(tfm__hash *hash, const void *data, size_t bytes);
 /* The hash of all so far; more may be added. */
-uint64_t tfm__hash_end(const tfm__hash *hash);
+uint64_t tfm__hash_finish(const tfm__hash *hash);
 /* The same in one call. */
 uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed);
 
@@ -66,7 +66,7 @@ tfm_status tfm__needs(const char *call, const char *names, size_t count, const v
                (const void *[]){__VA_ARGS__})
 
 /* Empties what a call is to fill in, for a call that then refuses NULL among its arguments. */
-#define TFM__EMPTIED(out)                                                                                              \
+#define TFM__CLEAR_OUT(out)                                                                                            \
     do {                                                                                                               \
         if (out)                                                                                                       \
             *(out) = NULL;                                                                                             \
@@ -78,13 +78,13 @@ tfm_status tfm__needs_texts(const char *call, const char *name, const char *cons
 /* Whether a word of an options struct's `reserved` is set: a field that this version does not know, or an options
  * struct that was never filled with zeros. `options` may be NULL. */
 bool tfm__any_set(const uint64_t *words, size_t count);
-#define TFM__UNKNOWN(options) ((options) && tfm__any_set((options)->reserved, TFM__COUNT((options)->reserved)))
-#define TFM__UNKNOWN_OPTION                                                                                            \
+#define TFM__RESERVED_SET(options) ((options) && tfm__any_set((options)->reserved, TFM__COUNT((options)->reserved)))
+#define TFM__RESERVED_SET_MESSAGE                                                                                      \
     "a reserved word of its options is set: fill options with zeros first, and for a field of a later version of tfm " \
     "use that version's library"
 
 /* x / by, rounded up; x is not negative. */
-static inline int64_t tfm__divide_up(int64_t x, int64_t by) {
+static inline int64_t tfm__ceil_div(int64_t x, int64_t by) {
     return (x + by - 1) / by;
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "base/base.h"
 
-static _Thread_local char message[TFM__MESSAGE];
+static _Thread_local char message[TFM__MESSAGE_MAX];
 
 static const char *const NAMES[] = {
     [TFM_OK] = "TFM_OK",
@@ -61,12 +61,12 @@ tfm_status tfm__needs_texts(const char *call, const char *name, const char *cons
     return TFM_OK;
 }
 
-void tfm__error_keep(char kept[TFM__MESSAGE]) {
-    snprintf(kept, TFM__MESSAGE, "%s", message);
+void tfm__error_save(char saved_message[TFM__MESSAGE_MAX]) {
+    snprintf(saved_message, TFM__MESSAGE_MAX, "%s", message);
 }
 
-void tfm__error_restore(const char *kept) {
-    snprintf(message, sizeof(message), "%s", kept);
+void tfm__error_restore(const char *saved_message) {
+    snprintf(message, sizeof(message), "%s", saved_message);
 }
 
 const char *tfm_version(void) {

@@ -32,7 +32,7 @@ static int open_for_reading(const char *path, int flags, struct stat *info) {
 }
 
 /* What Git leaves where a large file belongs. */
-static tfm_status check_pointer(const tfm__file *file, const char *path) {
+static tfm_status check_lfs_pointer(const tfm__file *file, const char *path) {
     static const char POINTER[] = "version https://git-lfs";
     if (file->size < sizeof(POINTER) || file->size > 1024 || memcmp(file->data, POINTER, sizeof(POINTER) - 1) != 0)
         return TFM_OK;
@@ -66,7 +66,7 @@ tfm_status tfm__file_map(tfm__file *out, const char *path) {
             *out = (tfm__file){data, (size_t)info.st_size, identity(&info)};
     }
     close(fd);
-    if (status == TFM_OK && (status = check_pointer(out, path)) != TFM_OK)
+    if (status == TFM_OK && (status = check_lfs_pointer(out, path)) != TFM_OK)
         tfm__file_unmap(out);
     return status;
 }
@@ -90,7 +90,7 @@ void *tfm__file_map_part(const char *path, uint64_t wanted, uint64_t first, size
     return data == MAP_FAILED ? NULL : data;
 }
 
-void tfm__file_leave(const tfm__file *file, const unsigned char *data, size_t bytes) {
+void tfm__file_evict(const tfm__file *file, const unsigned char *data, size_t bytes) {
     const long page = sysconf(_SC_PAGESIZE);
     if (page <= 0 || data < file->data || bytes > file->size || (size_t)(data - file->data) > file->size - bytes)
         return;
@@ -161,7 +161,7 @@ static int write_all(int fd, const char *data, size_t size) {
 
 /* Opens the one unfinished copy of `path`, empty, and locked against others who write it: its descriptor in *out, and
  * its name in *name. What a killed run left there is written over. */
-static tfm_status open_beside(int *out, char **name, const char *path) {
+static tfm_status open_temporary(int *out, char **name, const char *path) {
     tfm_status status = TFM_OK;
     *name = tfm__format("%s.unfinished", path);
     if (!*name)
@@ -194,7 +194,7 @@ static tfm_status open_beside(int *out, char **name, const char *path) {
 
 /* Makes a rename last through a power cut. Some file systems refuse to sync a folder: then it lasts as well
  * as there. */
-static void sync_folder_of(const char *path) {
+static void sync_parent_dir(const char *path) {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? tfm__format("%.*s", (int)(slash - path + 1), path) : tfm__strdup(".");
     int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -207,7 +207,7 @@ static void sync_folder_of(const char *path) {
 
 /* A file takes the place of what has the name, which must not be a device or a pipe: who names /dev/null as root would
  * have none from then on. */
-static bool replaceable(const char *path) {
+static bool is_replaceable(const char *path) {
     struct stat there;
     if (stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) /* rename() refuses a folder */
         return true;
@@ -218,9 +218,9 @@ static bool replaceable(const char *path) {
 
 tfm_status tfm__writer_open(tfm__writer *out, const char *path) {
     *out = (tfm__writer){.path = path};
-    if (!replaceable(path))
+    if (!is_replaceable(path))
         return TFM_ERROR_IO;
-    return open_beside(&out->fd, &out->name, path);
+    return open_temporary(&out->fd, &out->name, path);
 }
 
 tfm_status tfm__writer_add(tfm__writer *w, const void *data, size_t size) {
@@ -238,7 +238,7 @@ tfm_status tfm__writer_close(tfm__writer *w, tfm_status status) {
     if (status != TFM_OK)
         unlink(w->name);
     else
-        sync_folder_of(w->path);
+        sync_parent_dir(w->path);
     close(w->fd);
     free(w->name);
     *w = (tfm__writer){0};
@@ -272,7 +272,7 @@ static bool is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
@@ -303,7 +303,7 @@ tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir) {
     }
     closedir(folder);
     if (status == TFM_OK && *count > 0)
-        qsort(*names, *count, sizeof(**names), by_bytes);
+        qsort(*names, *count, sizeof(**names), compare_names);
     if (status != TFM_OK) {
         tfm__names_free(*names, *count);
         *names = NULL;
@@ -339,7 +339,7 @@ tfm_status tfm__dir_make(const char *path, mode_t mode) {
     return status;
 }
 
-tfm_status tfm__dir_makeable(const char *path) {
+tfm_status tfm__dir_check_writable(const char *path) {
     char *part = tfm__strdup(path);
     if (!part)
         return TFM_ERROR_MEMORY;

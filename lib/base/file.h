@@ -25,7 +25,7 @@ void tfm__file_unmap(tfm__file *file);
  * after a failure. */
 void *tfm__file_map_part(const char *path, uint64_t identity, uint64_t first, size_t bytes);
 /* Lets go of the pages of the map that lie in these bytes; what is read again comes from the file. */
-void tfm__file_leave(const tfm__file *file, const unsigned char *data, size_t bytes);
+void tfm__file_evict(const tfm__file *file, const unsigned char *data, size_t bytes);
 
 /* The whole content in fresh memory with a NUL after the last byte, for free(). Takes pipes too. `size` may
  * be NULL. */
@@ -59,7 +59,7 @@ bool tfm__file_exists_in(const char *dir, const char *name);
 tfm_status tfm__dir_make(const char *path, mode_t mode);
 
 /* Whether that would work, and files could be written there: TFM_ERROR_IO with the sentence. Makes nothing. */
-tfm_status tfm__dir_makeable(const char *path);
+tfm_status tfm__dir_check_writable(const char *path);
 
 /* The names in a folder, but those that begin with a dot, in byte order. Free with tfm__names_free. */
 tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir);

@@ -29,7 +29,7 @@ void tfm__hash_add(tfm__hash *h, const void *data, size_t bytes) {
     }
 }
 
-uint64_t tfm__hash_end(const tfm__hash *h) {
+uint64_t tfm__hash_finish(const tfm__hash *h) {
     unsigned char last[8] = {0};
     uint64_t word, value = h->value;
     memcpy(last, h->word, h->bytes % 8);
@@ -45,5 +45,5 @@ uint64_t tfm__hash_end(const tfm__hash *h) {
 uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed) {
     tfm__hash hash = {.value = seed};
     tfm__hash_add(&hash, data, bytes);
-    return tfm__hash_end(&hash);
+    return tfm__hash_finish(&hash);
 }

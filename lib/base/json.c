@@ -8,7 +8,7 @@ static const char BOM[] = "\xEF\xBB\xBF", REPLACEMENT[] = "\xEF\xBF\xBD";
 
 /* The value that replaces one, new, or NULL: an integer for a real without a fraction where integers were read as
  * reals, and U+FFFD for each NUL of a string, since strings here end with one. */
-static json_t *cleaned(const json_t *value, bool integers) {
+static json_t *normalized_value(const json_t *value, bool integers) {
     const double x = json_real_value(value);
     if (integers && json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))
         return json_integer((json_int_t)x);
@@ -28,22 +28,22 @@ static json_t *cleaned(const json_t *value, bool integers) {
     return whole;
 }
 
-static void clean(json_t *value, bool integers) {
+static void normalize_value(json_t *value, bool integers) {
     json_t *item, *other;
     size_t index;
     json_array_foreach(value, index, item) {
-        clean(item, integers);
-        if ((other = cleaned(item, integers)))
+        normalize_value(item, integers);
+        if ((other = normalized_value(item, integers)))
             json_array_set_new(value, index, other);
     }
     for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at)) {
-        clean(item = json_object_iter_value(at), integers);
-        if ((other = cleaned(item, integers)))
+        normalize_value(item = json_object_iter_value(at), integers);
+        if ((other = normalized_value(item, integers)))
             json_object_iter_set_new(value, at, other);
     }
 }
 
-size_t tfm__json_begin(const void *text, size_t bytes) {
+size_t tfm__json_skip_bom(const void *text, size_t bytes) {
     const unsigned char *data = text;
     size_t at = bytes >= strlen(BOM) && memcmp(data, BOM, strlen(BOM)) == 0 ? strlen(BOM) : 0;
     while (at < bytes && (data[at] == ' ' || (data[at] >= 9 && data[at] <= 13)))
@@ -55,7 +55,7 @@ tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const ch
     *out = NULL;
     if (bytes == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is empty; a JSON object is needed", name);
-    const size_t mark = tfm__json_begin(text, bytes);
+    const size_t mark = tfm__json_skip_bom(text, bytes);
     if (mark < bytes && text[mark] == '<')
         return tfm__fail(TFM_ERROR_FORMAT, "%s is a web page, not JSON: download the file itself", name);
     json_error_t error;
@@ -73,8 +73,8 @@ tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const ch
     if (!root)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is not JSON: line %d, column %d: %s", name, error.line, error.column,
                          error.text);
-    clean(root, integers);
-    json_t *other = cleaned(root, integers);
+    normalize_value(root, integers);
+    json_t *other = normalized_value(root, integers);
     if (other) {
         json_decref(root);
         root = other;
@@ -127,7 +127,7 @@ const char *tfm__json_text(char *text, const json_t *value) {
 
 /* With 15 digits 0.6 is printed as people write it, and with 17, which any number needs at most, as
  * 0.59999999999999998: so with as many only where fewer would be other numbers. */
-static char *text_of(const json_t *object) {
+static char *json_dump_shortest(const json_t *object) {
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_t *again = text ? json_loads(text, 0, NULL) : NULL;
     if (text && !json_equal(object, again)) {
@@ -139,7 +139,7 @@ static char *text_of(const json_t *object) {
 }
 
 tfm_status tfm__json_write(const char *dir, const char *name, json_t *object, const char *what) {
-    char *path = tfm__path_join(dir, name), *text = text_of(object);
+    char *path = tfm__path_join(dir, name), *text = json_dump_shortest(object);
     const tfm_status status = path && text ? tfm__file_write(path, text, strlen(text))
                                            : tfm__fail(TFM_ERROR_MEMORY, "%s: out of host memory for %s", what, name);
     json_decref(object);

@@ -18,7 +18,7 @@ tfm_status tfm__json_read(json_t **out, const char *text, size_t bytes, const ch
 tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name);
 
 /* Where a text begins after a byte order mark and blanks; `bytes` if nothing follows them. A web page has '<' there. */
-size_t tfm__json_begin(const void *text, size_t bytes);
+size_t tfm__json_skip_bom(const void *text, size_t bytes);
 
 /* Writes the object to dir/name, and gives it back: NULL is one for which there was no memory. `what` begins the
  * sentence then. */

@@ -11,7 +11,7 @@ static struct {
     tfm_log_fn fn;
     void *user;
     tfm_log_level level;
-} sink;
+} log_sink;
 
 static tfm_log_level environment_level(void) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -28,9 +28,9 @@ static tfm_log_level environment_level(void) {
 }
 
 void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level) {
-    sink.fn = fn;
-    sink.user = user;
-    sink.level = level;
+    log_sink.fn = fn;
+    log_sink.user = user;
+    log_sink.level = level;
 }
 
 /* One line at a time, as devices of a fleet log at any time; a callback may log by what it calls. */
@@ -45,13 +45,13 @@ static void make_lock(void) {
     pthread_mutexattr_destroy(&recursive);
 }
 
-static void send(tfm_log_level level, const char *prefix, const char *format, va_list args) {
+static void log_line(tfm_log_level level, const char *prefix, const char *format, va_list args) {
     char line[2048];
     vsnprintf(line, sizeof(line), format, args);
     pthread_once(&lock_made, make_lock);
     pthread_mutex_lock(&lock);
-    if (sink.fn)
-        sink.fn(sink.user, level, line);
+    if (log_sink.fn)
+        log_sink.fn(log_sink.user, level, line);
     else if (prefix)
         fprintf(stderr, "tfm: %s: %s\n", prefix, line);
     else
@@ -60,18 +60,18 @@ static void send(tfm_log_level level, const char *prefix, const char *format, va
 }
 
 void tfm__log(tfm_log_level level, const char *format, ...) {
-    if (level > (sink.fn ? sink.level : environment_level()))
+    if (level > (log_sink.fn ? log_sink.level : environment_level()))
         return;
     va_list args;
     va_start(args, format);
-    send(level, LEVELS[level], format, args);
+    log_line(level, LEVELS[level], format, args);
     va_end(args);
 }
 
 void tfm__report(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    send(TFM_LOG_INFO, NULL, format, args);
+    log_line(TFM_LOG_INFO, NULL, format, args);
     va_end(args);
 }
 

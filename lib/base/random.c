@@ -18,19 +18,19 @@ tfm__random tfm__random_new(uint64_t seed, uint64_t stream) {
     return random;
 }
 
-static uint64_t rotated(uint64_t x, int by) {
+static uint64_t rotate_left(uint64_t x, int by) {
     return x << by | x >> (64 - by);
 }
 
 uint64_t tfm__random_next(tfm__random *random) {
     uint64_t *s = random->state;
-    const uint64_t result = rotated(s[1] * 5, 7) * 9, t = s[1] << 17;
+    const uint64_t result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotated(s[3], 45);
+    s[3] = rotate_left(s[3], 45);
     return result;
 }
 

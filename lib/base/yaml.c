@@ -5,7 +5,7 @@
 #include "base/json.h"
 
 /* Far more than any configuration has. */
-enum { MOST_DEPTH = 32, MOST_BYTES = 4 << 20 };
+enum { MAX_DEPTH = 32, MAX_BYTES = 4 << 20 };
 
 typedef struct reader {
     yaml_parser_t parser;
@@ -123,7 +123,7 @@ static tfm_status read_value(reader *r, json_t **out, const yaml_event_t *first,
     if ((scalar && first->data.scalar.tag) || (list && first->data.sequence_start.tag) ||
         (first->type == YAML_MAPPING_START_EVENT && first->data.mapping_start.tag))
         return refuse(r, first, "tags (!) are not read: write the value alone");
-    if (depth > MOST_DEPTH)
+    if (depth > MAX_DEPTH)
         return refuse(r, first, "lists and mappings are nested too deep");
     if (scalar)
         return read_scalar(r, out, first);
@@ -166,7 +166,7 @@ static tfm_status read_document(reader *r, json_t **out) {
 tfm_status tfm__yaml_parse(json_t **out, const char *text, size_t bytes, const char *name) {
     reader r = {.name = name};
     *out = NULL;
-    if (bytes > MOST_BYTES)
+    if (bytes > MAX_BYTES)
         return tfm__fail(TFM_ERROR_FORMAT, "%s has %zu bytes: no configuration is so long", name, bytes);
     if (!yaml_parser_initialize(&r.parser))
         return out_of_memory(&r);

@@ -6,8 +6,8 @@ static tfm_status logs_new(tfm_context *ctx, tfm_keys_values *logs, int layers, 
                            tfm_dtype dtype) {
     const int64_t dims[] = {capacity, width};
     for (int i = 0; i < layers; i++) {
-        tfm__tensor_new_lasting(ctx, &logs[i].keys, dtype, 2, dims);
-        tfm__tensor_new_lasting(ctx, &logs[i].values, dtype, 2, dims);
+        tfm__tensor_new_persistent(ctx, &logs[i].keys, dtype, 2, dims);
+        tfm__tensor_new_persistent(ctx, &logs[i].values, dtype, 2, dims);
     }
     return tfm_context_status(ctx);
 }

@@ -16,7 +16,7 @@ tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, s
 
 /* Refuses options with a field that this version does not know. */
 #define TFM__OP_OPTIONS(ctx, op, options)                                                                              \
-    (TFM__UNKNOWN(options) ? tfm__op_refuse(ctx, op, "%s", TFM__UNKNOWN_OPTION) : tfm_context_status(ctx))
+    (TFM__RESERVED_SET(options) ? tfm__op_refuse(ctx, op, "%s", TFM__RESERVED_SET_MESSAGE) : tfm_context_status(ctx))
 
 /* Makes *out if it has no buffer, else checks that it is alive and of that dtype and dims. */
 tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
@@ -57,9 +57,9 @@ tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor 
 int64_t tfm__dims_before(tfm_tensor x, int axis);
 int64_t tfm__dims_from(tfm_tensor x, int axis);
 
-/* A grid for a kernel where `group` work-items share each of `rows` rows (group 1 on wide devices). Rows lie on the x
- * axis, rows beyond 32768 on y: some drivers compile a kernel a second time for wide grids. The kernel takes its row
- * from TFM_ROW() and returns when it is >= rows. */
+/* A grid for a kernel where `group` work-items share each of `rows` rows (group 1 on CPU-style devices). Rows lie on
+ * the x axis, rows beyond 32768 on y: some drivers compile a kernel a second time for wide grids. The kernel takes its
+ * row from TFM_ROW() and returns when it is >= rows. */
 tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
 /* Work-groups that share `columns` columns, TFM_WIDTH of them an item, on a row grid: a kernel's item `block` begins at
  * column TFM_COLUMN(block). */
@@ -67,8 +67,8 @@ int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns);
 /* A grid of one work-item per `chunk` elements of the device's row, work-groups of `group`: for elementwise kernels
  * that start at TFM_ELEMENT(). */
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
-/* Whether a work-item of a SIMT device may take four elements at once, as the prelude has it with TFM_FOURS: tensors
- * begin at multiples of four. Then the define, and the grid. */
+/* Whether a work-item of a GPU-style device may take four elements at once, as the prelude has it with TFM_VEC4:
+ * tensors begin at multiples of four. Then the define, and the grid. */
 bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors);
 const char *tfm__fours_define(bool fours);
 tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours);

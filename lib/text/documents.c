@@ -137,11 +137,11 @@ struct tfm_documents {
 };
 
 tfm_status tfm_documents_open(tfm_documents **out, const char *file, const tfm_document_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("documents_open", out, file) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "documents_open: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "documents_open: %s", TFM__RESERVED_SET_MESSAGE);
     const tfm_document_options o = options ? *options : (tfm_document_options){0};
     if (tfm__document_check("documents_open", &o) != TFM_OK)
         return TFM_ERROR_ARGUMENT;

@@ -42,8 +42,8 @@ tfm_status tfm_metrics_new(tfm_metrics **out, const tfm_metrics_options *options
         return tfm__fail(TFM_ERROR_ARGUMENT, "metrics_new: out is NULL");
     options = options ? options : &defaults;
     *out = NULL;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "metrics_new: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "metrics_new: %s", TFM__RESERVED_SET_MESSAGE);
     if ((unsigned)options->tokenizer >= TFM__COUNT(TOKENIZERS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "metrics: there is no tokenizer %d", (int)options->tokenizer);
     tfm_metrics *metrics = tfm__alloc(1, sizeof(*metrics));

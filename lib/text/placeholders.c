@@ -79,7 +79,7 @@ static tfm_status check_pattern(const tfm__regex *regex, const char *pattern) {
 }
 
 tfm_status tfm_placeholders_new(tfm_placeholders **out, const char *const *patterns, size_t count) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("placeholders_new", out, count == 0 || patterns ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_placeholders *p = *out = tfm__alloc(1, sizeof(*p));
@@ -147,12 +147,12 @@ typedef struct found {
 static tfm_status add_matches(found *f, const tfm__regex *regex, tfm__regex_memory *memory, const char *text,
                               size_t bytes) {
     tfm__regex_walk walk = {0};
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (bool any = true; any;) {
         const tfm_status status = tfm__regex_next(regex, memory, &any, &walk, text, bytes);
         if (status == TFM_ERROR_INPUT) { /* too many steps */
-            tfm__error_restore(kept);
+            tfm__error_restore(saved_message);
             return TFM_OK;
         }
         if (status != TFM_OK)

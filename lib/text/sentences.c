@@ -270,7 +270,7 @@ tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, 
 
 tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
                               const char *language) {
-    TFM__EMPTIED(sentences);
+    TFM__CLEAR_OUT(sentences);
     if (TFM__NEEDS("text_sentences", sentences, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__splitter *splitter;

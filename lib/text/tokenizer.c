@@ -43,7 +43,7 @@ static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
 }
 
 tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (!out || !dir)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
     tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
@@ -163,7 +163,7 @@ static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *
 
 tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                 const char *line, size_t bytes) {
-    TFM__EMPTIED(ids);
+    TFM__CLEAR_OUT(ids);
     if (TFM__NEEDS("tokenizer_encode", tokenizer, ids, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, 0);
@@ -171,11 +171,11 @@ tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, s
 
 tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                      const char *line, size_t bytes, const tfm_encode_options *options) {
-    TFM__EMPTIED(ids);
+    TFM__CLEAR_OUT(ids);
     if (TFM__NEEDS("tokenizer_encode_with", tokenizer, ids, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode_with: " TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode_with: " TFM__RESERVED_SET_MESSAGE);
     return encode(tokenizer, ids, count, side, options ? options : &(tfm_encode_options){0}, line, bytes, 0);
 }
 
@@ -187,7 +187,7 @@ tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
 tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count) {
-    TFM__EMPTIED(text);
+    TFM__CLEAR_OUT(text);
     if (TFM__NEEDS("tokenizer_decode", tokenizer, text, ids || count == 0 ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);

@@ -430,8 +430,8 @@ tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const *sources
         tfm__needs_texts("tokenizer_train_pairs", "sources", sources, count) != TFM_OK ||
         (targets && tfm__needs_texts("tokenizer_train_pairs", "targets", targets, count) != TFM_OK))
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: %s", TFM__RESERVED_SET_MESSAGE);
     if (count == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_pairs: it needs at least one file");
     const char **files = tfm__alloc(2 * count, sizeof(*files));

@@ -207,15 +207,15 @@ tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, 
     if (TFM__NEEDS("tokenizer_train_texts", dir, files) != TFM_OK ||
         tfm__needs_texts("tokenizer_train_texts", "files", files, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__RESERVED_SET_MESSAGE);
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
     if (count == 0 || o.separate || o.source_language || o.target_language)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s",
                          count == 0 ? "it needs at least one file"
                                     : "separate vocabularies and languages are for pairs of lines");
-    if (TFM__UNKNOWN(&o.documents))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(&o.documents))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__document_check("tokenizer_train_texts", &o.documents) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     char *bytes = NULL;

@@ -31,7 +31,7 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
         room = tfm__bucket_room(&t->cuts, k) > room ? tfm__bucket_room(&t->cuts, k) : room;
     const size_t blocks = (size_t)t->cuts.world * ((size_t)room * sizeof(float) + HEADER);
     tfm__wire_close(t);
-    t->shared = tfm__host_room_new(t->ctx, &t->shared_room, (size_t)t->count * sizeof(*t->shared));
+    t->shared = tfm__pinned_memory_new(t->ctx, &t->shared_room, (size_t)t->count * sizeof(*t->shared));
     t->sent = tfm__alloc(blocks, 1);
     t->received = tfm__alloc(blocks, 1);
     t->sum = tfm__alloc(2 * (size_t)room, sizeof(*t->sum));
@@ -46,7 +46,7 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
 
 void tfm__wire_close(tfm_trainer *t) {
     tfm__wire_forget(t);
-    tfm__host_room_free(t->ctx, &t->shared_room);
+    tfm__pinned_memory_free(t->ctx, &t->shared_room);
     void *const all[] = {t->sent, t->received, t->sum, t->buckets, t->parts};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
@@ -91,8 +91,8 @@ static void start(void *user, size_t k) {
         x = small;
     }
     if (scale.buffer)
-        tfm__read_into(t->ctx, &b->scale_read, &b->scale, scale);
-    tfm__read_into(t->ctx, &b->read, t->shared + t->parts[k].at, x);
+        tfm__async_read_into(t->ctx, &b->scale_read, &b->scale, scale);
+    tfm__async_read_into(t->ctx, &b->read, t->shared + t->parts[k].at, x);
     t->last_read = b->read ? b->read : t->last_read;
     t->early += b->read != NULL;
     tfm_scope_close(t->ctx, 0, NULL);
@@ -105,8 +105,8 @@ void tfm__wire_listen(tfm_trainer *t) {
 
 void tfm__wire_forget(tfm_trainer *t) {
     for (int64_t k = 0; t->buckets && k < tfm__buckets(&t->cuts); k++) {
-        tfm__read_free(t->ctx, &t->buckets[k].read);
-        tfm__read_free(t->ctx, &t->buckets[k].scale_read);
+        tfm__async_read_free(t->ctx, &t->buckets[k].read);
+        tfm__async_read_free(t->ctx, &t->buckets[k].scale_read);
     }
     t->last_read = NULL;
 }
@@ -115,9 +115,9 @@ void tfm__wire_forget(tfm_trainer *t) {
 static tfm_status wait_for(tfm_trainer *t, int64_t k) {
     const tfm__bucket_read *b = &t->buckets[k];
     if (b->scale_read)
-        tfm__read_wait(t->ctx, b->scale_read);
+        tfm__async_read_wait(t->ctx, b->scale_read);
     if (b->read)
-        tfm__read_wait(t->ctx, b->read);
+        tfm__async_read_wait(t->ctx, b->read);
     return tfm_context_status(t->ctx);
 }
 
@@ -126,7 +126,7 @@ static tfm_status wait_for(tfm_trainer *t, int64_t k) {
 /* Sends, and counts. */
 static bool call(tfm_trainer *t, bool to_each, void *in, const void *out, size_t bytes) {
     const tfm_ranks *r = &t->ranks;
-    const bool early = t->last_read && !tfm__read_over(t->last_read);
+    const bool early = t->last_read && !tfm__async_read_done(t->last_read);
     const double begun = tfm__seconds();
     const bool good = to_each ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);
     const double ended = tfm__seconds(), seconds = ended - begun;

@@ -24,11 +24,11 @@ enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 static const char *device_kind(const tfm_trainer *t, char *text) {
     const tfm__tuning *tuning = tfm__context_tuning(t->ctx);
     const int used = snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d",
-                              tuning->name, tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_rows,
-                              tuning->gemm_vectors, strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
+                              tuning->name, tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_mr,
+                              tuning->gemm_nr_vectors, strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
     if (t->options.precision == TFM_BF16 && used < KIND_BYTES)
-        snprintf(text + used, (size_t)(KIND_BYTES - used), "%sengine %d dots %d tiles %d", ROUNDS, (int)tuning->engine,
-                 tuning->bf16_dots, tuning->bf16_tiles && tfm__tiles_allowed());
+        snprintf(text + used, (size_t)(KIND_BYTES - used), "%sengine %d dots %d tiles %d", ROUNDS, (int)tuning->mma,
+                 tuning->avx512_bf16, tuning->amx_bf16 && tfm__amx_allowed());
     return text;
 }
 
@@ -44,7 +44,7 @@ static bool same_kind(const char *a, const char *b) {
 /* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
  * mean it, which do not say. */
 static const char *table_of(const tfm_trainer *t, char *text) {
-    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx));
+    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuning_db_hash(t->ctx));
     return text;
 }
 

@@ -18,14 +18,14 @@ static tfm__stamp stamp_of(FILE *file) {
 
 static uint64_t hash_of(FILE *file, int64_t bytes) {
     enum { BLOCK = 4096, BLOCKS = 1024 };
-    const int64_t blocks = tfm__divide_up(bytes, BLOCK), step = tfm__divide_up(blocks, BLOCKS);
+    const int64_t blocks = tfm__ceil_div(bytes, BLOCK), step = tfm__ceil_div(blocks, BLOCKS);
     unsigned char block[BLOCK];
     tfm__hash hash = {0};
     for (int64_t i = 0; i < blocks; i += step) {
         const ssize_t got = pread(fileno(file), block, BLOCK, (off_t)(i * BLOCK));
         tfm__hash_add(&hash, block, got > 0 ? (size_t)got : 0);
     }
-    return tfm__hash_end(&hash);
+    return tfm__hash_finish(&hash);
 }
 
 tfm_status tfm__corpus_stamp(tfm__corpus *c) {

@@ -190,8 +190,8 @@ uint64_t tfm__data_encoded(const tfm_data *d) {
 /* ---- The door ---- */
 
 static tfm_status check_options(const tfm_data_options *options) {
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__RESERVED_SET_MESSAGE);
     if (!options)
         return TFM_OK;
     if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
@@ -201,8 +201,8 @@ static tfm_status check_options(const tfm_data_options *options) {
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
                          (long long)options->tokens, options->max_length, options->block, (long long)options->buffer);
-    if (TFM__UNKNOWN(&options->documents))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(&options->documents))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__RESERVED_SET_MESSAGE);
     return tfm__document_check("data_open", &options->documents);
 }
 
@@ -228,7 +228,7 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
 
 tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                          const tfm_data_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     return tfm_data_open_pairs(out, tokenizer, &source, target ? &target : NULL, 1, options);
@@ -236,7 +236,7 @@ tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const c
 
 tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *sources,
                                const char *const *targets, size_t count, const tfm_data_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("data_open_pairs", out, tokenizer, sources) != TFM_OK ||
         tfm__needs_texts("data_open_pairs", "sources", sources, count) != TFM_OK ||
         (targets && tfm__needs_texts("data_open_pairs", "targets", targets, count) != TFM_OK))
@@ -248,7 +248,7 @@ tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *tokenizer, c
 
 tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
                                const tfm_data_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("data_open_texts", out, tokenizer, files) != TFM_OK ||
         tfm__needs_texts("data_open_texts", "files", files, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;

@@ -163,18 +163,18 @@ static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_
         model->mates = NULL;
         return TFM_OK;
     }
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t i = 0; team && i < team->count; i++)
         if (team->trainers[i])
             tfm__trainer_destroy(team->trainers[i]);
     tfm__team_free(team);
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     return status;
 }
 
 tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (!out || !model)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
     const tfm_trainer_options o = tfm__trainer_defaults(options);

@@ -61,8 +61,8 @@ static int64_t rows_of(const tfm_trainer *t, const tfm_pairs *b) {
     if (t->room == 0)
         return b->count;
     const int64_t most = t->room / tokens_of(b) > 1 ? t->room / tokens_of(b) : 1,
-                  pieces = tfm__divide_up(b->count, most);
-    return tfm__divide_up(b->count, pieces);
+                  pieces = tfm__ceil_div(b->count, most);
+    return tfm__ceil_div(b->count, pieces);
 }
 
 /* Returns the first stream of an update's draws. No two updates share a stream. */
@@ -96,13 +96,13 @@ static void set_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm__pas
 static tfm_status run_batches(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batches, size_t count, const tfm__pass *of,
                               tfm__micro_batch *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;
-    const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_inputs;
+    const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_input_dtype;
     tfm__micro_batch widest = {0};
     *s = (tfm__sums){0};
     *largest = 0;
     if (of->learn) {
         if (t->options.precision != TFM_F32)
-            tfm__context_set_inputs(ctx, t->options.precision);
+            tfm__context_set_gemm_input_dtype(ctx, t->options.precision);
         if (t->dirty)
             tfm__tensor_fill(ctx, t->gradient, &(float){0});
         t->dirty = true;
@@ -126,7 +126,7 @@ static tfm_status run_batches(tfm_trainer *t, tfm__sums *s, const tfm_pairs *bat
         }
     }
     tfm__model_set_training(t->model, NULL, false);
-    tfm__context_set_inputs(ctx, inputs);
+    tfm__context_set_gemm_input_dtype(ctx, inputs);
     if (tfm_context_status(ctx) == TFM_OK && *largest > t->proven && tfm_context_finish(ctx) != TFM_OK)
         *last = widest;
     return tfm_context_status(ctx);
@@ -173,8 +173,8 @@ tfm_status tfm__run_fitting(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batch
                             const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->room;
-    char kept[TFM__MESSAGE]; /* the thread's sentence, which what is made again leaves as it was */
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX]; /* the thread's sentence, which what is made again leaves as it was */
+    tfm__error_save(saved_message);
     tfm__wire_forget(t);
     if (tfm__context_ready(t->ctx, what) != TFM_OK)
         return tfm_context_status(t->ctx);
@@ -186,7 +186,7 @@ tfm_status tfm__run_fitting(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batch
         tfm_status status = run_batches(t, s, batches, count, of, &last, &largest);
         if (status == TFM_OK) {
             t->proven = largest > t->proven ? largest : t->proven;
-            tfm__error_restore(kept);
+            tfm__error_restore(saved_message);
             return TFM_OK;
         }
         const bool alone = status == TFM_ERROR_MEMORY && last.batch && rows_of(t, last.batch) == 1;

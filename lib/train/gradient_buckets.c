@@ -3,11 +3,11 @@
 #include "base/base.h"
 
 static int64_t decayed_buckets(const tfm__cuts *c) {
-    return tfm__divide_up(c->decayed, c->bucket);
+    return tfm__ceil_div(c->decayed, c->bucket);
 }
 
 int64_t tfm__buckets(const tfm__cuts *c) {
-    return decayed_buckets(c) + tfm__divide_up(c->count - c->decayed, c->bucket);
+    return decayed_buckets(c) + tfm__ceil_div(c->count - c->decayed, c->bucket);
 }
 
 tfm__stretch tfm__bucket(const tfm__cuts *c, int64_t bucket) {
@@ -18,7 +18,7 @@ tfm__stretch tfm__bucket(const tfm__cuts *c, int64_t bucket) {
 }
 
 int64_t tfm__bucket_room(const tfm__cuts *c, int64_t bucket) {
-    return tfm__divide_up(tfm__divide_up(tfm__bucket(c, bucket).count, TFM__ALIGNED), c->world) * TFM__ALIGNED;
+    return tfm__ceil_div(tfm__ceil_div(tfm__bucket(c, bucket).count, TFM__ALIGNED), c->world) * TFM__ALIGNED;
 }
 
 tfm__stretch tfm__bucket_block(const tfm__cuts *c, int64_t bucket, int rank) {

@@ -11,7 +11,7 @@ typedef struct tfm__team_rank {
     int rank;
     pthread_t thread;
     tfm_status status; /* of its last call, with its error message */
-    char message[TFM__MESSAGE];
+    char message[TFM__MESSAGE_MAX];
 } tfm__team_rank;
 
 struct tfm__team {

@@ -11,7 +11,7 @@ typedef struct sum {
 } sum;
 
 static void add(sum *s, uint64_t times, uint64_t floats) {
-    s->bytes += times * tfm__pool_block(4 * floats);
+    s->bytes += times * tfm__pool_block_bytes(4 * floats);
 }
 
 /* Tensors (rows, width) each. */
@@ -69,11 +69,11 @@ static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
 /* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
 static uint64_t products_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
     const int64_t width = m->arch.decoder.width, vocabulary = m->arch.decoder.vocabulary;
-    const tfm_dtype before = tfm__context_set_inputs(m->ctx, precision);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(m->ctx, precision);
     const uint64_t into = tfm__gemm_layer_memory(m->ctx, rows, width, widest);
     const uint64_t out_of = tfm__gemm_layer_memory(m->ctx, rows, widest, width);
     const uint64_t loss = tfm__gemm_layer_memory(m->ctx, chunk, width, vocabulary);
-    tfm__context_set_inputs(m->ctx, before);
+    tfm__context_set_gemm_input_dtype(m->ctx, before);
     return loss + (into > out_of ? into : out_of);
 }
 
@@ -121,8 +121,8 @@ static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
 uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
     if (!model)
         return 0;
-    if (TFM__UNKNOWN(options)) {
-        tfm__fail(TFM_ERROR_ARGUMENT, "trainer_memory: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options)) {
+        tfm__fail(TFM_ERROR_ARGUMENT, "trainer_memory: %s", TFM__RESERVED_SET_MESSAGE);
         return 0;
     }
     const tfm__arch *a = &model->arch;

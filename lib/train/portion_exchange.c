@@ -13,7 +13,7 @@ static uint64_t hash_of(const tfm_data_options *o) {
     tfm__hash hash = {0};
     tfm__hash_add(&hash, numbers, sizeof(numbers));
     tfm__hash_add(&hash, &o->subword_alpha, sizeof(o->subword_alpha));
-    return tfm__hash_end(&hash);
+    return tfm__hash_finish(&hash);
 }
 
 tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_data_options *options) {
@@ -70,7 +70,7 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
     tfm__hash hash = {0};
     tfm__hash_add(&hash, numbers, sizeof(numbers));
     tfm__hash_add(&hash, &s->asked, sizeof(s->asked));
-    mine.place = tfm__hash_end(&hash);
+    mine.place = tfm__hash_finish(&hash);
     if (status == TFM_OK) {
         mine.covered = p->covered;
         mine.words = (int64_t)p->word_count;

@@ -131,6 +131,6 @@ tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state) {
             return tfm_context_status(t->ctx);
         tfm__hash_add(&hash, t->shared, (size_t)t->count * sizeof(*t->shared));
     }
-    *state = tfm__hash_end(&hash);
+    *state = tfm__hash_finish(&hash);
     return TFM_OK;
 }

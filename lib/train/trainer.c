@@ -106,7 +106,7 @@ static tfm_status place(void *user, const tfm__parameter *p) {
         t->params[t->param_count] = p->param;
     }
     t->param_count++;
-    l->at += tfm__divide_up(count, TFM__ALIGNED) * TFM__ALIGNED;
+    l->at += tfm__ceil_div(count, TFM__ALIGNED) * TFM__ALIGNED;
     return tfm_context_status(ctx);
 }
 
@@ -127,7 +127,7 @@ static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **froze
 
 static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out, int64_t count) {
     const float zero = 0;
-    if (tfm__tensor_new_lasting(t->ctx, out, TFM_F32, 1, &count) != TFM_OK)
+    if (tfm__tensor_new_persistent(t->ctx, out, TFM_F32, 1, &count) != TFM_OK)
         return tfm_context_status(t->ctx);
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
@@ -141,7 +141,7 @@ static tfm_status settle(tfm_trainer *t, tfm_param *frozen) {
     if (!shared)
         return TFM_OK;
     const tfm_tensor old = frozen->value;
-    tfm_status status = tfm__tensor_new_lasting(t->ctx, &own, TFM_F32, old.rank, old.dims);
+    tfm_status status = tfm__tensor_new_persistent(t->ctx, &own, TFM_F32, old.rank, old.dims);
     if (status == TFM_OK)
         status = tfm__tensor_copy(t->ctx, own, old);
     if (status == TFM_OK)
@@ -260,8 +260,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
         tfm__trainer_destroy(t);
         return status;
     }
-    tfm__pool_trim(t->ctx);  /* where the parameters were */
-    tfm__pool_bound(t->ctx); /* as tfm_trainer_memory says */
+    tfm__pool_trim(t->ctx);         /* where the parameters were */
+    tfm__pool_limit_unused(t->ctx); /* as tfm_trainer_memory says */
     *out = t;
     return TFM_OK;
 }

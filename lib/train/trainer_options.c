@@ -23,7 +23,8 @@ tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given) {
 
 /* Refuses options with a field that this version does not know. */
 static tfm_status check_known(const tfm_trainer_options *options, const char *call) {
-    return TFM__UNKNOWN(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__UNKNOWN_OPTION) : TFM_OK;
+    return TFM__RESERVED_SET(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__RESERVED_SET_MESSAGE)
+                                      : TFM_OK;
 }
 
 double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {

@@ -102,8 +102,8 @@ tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tf
     tfm_tensor norm = {0};
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     bool begun = false;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     do {
         if ((status = tfm__run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
             return status;
@@ -116,7 +116,7 @@ tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tf
     if (status != TFM_OK && !begun)
         return status;
     if (status == TFM_OK)
-        tfm__error_restore(kept);
+        tfm__error_restore(saved_message);
     own.source_tokens = s.sent.source;
     own.target_tokens = s.sent.target;
     t->update++;
@@ -178,8 +178,8 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
     const int depth = tfm__scope_depth(t->ctx);
     tfm_status status;
     bool begun = false;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     do {
         tfm_tensor norm = {0};
         tfm_scope_open(t->ctx);
@@ -200,7 +200,7 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK)
         return status;
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     t->dirty = t->sharded; /* the step has zeroed what it was made on */
     return tfm_scope_close(t->ctx, 0, NULL);
 }

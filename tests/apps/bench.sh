@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
-hasty run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
+hasty run bench gemm --json --runs 2 --variant cpu-512,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
 check "bench gemm prints a line for each provider" [ "$code" = 0 -a "$(grep -c 'plain","precision"' out)" = 4 ]
 check "bench gemm prefixes the providers of another variant with its name" [ "$(grep -c '"provider":"scalar plain"' out)" = 2 ]
 check "bench gemm --json has all keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'

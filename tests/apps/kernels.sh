@@ -116,7 +116,7 @@ files = {p["file"].rsplit("-", 1)[0] for p in m["programs"]}
 assert any(f.startswith("gemm_") for f in files) and any("norm" in f for f in files), files
 for p in m["programs"]:
     text = open("pipeline/" + p["file"]).read()
-    assert "#define TFM_WIDE" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
+    assert "#define TFM_CLASS_CPU" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
     if p["file"].startswith(("gemm_cpu_packed", "gemm_small", "softmax", "layernorm", "rmsnorm")):
         assert all(k["group"] == [1, 1, 1] for k in p["kernels"]), p'
 if ! brief; then # above a pack is run without a compiler, here on such a device too, which builds all of it anew

@@ -162,8 +162,8 @@ static void test_folders(void **state) {
     assert_int_equal(stat(scratch_path("one/two/three"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
     harness_ok(tfm__dir_make(scratch_path("one/two/three"), 0777));
-    harness_ok(tfm__dir_makeable(scratch_path("one/two/three")));
-    harness_ok(tfm__dir_makeable(scratch_path("one//four/five/")));
+    harness_ok(tfm__dir_check_writable(scratch_path("one/two/three")));
+    harness_ok(tfm__dir_check_writable(scratch_path("one//four/five/")));
     assert_false(tfm__file_exists(scratch_path("one/four")));
     assert_int_equal(stat(scratch_path("one/two/three"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
@@ -177,8 +177,8 @@ static void test_folders(void **state) {
     scratch_refused(tfm__dir_make(scratch_path("file"), 0700), TFM_ERROR_IO, "file: Not a directory");
     scratch_refused(tfm__dir_make(scratch_path("file/below"), 0700), TFM_ERROR_IO, "file: Not a directory");
     scratch_refused(tfm__dir_make("", 0700), TFM_ERROR_IO, "No such file");
-    scratch_refused(tfm__dir_makeable(scratch_path("file")), TFM_ERROR_IO, "file: Not a directory");
-    scratch_refused(tfm__dir_makeable(scratch_path("file//below/")), TFM_ERROR_IO, "below/: Not a directory");
+    scratch_refused(tfm__dir_check_writable(scratch_path("file")), TFM_ERROR_IO, "file: Not a directory");
+    scratch_refused(tfm__dir_check_writable(scratch_path("file//below/")), TFM_ERROR_IO, "below/: Not a directory");
     assert_true(tfm__file_exists(scratch_path("file")));
     assert_true(tfm__file_exists(scratch_root));
     assert_false(tfm__file_exists(scratch_path("absent")));

@@ -84,7 +84,7 @@ static void shape(tfm_context *ctx, tfm_dtype dtype, const char *text) {
             printf("%-16s tile %d", text, tile);
         for (int parts = tile == 0 ? 0 : 1; parts <= (tile == 0 ? 0 : 4); parts *= 2) {
             ctx->tuning.gemm_tile = tile;
-            ctx->tuning.gemm_parts = parts;
+            ctx->tuning.gemm_split_k = parts;
             const double took = measure(ctx, &task);
             if (took > 0)
                 printf("  %9.1f", took * 1e6);

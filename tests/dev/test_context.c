@@ -343,8 +343,9 @@ static void options_are(const tfm__capabilities *capabilities, const char *sourc
 /* A text is built as the OpenCL C that it needs, and told of what it asks for and the device has. */
 static void test_capabilities(void **state) {
     (void)state;
-    const tfm__capabilities old = {.c = 12, .has = TFM__HAS_FP16}, later = {.c = 20, .has = TFM__HAS_SUBGROUPS},
-                            latest = {.c = 30, .has = TFM__HAS_SUBGROUPS | TFM__HAS_INT_DOT | TFM__HAS_FP16};
+    const tfm__capabilities old = {.opencl_c = 12, .has = TFM__HAS_FP16},
+                            later = {.opencl_c = 20, .has = TFM__HAS_SUBGROUPS},
+                            latest = {.opencl_c = 30, .has = TFM__HAS_SUBGROUPS | TFM__HAS_INT_DOT | TFM__HAS_FP16};
     const char *plain = "kernel void f() {}", *half = "#ifdef TFM_HAS_FP16", *groups = "#ifdef TFM_HAS_SUBGROUPS",
                *both = "#if defined(TFM_HAS_FP16) && defined(TFM_HAS_INT_DOT)";
     options_are(&old, plain, "-cl-std=CL1.2 -DX=1");
@@ -357,7 +358,7 @@ static void test_capabilities(void **state) {
     options_are(&latest, both, "-cl-std=CL3.0 -DX=1 -DTFM_HAS_FP16 -DTFM_HAS_INT_DOT");
 
     const tfm__capabilities *own = &harness_context()->capabilities;
-    assert_true(own->c == 0 || own->c >= 12);
+    assert_true(own->opencl_c == 0 || own->opencl_c >= 12);
     assert_true(own->limits.max_group > 0 && own->limits.max_alloc > 0);
     assert_int_equal(!!(own->has & TFM__HAS_FP16), tfm_context_device(harness_context())->fp16);
 }

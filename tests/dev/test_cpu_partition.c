@@ -36,9 +36,10 @@ static tfm_status multiply(tfm_context *ctx, float *result, float first) {
 }
 
 static void expect(const tfm_context *ctx, size_t part, size_t parts) {
-    assert_int_equal(ctx->parts ? ctx->parts : 1, parts);
-    assert_int_equal(ctx->part, part);
-    assert_true(parts == 1 ? !ctx->whole || ctx->queue == ctx->whole : ctx->whole && ctx->queue != ctx->whole);
+    assert_int_equal(ctx->partitions ? ctx->partitions : 1, parts);
+    assert_int_equal(ctx->partition, part);
+    assert_true(parts == 1 ? !ctx->full_queue || ctx->queue == ctx->full_queue
+                           : ctx->full_queue && ctx->queue != ctx->full_queue);
 }
 
 /* Each is a part as soon as it has read something, and has all cores again when it is the only one. */
@@ -52,10 +53,10 @@ static void test_parts(void **state) {
     const size_t two = shared_here(all[0]) ? 2 : 1, second = two - 1;
     harness_ok(multiply(all[0], want, 1));
     expect(all[0], 0, 1);
-    tfm__cores_share(all[0], true);
-    tfm__cores_share(all[0], true); /* is no other */
+    tfm__cpu_partition_share(all[0], true);
+    tfm__cpu_partition_share(all[0], true); /* is no other */
     expect(all[0], 0, 1);
-    tfm__cores_share(all[1], true);
+    tfm__cpu_partition_share(all[1], true);
     expect(all[1], second, two);
     expect(all[0], 0, 1);
     for (int i = 0; i < 2; i++) {
@@ -64,13 +65,13 @@ static void test_parts(void **state) {
         harness_ok(multiply(all[i], got, 1));
         assert_memory_equal(got, want, SIZE * SIZE * sizeof(float));
     }
-    tfm__cores_share(all[0], false);
+    tfm__cpu_partition_share(all[0], false);
     expect(all[0], 0, 1);
     expect(all[1], second, two);
     harness_ok(multiply(all[1], got, 1));
     expect(all[1], 0, 1);
     assert_memory_equal(got, want, SIZE * SIZE * sizeof(float));
-    tfm__cores_share(all[0], true); /* behind the other now */
+    tfm__cpu_partition_share(all[0], true); /* behind the other now */
     expect(all[0], second, two);
     tfm_context_free(&all[0]);
     harness_ok(multiply(all[1], got, 1));
@@ -86,10 +87,10 @@ static void test_kept(void **state) {
     tfm_context *all[2] = {0}, *wrapped = NULL;
     for (int i = 0; i < 2; i++) {
         harness_ok(tfm_context_open(&all[i], NULL));
-        tfm__cores_share(all[i], true);
+        tfm__cpu_partition_share(all[i], true);
     }
     harness_ok(tfm_context_wrap(&wrapped, all[0]->cl, all[0]->device, NULL, NULL));
-    tfm__cores_share(wrapped, true);
+    tfm__cpu_partition_share(wrapped, true);
     expect(wrapped, 0, 1);
     tfm_context_free(&wrapped);
     for (int i = 0; i < 2; i++)
@@ -110,7 +111,7 @@ static void *come_and_go(void *user) {
     m->same = got && tfm_context_open(&ctx, NULL) == TFM_OK;
     for (int i = 0; m->same && i < TURNS; i++) {
         if (i % 4 != 1)
-            tfm__cores_share(ctx, i % 4 != 3);
+            tfm__cpu_partition_share(ctx, i % 4 != 3);
         m->same = multiply(ctx, got, m->first) == TFM_OK;
         m->same = m->same && (i == 0 || memcmp(got, m->last, sizeof(m->last)) == 0);
         memcpy(m->last, got, sizeof(m->last));

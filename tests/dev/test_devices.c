@@ -523,9 +523,9 @@ static void test_commas(void **state) {
     tfm__device device = {.device = (cl_device_id)(uintptr_t)name};
     snprintf(device.info.name, sizeof(device.info.name), "%s", name);
     for (size_t i = 0; i < sizeof(LISTS) / sizeof(*LISTS); i++)
-        assert_true(tfm__wish_lists(LISTS[i], &device, 1));
+        assert_true(tfm__selector_is_list(LISTS[i], &device, 1));
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++)
-        assert_false(tfm__wish_lists(NAMES[i], &device, 1));
+        assert_false(tfm__selector_is_list(NAMES[i], &device, 1));
 }
 
 static void test_error_names(void **state) {

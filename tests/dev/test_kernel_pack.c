@@ -7,18 +7,18 @@
 #include "support/scratch.h"
 #include "tfm/kernels.h"
 
-static const tfm__device_words HERE = {{"Platform", "OpenCL 1.2", "Board", "Vendor", "19.1", "OpenCL 1.0"}};
+static const tfm__device_fingerprint HERE = {{"Platform", "OpenCL 1.2", "Board", "Vendor", "19.1", "OpenCL 1.0"}};
 
 static char path[4200];
 
-static void write_pack(const tfm__device_words *device) {
-    const tfm__pack_item items[] = {{"softmax-1", (unsigned char *)"binary\0one", 10},
-                                    {"beam-2", (unsigned char *)"2", 1}};
+static void write_pack(const tfm__device_fingerprint *device) {
+    const tfm__kernel_pack_item items[] = {{"softmax-1", (unsigned char *)"binary\0one", 10},
+                                           {"beam-2", (unsigned char *)"2", 1}};
     uint64_t size;
     char *written;
     size_t bytes;
-    json_t *said = tfm__device_json(device);
-    harness_ok(tfm__pack_write(&size, path, said, items, 2));
+    json_t *said = tfm__device_fingerprint_json(device);
+    harness_ok(tfm__kernel_pack_write(&size, path, said, items, 2));
     json_decref(said);
     harness_ok(tfm__file_read(&written, &bytes, path));
     assert_int_equal(bytes, size);
@@ -27,25 +27,25 @@ static void write_pack(const tfm__device_words *device) {
 
 /* Whether the pack opens, is for this device, and has the right binaries. A binary that comes back is right. */
 static bool good(void) {
-    tfm__pack *pack;
+    tfm__kernel_pack *pack;
     const unsigned char *data;
     size_t bytes;
-    if (tfm__pack_open(&pack, path) != TFM_OK) {
+    if (tfm__kernel_pack_open(&pack, path) != TFM_OK) {
         assert_null(pack);
         return false;
     }
-    const bool whole = tfm__pack_check(pack, &HERE) == TFM_OK;
-    const bool first = whole && tfm__pack_find(pack, &data, &bytes, "softmax-1") == TFM_OK;
+    const bool whole = tfm__kernel_pack_check(pack, &HERE) == TFM_OK;
+    const bool first = whole && tfm__kernel_pack_find(pack, &data, &bytes, "softmax-1") == TFM_OK;
     if (first) {
         assert_int_equal(bytes, 10);
         assert_memory_equal(data, "binary\0one", 10);
     }
-    const bool second = first && tfm__pack_find(pack, &data, &bytes, "beam-2") == TFM_OK;
+    const bool second = first && tfm__kernel_pack_find(pack, &data, &bytes, "beam-2") == TFM_OK;
     if (second) {
         assert_int_equal(bytes, 1);
         assert_int_equal(data[0], '2');
     }
-    tfm__pack_close(&pack);
+    tfm__kernel_pack_close(&pack);
     assert_null(pack);
     return second;
 }
@@ -58,16 +58,16 @@ static void refused(const char *part) {
 
 static void test_round(void **state) {
     (void)state;
-    tfm__pack *pack;
+    tfm__kernel_pack *pack;
     const unsigned char *data;
     size_t bytes;
     write_pack(&HERE);
     assert_true(good());
-    harness_ok(tfm__pack_open(&pack, path));
-    assert_int_equal(tfm__pack_find(pack, &data, &bytes, "softmax"), TFM_ERROR_UNSUPPORTED);
+    harness_ok(tfm__kernel_pack_open(&pack, path));
+    assert_int_equal(tfm__kernel_pack_find(pack, &data, &bytes, "softmax"), TFM_ERROR_UNSUPPORTED);
     assert_non_null(strstr(tfm_error_message(), "has no program softmax, which"));
     assert_non_null(strstr(tfm_error_message(), "tfm kernels --export"));
-    tfm__pack_close(&pack);
+    tfm__kernel_pack_close(&pack);
 }
 
 /* Every byte changed, and every length. */
@@ -142,8 +142,8 @@ static void test_devices(void **state) {
     static const char *const SAID[] = {"platform is \"other\"", "platform's version is \"other\"",
                                        "name is \"other\"",     "vendor is \"other\"",
                                        "driver is \"other\"",   "OpenCL version is \"other\""};
-    for (int i = 0; i < TFM__DEVICE_WORDS; i++) {
-        tfm__device_words other = HERE;
+    for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++) {
+        tfm__device_fingerprint other = HERE;
         strcpy(other.text[i], "other");
         write_pack(&other);
         refused(SAID[i]);

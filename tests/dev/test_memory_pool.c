@@ -25,11 +25,11 @@ static void test_shapes_that_grow(void **state) {
     int64_t bytes = 40000;
     (void)state;
     harness_ok(tfm_context_open(&ctx, NULL));
-    tfm__pool_bound(ctx);
+    tfm__pool_limit_unused(ctx);
     const uint64_t before = tfm_context_memory(ctx);
     for (int i = 0; i < ROUNDS; i++, bytes = bytes * 5 / 2)
         take(ctx, TENSORS, bytes);
-    const uint64_t used = before + TENSORS * tfm__pool_block((uint64_t)bytes * 2 / 5);
+    const uint64_t used = before + TENSORS * tfm__pool_block_bytes((uint64_t)bytes * 2 / 5);
     assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
@@ -39,7 +39,7 @@ static void test_shapes_that_shrink(void **state) {
     int64_t bytes = 1 << 24;
     (void)state;
     harness_ok(tfm_context_open(&ctx, NULL));
-    tfm__pool_bound(ctx);
+    tfm__pool_limit_unused(ctx);
     take(ctx, TENSORS, bytes);
     const uint64_t used = tfm_context_memory(ctx);
     for (int i = 0; i < ROUNDS; i++, bytes = bytes * 2 / 5)
@@ -57,7 +57,7 @@ static void test_shapes_as_drawn(void **state) {
     uint64_t most = 0;
     (void)state;
     harness_ok(tfm_context_open(&ctx, NULL));
-    tfm__pool_bound(ctx);
+    tfm__pool_limit_unused(ctx);
     const uint64_t before = tfm_context_memory(ctx);
     for (int round = 0; round < 200; round++) {
         uint64_t used = 0;
@@ -68,7 +68,7 @@ static void test_shapes_as_drawn(void **state) {
                           odd = bytes + harness_range(&random, 0, bytes);
             tfm_tensor x;
             harness_ok(tfm_tensor_new(ctx, &x, TFM_U8, 1, &odd));
-            used += tfm__pool_block((uint64_t)odd);
+            used += tfm__pool_block_bytes((uint64_t)odd);
         }
         harness_ok(tfm_scope_close(ctx, 0, NULL));
         most = used > most ? used : most;
@@ -83,7 +83,7 @@ static void test_refused(void **state) {
     tfm_tensor x;
     (void)state;
     harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = 160 << 20}));
-    tfm__pool_bound(ctx);
+    tfm__pool_limit_unused(ctx);
     take(ctx, TENSORS, 1 << 24);
     const uint64_t used = tfm_context_memory(ctx);
     assert_int_equal(tfm_tensor_new(ctx, &x, TFM_U8, 1, (int64_t[]){512 << 20}), TFM_ERROR_MEMORY);

@@ -11,10 +11,11 @@ enum { COUNT = 5000, SLICE = 777 };
 static void test_moves(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    tfm__host_room *room = NULL;
-    float *x = tfm__host_room_new(ctx, &room, COUNT * sizeof(*x));
+    tfm__pinned_memory *room = NULL;
+    float *x = tfm__pinned_memory_new(ctx, &room, COUNT * sizeof(*x));
     assert_non_null(x);
-    assert_int_equal(tfm__host_room_mapped(room), ctx->tuning.class != TFM__WIDE && !getenv("TFM_FAULT_NAME"));
+    assert_int_equal(tfm__pinned_memory_is_mapped(room),
+                     ctx->tuning.class != TFM__CLASS_CPU && !getenv("TFM_FAULT_NAME"));
     for (int i = 0; i < COUNT; i++)
         assert_true(x[i] == 0);
     harness_ok(tfm_context_status(ctx));
@@ -22,23 +23,23 @@ static void test_moves(void **state) {
     for (int i = 0; i < COUNT; i++)
         from[i] = (float)i;
     tfm_tensor a = harness_tensor(TFM_F32, 1, &(int64_t){COUNT}, from), part = {0};
-    tfm__read *reads[2] = {0};
+    tfm__async_read *reads[2] = {0};
     for (int i = 0; i < 2; i++) { /* two reads that do not wait, into a room apart from each other */
         part = a;
         part.dims[0] = SLICE;
         part.offset += i ? COUNT - SLICE : 0;
-        harness_ok(tfm__read_into(ctx, &reads[i], x + (i ? COUNT - SLICE : 0), part));
+        harness_ok(tfm__async_read_into(ctx, &reads[i], x + (i ? COUNT - SLICE : 0), part));
     }
     for (int i = 0; i < 2; i++) {
-        assert_non_null(tfm__read_wait(ctx, reads[i]));
-        tfm__read_free(ctx, &reads[i]);
+        assert_non_null(tfm__async_read_wait(ctx, reads[i]));
+        tfm__async_read_free(ctx, &reads[i]);
     }
     for (int i = 0; i < COUNT; i++)
         assert_true(x[i] == (i < SLICE || i >= COUNT - SLICE ? (float)i : 0));
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)-i;
     harness_ok(tfm_tensor_write(ctx, a, x));
-    tfm__host_room_free(ctx, &room);
+    tfm__pinned_memory_free(ctx, &room);
     assert_null(room);
     float *got = harness_floats(a);
     for (int i = 0; i < COUNT; i++)
@@ -56,10 +57,10 @@ static void test_too_much(void **state) {
     skip();
 #endif
     tfm_context *ctx = harness_context();
-    tfm__host_room *room = NULL;
-    assert_null(tfm__host_room_new(ctx, &room, SIZE_MAX / 4));
+    tfm__pinned_memory *room = NULL;
+    assert_null(tfm__pinned_memory_new(ctx, &room, SIZE_MAX / 4));
     assert_null(room);
-    tfm__host_room_free(ctx, &room);
+    tfm__pinned_memory_free(ctx, &room);
     harness_ok(tfm_context_status(ctx));
 }
 

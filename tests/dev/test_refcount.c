@@ -57,7 +57,7 @@ static void test_limit(void **state) {
 }
 
 static uint64_t held(const tfm_context *ctx) {
-    return ctx->held;
+    return ctx->pool_bytes;
 }
 
 /* A context on which the device has failed is not what the next one gets: there every call might fail as well. */
@@ -208,7 +208,7 @@ static void file_of(const char *dir) {
     int vocabulary = 0;
     harness_ok(tfm_context_open(&contexts[0], NULL));
     harness_ok(tfm_context_open(&contexts[1], NULL));
-    const bool wide = contexts[0]->tuning.class == TFM__WIDE;
+    const bool wide = contexts[0]->tuning.class == TFM__CLASS_CPU;
     contexts[1]->capabilities.has &= ~(uint32_t)TFM__HAS_UNIFIED_MEMORY;
     for (int i = 0; i < 2; i++) {
         harness_ok(tfm_model_open(&models[i], contexts[i], dir, &(tfm_model_options){.precision = TFM_PRECISION_FP16}));
@@ -236,7 +236,7 @@ static void test_on_file(void **state) {
         free(dir);
         skip();
     }
-    if (ctx->tuning.class == TFM__WIDE)
+    if (ctx->tuning.class == TFM__CLASS_CPU)
         file_of(dir);
     snprintf(saved, sizeof(saved), "%s/saved", scratch_root);
     harness_ok(tfm_model_quantize(saved, dir, TFM_F16));

@@ -66,28 +66,28 @@ static const char *stored(void) {
 /* Each puts its own changes into what is there, and takes nothing of the other's away. */
 static void test_two_contexts(void **state) {
     (void)state;
-    harness_ok(tfm__tuned_set(harness_context(), "both", "0"));
-    harness_ok(tfm__tuned_set(harness_context(), "old", "0"));
+    harness_ok(tfm__tuning_db_set(harness_context(), "both", "0"));
+    harness_ok(tfm__tuning_db_set(harness_context(), "old", "0"));
     harness_ok(tfm_tune_save(harness_context()));
     tfm_context *a = opened(), *b = opened();
-    harness_ok(tfm__tuned_set(a, "a", "1"));
-    harness_ok(tfm__tuned_set(b, "b", "1"));
+    harness_ok(tfm__tuning_db_set(a, "a", "1"));
+    harness_ok(tfm__tuning_db_set(b, "b", "1"));
     harness_ok(tfm_tune_save(a));
     harness_ok(tfm_tune_save(b));
     assert_string_equal(stored(), "a=1;b=1;both=0;old=0;");
-    assert_null(tfm__tuned_find(a, "b")); /* what runs in a context changes by its own rows alone */
-    harness_ok(tfm__tuned_set(a, "both", "2"));
-    harness_ok(tfm__tuned_set(a, "old", NULL));
+    assert_null(tfm__tuning_db_find(a, "b")); /* what runs in a context changes by its own rows alone */
+    harness_ok(tfm__tuning_db_set(a, "both", "2"));
+    harness_ok(tfm__tuning_db_set(a, "old", NULL));
     harness_ok(tfm_tune_save(a));
     assert_string_equal(stored(), "a=1;b=1;both=2;");
-    harness_ok(tfm__tuned_set(b, "c", "3")); /* its `both` and `old` are as it has read them: no changes */
+    harness_ok(tfm__tuning_db_set(b, "c", "3")); /* its `both` and `old` are as it has read them: no changes */
     harness_ok(tfm_tune_save(b));
     assert_string_equal(stored(), "a=1;b=1;both=2;c=3;");
     harness_ok(tfm_tune_save(a));
     harness_ok(tfm_tune_save(b)); /* nor is what each has stored itself */
     assert_string_equal(stored(), "a=1;b=1;both=2;c=3;");
     tfm_tune_clear(a);
-    harness_ok(tfm__tuned_set(a, "d", "4"));
+    harness_ok(tfm__tuning_db_set(a, "d", "4"));
     harness_ok(tfm_tune_save(a));
     assert_string_equal(stored(), "d=4;");
     tfm_tune_clear(a);
@@ -113,7 +113,7 @@ static void *write_rows(void *user) {
     for (int i = 0; i < ROWS && w->status == TFM_OK; i++) {
         char name[8];
         snprintf(name, sizeof(name), "%c%02d", w->letter, i);
-        w->status = tfm__tuned_set(w->ctx, name, "1");
+        w->status = tfm__tuning_db_set(w->ctx, name, "1");
         if (w->status == TFM_OK)
             w->status = tfm_tune_save(w->ctx);
     }
@@ -151,7 +151,7 @@ static void test_waits(void **state) {
     writer w = {.ctx = opened()};
     pthread_t thread;
     int lock;
-    harness_ok(tfm__tuned_set(w.ctx, "a", "1"));
+    harness_ok(tfm__tuning_db_set(w.ctx, "a", "1"));
     assert_true(tfm__cache_lock_table(&lock, 0) && lock >= 0);
     assert_int_equal(pthread_create(&thread, NULL, save, &w), 0);
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -161,7 +161,7 @@ static void test_waits(void **state) {
     assert_int_equal(w.status, TFM_OK);
     assert_string_equal(stored(), "a=1;");
     assert_true(tfm__cache_lock(&lock, 0) && lock >= 0); /* trials have a lock of their own */
-    harness_ok(tfm__tuned_set(w.ctx, "b", "1"));
+    harness_ok(tfm__tuning_db_set(w.ctx, "b", "1"));
     harness_ok(tfm_tune_save(w.ctx));
     tfm__cache_unlock(lock);
     tfm_context_free(&w.ctx);
@@ -185,7 +185,7 @@ static void test_a_folder_there(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_tune_save(ctx));
-    harness_ok(tfm__tuned_set(ctx, "a", "1"));
+    harness_ok(tfm__tuning_db_set(ctx, "a", "1"));
     harness_ok(tfm_tune_save(ctx));
     char *path = strdup(table_path());
     assert_int_equal(remove(path), 0);
@@ -205,22 +205,22 @@ static void test_no_folder(void **state) {
     (void)state;
     char path[4200];
     setenv("TFM_CACHE_DIR", "off", 1);
-    scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+    scratch_refused(tfm__tuning_db_check_writable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     snprintf(path, sizeof(path), "%s/read-only", scratch_root);
     assert_int_equal(mkdir(path, 0500), 0);
     setenv("TFM_CACHE_DIR", path, 1);
     if (access(path, W_OK) != 0) /* root may write anywhere */
-        scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+        scratch_refused(tfm__tuning_db_check_writable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     assert_int_equal(chmod(path, 0777), 0);
-    scratch_refused(tfm__tuned_storable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
+    scratch_refused(tfm__tuning_db_check_writable(harness_context()), TFM_ERROR_IO, "TFM_CACHE_DIR");
     assert_int_equal(chmod(path, 0700), 0);
-    harness_ok(tfm__tuned_storable(harness_context()));
+    harness_ok(tfm__tuning_db_check_writable(harness_context()));
     /* No file may have a byte, as on a disk that is full. */
     struct rlimit own;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &own), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_max = own.rlim_max}), 0);
-    const tfm_status full = tfm__tuned_storable(harness_context());
+    const tfm_status full = tfm__tuning_db_check_writable(harness_context());
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &own), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(full, TFM_ERROR_IO);

@@ -201,17 +201,17 @@ static bool pack(const uint8_t *data, size_t size) {
     const char *path = fuzz_file("kernels.pack", file, 24 + bytes + size);
     free(file);
     free(list);
-    tfm__pack *kernels;
-    if (tfm__pack_open(&kernels, path) != TFM_OK)
+    tfm__kernel_pack *kernels;
+    if (tfm__kernel_pack_open(&kernels, path) != TFM_OK)
         return false;
-    const tfm__device_words device = {{"a"}};
+    const tfm__device_fingerprint device = {{"a"}};
     const unsigned char *binary;
     size_t binary_bytes;
-    const bool good = tfm__pack_find(kernels, &binary, &binary_bytes, "a") == TFM_OK;
+    const bool good = tfm__kernel_pack_find(kernels, &binary, &binary_bytes, "a") == TFM_OK;
     if (good)
         fuzz_touch(binary, binary_bytes);
-    tfm__pack_check(kernels, &device);
-    tfm__pack_close(&kernels);
+    tfm__kernel_pack_check(kernels, &device);
+    tfm__kernel_pack_close(&kernels);
     return good;
 }
 

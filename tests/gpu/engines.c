@@ -43,7 +43,7 @@ static int ask(tfm_context *ctx, const struct product *p) {
     const char *why = NULL;
     tfm_tensor c = {0};
     tfm_scope_open(ctx);
-    tfm__context_set_inputs(ctx, p->stored ? TFM_F32 : p->inputs);
+    tfm__context_set_gemm_input_dtype(ctx, p->stored ? TFM_F32 : p->inputs);
     ctx->tuning.gemm_tile = p->tile;
     tfm_tensor a = zeros(ctx, TFM_F32, p->size), b = zeros(ctx, p->stored ? p->inputs : TFM_F32, p->size);
     tfm_param weight = {.value = b};
@@ -52,8 +52,8 @@ static int ask(tfm_context *ctx, const struct product *p) {
     else
         tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, a, b, &p->options);
     tfm_tensor_free(ctx, &weight.packed); /* of the provider that took over */
-    const bool absent = (p->inputs == TFM_BF16 && ctx->tuning.engine == TFM__ENGINE_MMA_8) ||
-                        (p->tile > 4 && ctx->tuning.engine != TFM__ENGINE_MMA);
+    const bool absent = (p->inputs == TFM_BF16 && ctx->tuning.mma == TFM__MMA_M16N8K8) ||
+                        (p->tile > 4 && ctx->tuning.mma != TFM__MMA_M16N8K16);
     const bool none = why && !absent;
     if (none || tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "tile %d: %s\n", p->tile, why ? why : tfm_context_error(ctx));
@@ -82,9 +82,9 @@ static int ask_bytes(tfm_context *ctx, const struct bytes *b) {
     ctx->tuning.gemm_tile = b->tile;
     tfm_linear(ctx, &y, x, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
     ctx->tuning.gemm_tile = 0;
-    if (ctx->tuning.dot == TFM__NO_DOT || tfm_context_status(ctx) != TFM_OK) {
+    if (ctx->tuning.dp4a == TFM__DP4A_NONE || tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "bytes: %s\n",
-                ctx->tuning.dot == TFM__NO_DOT ? "the device has no dot products" : tfm_context_error(ctx));
+                ctx->tuning.dp4a == TFM__DP4A_NONE ? "the device has no dot products" : tfm_context_error(ctx));
         tfm_context_clear_error(ctx);
         return 1;
     }
@@ -148,7 +148,7 @@ int main(void) {
     }
     for (size_t i = 0; i < TFM__COUNT(BYTES); i++)
         failures += ask_bytes(ctx, &BYTES[i]);
-    for (size_t i = 0; ctx->tuning.engine != TFM__NO_ENGINE && i < TFM__COUNT(PRODUCTS); i++)
+    for (size_t i = 0; ctx->tuning.mma != TFM__MMA_NONE && i < TFM__COUNT(PRODUCTS); i++)
         failures += ask(ctx, &PRODUCTS[i]);
     failures += attend(ctx, 64, TFM_F32, NULL) + attend(ctx, 128, TFM_F32, NULL) + attend(ctx, 64, TFM_F16, NULL) +
                 attend(ctx, 64, TFM_F32, &(tfm_dropout_options){.rate = 0.1F, .seed = 1});

@@ -16,7 +16,7 @@ COLUMNS = ["registers", "waves", "local bytes", "FMAs", "matrix", "loads", "loca
            "wide", "branches", "instructions", "cycles alone", "cycles at best", "% of peak"]
 # What a figure may differ by: a small change of a kernel or of a compiler is no news.
 SHARE, LEAST = 0.1, 3
-USUAL = re.compile(r"^-(?:cl-.*|DTFM_(?:SIMT|WIDTH=1|CHUNK=1|FMA|GROUP=128))$")
+USUAL = re.compile(r"^-(?:cl-.*|DTFM_(?:CLASS_GPU|WIDTH=1|CHUNK=1|FMA|GROUP=128))$")
 
 HEAD = """# What the machine code of hot kernels says
 

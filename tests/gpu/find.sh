@@ -48,7 +48,7 @@ done
 }
 # Emulations that a test asks for besides what GPUs run, as one of weights in 16 bits does.
 for file in gemm_mma-*.cl gemm_mma_multistage-*.cl; do
-    [ ! -e "$file" ] || sed -n 1p "$file" | grep -q TFM_HAS_ENGINE || rm "$file" "${file%.cl}.launches"
+    [ ! -e "$file" ] || sed -n 1p "$file" | grep -q TFM_HAS_MMA || rm "$file" "${file%.cl}.launches"
 done
 for file in *.launches; do
     sort -u -o "$file" "$file"

@@ -10,7 +10,7 @@ mkdir -p "$3/$1"
 out=$3/$target/$(basename "$program" .cl)
 options=$(sed -n '1s,^// ,,p' "$program")
 name=$(basename "$program" .cl | sed 's/-[0-9a-f]\{16\}$//')
-said="$(echo "$options" | tr ' ' '\n' | grep -vE '^-cl-kernel-arg-info$|^-cl-std=CL1.2$|^-DTFM_(SIMT|WIDTH=1|CHUNK=1|FMA)$' |
+said="$(echo "$options" | tr ' ' '\n' | grep -vE '^-cl-kernel-arg-info$|^-cl-std=CL1.2$|^-DTFM_(CLASS_GPU|WIDTH=1|CHUNK=1|FMA)$' |
     paste -sd ' ')"
 missing=$("have_$target" | sort -u | paste -sd ';')
 if [ "$missing" ]; then

@@ -312,8 +312,8 @@ static void test_searches(void **state) {
     (void)state;
     if (harness_slow())
         skip();
-    const bool keeps = tfm__context_tuning(harness_context())->keeps_halves;
-    assert_int_equal(keeps, tfm__context_tuning(harness_context())->class == TFM__SIMT);
+    const bool keeps = tfm__context_tuning(harness_context())->kv_half;
+    assert_int_equal(keeps, tfm__context_tuning(harness_context())->class == TFM__CLASS_GPU);
     for (int d = harness_brief() ? 1 : 0; d < 2; d++) {
         const tfm_precision precision = d ? TFM_PRECISION_BF16 : TFM_PRECISION_FP16;
         const found chosen = translate(precision, -1), whole = translate(precision, TFM_F32),
@@ -333,7 +333,7 @@ static void test_searches(void **state) {
 static void test_estimate(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
-    const bool keeps = tfm__context_tuning(harness_context())->keeps_halves;
+    const bool keeps = tfm__context_tuning(harness_context())->kv_half;
     tfm_model *model = NULL;
     tfm_model_info unopened;
     const tfm_model_options options = {.precision = TFM_PRECISION_FP16};

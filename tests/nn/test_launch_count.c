@@ -35,7 +35,7 @@ static bool count_step(void *user) {
 
 /* Launches of a step that makes nothing larger; and that the host waits for no more than the look at what remains. */
 static int steady(const counted *c, const char *what) {
-    const int interval = (int)tfm__context_tuning(harness_context())->search_interval, first = interval + 1;
+    const int interval = (int)tfm__context_tuning(harness_context())->search_sync_interval, first = interval + 1;
     uint64_t least = UINT64_MAX;
     if (c->steps < first + 2 * interval)
         fail_msg("%s: it ended after %d steps, too soon to count", what, c->steps);
@@ -160,11 +160,11 @@ static void test_shared(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;
-    if (tuning->split_keys == 0)
+    if (tuning->split_min_keys == 0)
         skip();
-    tuning->split_groups = 1 << 20;
-    tuning->split_keys = harness_brief() ? 5 : 1;
-    tuning->split_entries = 16;
+    tuning->split_workgroups = 1 << 20;
+    tuning->split_min_keys = harness_brief() ? 5 : 1;
+    tuning->split_min_logits = 16;
     hold("llama with a long past", write_text("llama", LAYERS, false), write_text("llama", FEWER, false), 7, 4);
     hold("translation with a long past", translate(LAYERS, 4), translate(FEWER, 4), 10, 4);
     *tuning = before;
@@ -177,7 +177,7 @@ static void test_same_texts(void **state) {
     const tfm__tuning before = *tuning;
     const int32_t ids[] = {5, 6, 7, 8, 9, 0, 11, 3, 0, 7, 7, 31, 0};
     const size_t counts[] = {6, 3, 4};
-    if (tuning->split_entries == 0)
+    if (tuning->split_min_logits == 0)
         skip();
     tfm_model *model = make(NULL, 2);
     for (int beam = 1; beam <= 4; beam += 3)
@@ -186,8 +186,8 @@ static void test_same_texts(void **state) {
             const int32_t prefix[] = {9, 4, 3};
             const size_t prefix_counts[] = {1, 0, 2};
             for (int parts = 0; parts < 2; parts++) {
-                tuning->split_groups = 1 << 20;
-                tuning->split_entries = parts ? 9 : 0;
+                tuning->split_workgroups = 1 << 20;
+                tuning->split_min_logits = parts ? 9 : 0;
                 harness_ok(tfm_search(model, &found[parts], ids, counts, 3, forced ? prefix : NULL,
                                       forced ? prefix_counts : NULL,
                                       &(tfm_search_options){.beam = beam, .n_best = beam, .max_length = 9}));

@@ -7,7 +7,7 @@
 
 /* Whether it is brief, and kernels of GPUs run here, which take long: a work-group for each row, or tile. */
 static inline bool less(void) {
-    return harness_brief() && tfm__context_tuning(harness_context())->class == TFM__SIMT;
+    return harness_brief() && tfm__context_tuning(harness_context())->class == TFM__CLASS_GPU;
 }
 
 #endif

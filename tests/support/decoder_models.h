@@ -61,7 +61,7 @@ static inline tfm_status decoder_fill(void *user, const tfm__parameter *p) {
         const float draw = (float)harness_range(random, -1000, 1000) / 1000;
         host[i] = wide ? draw / 2 : p->kind == TFM__GAMMA ? 1 + draw / 2 : draw / 4;
     }
-    tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
+    tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
     tfm_tensor_write(ctx, p->param->value, host);
     free(host);
     return tfm_context_status(ctx);

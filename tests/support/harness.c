@@ -22,9 +22,9 @@ static tfm_status open_shared(void) {
     const char *rows = getenv("TFM_TEST_ATTENTION_ROWS"), *resident = getenv("TFM_TEST_ATTENTION_RESIDENT");
     const tfm_status status = tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")});
     if (status == TFM_OK && rows) {
-        shared->tuning.attention_rows = atoi(rows);
-        shared->tuning.attention_rows_least = 0;
-        shared->tuning.attention_resident = resident != NULL;
+        shared->tuning.attention_tile_rows = atoi(rows);
+        shared->tuning.attention_tile_min_rows = 0;
+        shared->tuning.attention_resident_queries = resident != NULL;
     }
     return status;
 }

@@ -95,7 +95,7 @@ static inline void toy_fill(toy_maker *m, tfm_tensor *out, int rank, const int64
     harness_fill(&m->random, host, count, spread);
     for (size_t i = 0; i < count; i++)
         host[i] += middle;
-    harness_ok(tfm__tensor_new_lasting(m->ctx, out, TFM_F32, rank, dims));
+    harness_ok(tfm__tensor_new_persistent(m->ctx, out, TFM_F32, rank, dims));
     harness_ok(tfm_tensor_write(m->ctx, *out, host));
     free(host);
 }

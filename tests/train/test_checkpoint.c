@@ -82,9 +82,9 @@ static void test_another_table(void **state) {
     tfm_log_set(count_retuned, NULL, TFM_LOG_WARNING);
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         retuned = 0;
-        harness_ok(tfm__tuned_set(harness_context(), "nobody", CASES[i].saved));
+        harness_ok(tfm__tuning_db_set(harness_context(), "nobody", CASES[i].saved));
         harness_ok(tfm_trainer_save(trainer, NULL, path));
-        harness_ok(tfm__tuned_set(harness_context(), "nobody", CASES[i].loaded));
+        harness_ok(tfm__tuning_db_set(harness_context(), "nobody", CASES[i].loaded));
         harness_ok(tfm_trainer_load(trainer, NULL, path));
         assert_int_equal(retuned, CASES[i].warnings);
     }

@@ -124,7 +124,7 @@ static tfm_status fill(void *user, const tfm__parameter *p) {
     float *host = calloc(count, sizeof(*host));
     assert_non_null(host);
     harness_fill(&(harness_random){count}, host, count, 0.05);
-    harness_ok(tfm__tensor_new_lasting(model->ctx, &p->param->value, TFM_F32, p->rank, p->dims));
+    harness_ok(tfm__tensor_new_persistent(model->ctx, &p->param->value, TFM_F32, p->rank, p->dims));
     harness_ok(tfm_tensor_write(model->ctx, p->param->value, host));
     free(host);
     model->info.parameters += count;

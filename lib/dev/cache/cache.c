@@ -51,11 +51,11 @@ static uint64_t checksum(const unsigned char header[HEADER], const void *key, si
     return tfm__hash64(payload, bytes, tfm__hash64(key, key_bytes, tfm__hash64(header, 24, VERSION)));
 }
 
-enum verdict { GOOD, MISSING, OTHER_KEY, DAMAGED, FOLDER };
+enum entry_state { GOOD, MISSING, OTHER_KEY, DAMAGED, FOLDER };
 
 /* Whether `size` bytes at `entry` are an unharmed entry of this key. Reads nothing that it has not bounded.
  */
-static enum verdict verify(const unsigned char *entry, size_t size, const char *key) {
+static enum entry_state verify(const unsigned char *entry, size_t size, const char *key) {
     if (size < HEADER || memcmp(entry, MAGIC, 8) != 0 || load(entry + 8, 4) != VERSION)
         return DAMAGED;
     uint64_t key_bytes = load(entry + 12, 4), bytes = load(entry + 16, 8);
@@ -83,20 +83,20 @@ static unsigned char *read_all(int file, size_t size) {
     return data;
 }
 
-static enum verdict read_entry(void **out, size_t *bytes, int folder, const char *name, const char *key) {
+static enum entry_state read_entry(void **out, size_t *bytes, int folder, const char *name, const char *key) {
     struct stat about;
     /* Not through a link, and not waiting for a pipe. */
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return errno == ELOOP ? DAMAGED : MISSING; /* a link; the rest may be gone the next time */
-    enum verdict verdict = DAMAGED;
+    enum entry_state state = DAMAGED;
     if (fstat(file, &about) != 0) {
-        verdict = MISSING;
+        state = MISSING;
     } else if (S_ISREG(about.st_mode) && about.st_size >= HEADER && (uint64_t)about.st_size <= MAX_ENTRY) {
         size_t size = (size_t)about.st_size;
         unsigned char *entry = read_all(file, size);
-        verdict = entry ? verify(entry, size, key) : MISSING;
-        if (verdict == GOOD) {
+        state = entry ? verify(entry, size, key) : MISSING;
+        if (state == GOOD) {
             *bytes = (size_t)load(entry + 16, 8);
             memmove(entry, entry + size - *bytes, *bytes);
             *out = entry;
@@ -105,10 +105,10 @@ static enum verdict read_entry(void **out, size_t *bytes, int folder, const char
             free(entry);
         }
     } else if (S_ISDIR(about.st_mode)) {
-        verdict = FOLDER; /* which is nobody's table, and not ours to remove */
+        state = FOLDER; /* which is nobody's table, and not ours to remove */
     }
     close(file);
-    return verdict;
+    return state;
 }
 
 void *tfm__cache_get(const char *key, size_t *bytes) {
@@ -120,7 +120,7 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
         return NULL;
     tfm__cache_name(name, key);
     if (read_entry(&payload, bytes, folder, name, key) == DAMAGED) {
-        if (tfm__cache_lasts(key))
+        if (tfm__cache_is_persistent(key))
             tfm__log(TFM_LOG_WARNING,
                      "the table of `tfm tune`, %s in the cache folder, is damaged and is not used: run "
                      "`tfm tune` again",
@@ -158,14 +158,14 @@ bool tfm__cache_blocked(const char *key) {
 
 /* ---- Room -------------------------------------------------------------------------------------------------------- */
 
-typedef struct kept {
+typedef struct cache_entry {
     char name[TFM__CACHE_NAME];
     uint64_t bytes;
     struct timespec used;
-} kept;
+} cache_entry;
 
-static int older(const void *a, const void *b) {
-    const struct timespec *x = &((const kept *)a)->used, *y = &((const kept *)b)->used;
+static int compare_age(const void *a, const void *b) {
+    const struct timespec *x = &((const cache_entry *)a)->used, *y = &((const cache_entry *)b)->used;
     if (x->tv_sec != y->tv_sec)
         return x->tv_sec < y->tv_sec ? -1 : 1;
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
@@ -185,8 +185,8 @@ static bool is_entry(const char *name, bool *temporary) {
 }
 
 /* Lists the entries, and removes what dead processes left. */
-static kept *list_entries(size_t *count, uint64_t *total, int folder, DIR *listing) {
-    kept *entries = NULL;
+static cache_entry *list_entries(size_t *count, uint64_t *total, int folder, DIR *listing) {
+    cache_entry *entries = NULL;
     const time_t now = time(NULL);
     *count = 0;
     *total = 0;
@@ -200,11 +200,11 @@ static kept *list_entries(size_t *count, uint64_t *total, int folder, DIR *listi
                 unlinkat(folder, next->d_name, 0);
             continue;
         }
-        kept *bigger = tfm__realloc(entries, *count + 1, sizeof(*entries));
+        cache_entry *bigger = tfm__realloc(entries, *count + 1, sizeof(*entries));
         if (!bigger)
             break;
         entries = bigger;
-        kept *entry = &entries[(*count)++];
+        cache_entry *entry = &entries[(*count)++];
         memset(entry->name, 0, sizeof(entry->name));
         memcpy(entry->name, next->d_name, strlen(next->d_name));
         entry->bytes = (uint64_t)about.st_size;
@@ -224,7 +224,7 @@ static DIR *listing_of(int folder) {
 
 /* Whether the entry's key begins and ends so; -1 where it cannot be read. Reads no more of it than that. */
 static int has_key(int folder, const char *name, const char *beginning, const char *end) {
-    enum { MOST = 1 << 16 };
+    enum { MAX_KEY = 1 << 16 };
     const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     const size_t first = strlen(beginning), last = strlen(end);
     unsigned char header[HEADER];
@@ -234,7 +234,7 @@ static int has_key(int folder, const char *name, const char *beginning, const ch
         return errno == ENOENT ? 0 : -1;
     if (pread(file, header, HEADER, 0) == HEADER && memcmp(header, MAGIC, 8) == 0 && load(header + 8, 4) == VERSION) {
         const size_t bytes = (size_t)load(header + 12, 4);
-        if (bytes >= first && bytes >= last && bytes <= MOST) {
+        if (bytes >= first && bytes >= last && bytes <= MAX_KEY) {
             key = malloc(bytes + 1);
             has = key ? pread(file, key, bytes, HEADER) == (ssize_t)bytes && memcmp(key, beginning, first) == 0 &&
                             memcmp(key + bytes - last, end, last) == 0
@@ -265,15 +265,15 @@ bool tfm__cache_drop_all(const char *beginning, const char *end) {
     return all;
 }
 
-static void make_room(int folder) {
+static void evict_entries(int folder) {
     DIR *listing = listing_of(folder);
     if (!listing)
         return;
     size_t count;
     uint64_t total;
-    kept *entries = list_entries(&count, &total, folder, listing);
+    cache_entry *entries = list_entries(&count, &total, folder, listing);
     if (total > MAX_TOTAL) {
-        qsort(entries, count, sizeof(*entries), older);
+        qsort(entries, count, sizeof(*entries), compare_age);
         for (size_t i = 0; i < count && total > MAX_TOTAL / 4 * 3; i++)
             if (unlinkat(folder, entries[i].name, 0) == 0)
                 total -= entries[i].bytes;
@@ -337,7 +337,7 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
         if (file >= 0)
             unlinkat(folder, temporary, 0);
     } else {
-        make_room(folder);
+        evict_entries(folder);
     }
     close(folder);
 }

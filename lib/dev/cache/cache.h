@@ -19,7 +19,7 @@
 
 /* The key of an entry that cannot be made anew unasked begins so: it is not among those that go when the folder is
  * full, and one that is damaged is worth a warning. */
-#define TFM__CACHE_LASTING "lasting "
+#define TFM__CACHE_PERSISTENT "lasting "
 
 /* Whether there is a folder to store in, which is made if need be: asked before a costly payload is. */
 bool tfm__cache_usable(void);

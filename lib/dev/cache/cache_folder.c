@@ -19,13 +19,13 @@
 
 /* ---- Folder ------------------------------------------------------------------------------------------------------ */
 
-bool tfm__cache_lasts(const char *key) {
-    return strncmp(key, TFM__CACHE_LASTING, strlen(TFM__CACHE_LASTING)) == 0;
+bool tfm__cache_is_persistent(const char *key) {
+    return strncmp(key, TFM__CACHE_PERSISTENT, strlen(TFM__CACHE_PERSISTENT)) == 0;
 }
 
 void tfm__cache_name(char name[TFM__CACHE_NAME], const char *key) {
     snprintf(name, TFM__CACHE_NAME, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
-             tfm__cache_lasts(key) ? TFM__CACHE_TABLE : TFM__CACHE_ENTRY);
+             tfm__cache_is_persistent(key) ? TFM__CACHE_TABLE : TFM__CACHE_ENTRY);
 }
 
 void tfm__cache_warn(const char *format, ...) {

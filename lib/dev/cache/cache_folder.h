@@ -17,7 +17,7 @@ int tfm__cache_folder(bool make, bool warn);
 /* Says, once a process, why there is no disk cache. */
 void tfm__cache_warn(const char *format, ...) TFM_PRINTF(1, 2);
 /* Whether the entry of this key lasts. */
-bool tfm__cache_lasts(const char *key);
+bool tfm__cache_is_persistent(const char *key);
 /* The name of the file of the key's entry. */
 void tfm__cache_name(char name[TFM__CACHE_NAME], const char *key);
 

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #ifdef SYS_arch_prctl
-#define HAS_TILES
+#define HAS_AMX
 #endif
 #endif
 #include "dev/device/context_internal.h"
@@ -32,7 +32,7 @@ static void copy_clean(char *out, size_t size, const char *text) {
 
 /* One question to a driver about a string, in the two steps that OpenCL wants. A device, or else a platform.
  */
-cl_int tfm__cl_ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
+cl_int tfm__cl_query_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
     out[0] = 0;
     size_t bytes = 0;
     cl_int error =
@@ -51,11 +51,11 @@ cl_int tfm__cl_ask_string(char *out, size_t size, cl_platform_id platform, cl_de
 }
 
 void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what) {
-    tfm__cl_ask_string(out, size, NULL, device, what);
+    tfm__cl_query_string(out, size, NULL, device, what);
 }
 
 /* Of OpenCL 3.0, whose headers are not needed otherwise. */
-enum { ALL_C_VERSIONS = 0x1066, LONGEST_LIST = 1 << 20 };
+enum { ALL_C_VERSIONS = 0x1066, MAX_LIST = 1 << 20 };
 typedef struct named_version {
     cl_uint version;
     char name[64];
@@ -74,15 +74,15 @@ static const struct {
     {"cl_khr_integer_dot_product", TFM__HAS_INT_DOT, 30},
     {"cl_nv_device_attribute_query", TFM__HAS_NV_QUERIES, 12},
     {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
-    {"cl_intel_subgroup_matrix_multiply_accumulate", TFM__HAS_INTEL_MATRICES, 12},
-    {"cl_intel_required_subgroup_size", TFM__HAS_INTEL_SIZES, 12},
+    {"cl_intel_subgroup_matrix_multiply_accumulate", TFM__HAS_INTEL_DPAS, 12},
+    {"cl_intel_required_subgroup_size", TFM__HAS_INTEL_SUBGROUP_SIZE, 12},
 };
 
 /* What a kernel text asks for by the word, which is defined where the device has it. */
 static const struct {
     const char *word;
     uint32_t bit;
-} WORDS[] = {
+} FEATURE_DEFINES[] = {
     {"TFM_HAS_FP16", TFM__HAS_FP16},
     {"TFM_HAS_FP64", TFM__HAS_FP64},
     {"TFM_HAS_SUBGROUPS", TFM__HAS_SUBGROUPS},
@@ -93,14 +93,14 @@ static const struct {
     {"TFM_HAS_AVXVNNI", TFM__HAS_AVXVNNI},
 };
 
-static bool answers(cl_device_id device, cl_device_info what, void *value, size_t size) {
+static bool query_info(cl_device_id device, cl_device_info what, void *value, size_t size) {
     return clGetDeviceInfo(device, what, size, value, NULL) == CL_SUCCESS;
 }
 
 /* An answer of any length, ended by a 0, or NULL. */
-static char *long_answer(size_t *bytes, cl_device_id device, cl_device_info what) {
+static char *query_string_alloc(size_t *bytes, cl_device_id device, cl_device_info what) {
     *bytes = 0;
-    if (clGetDeviceInfo(device, what, 0, NULL, bytes) != CL_SUCCESS || *bytes == 0 || *bytes > LONGEST_LIST)
+    if (clGetDeviceInfo(device, what, 0, NULL, bytes) != CL_SUCCESS || *bytes == 0 || *bytes > MAX_LIST)
         return NULL;
     char *answer = calloc(*bytes + 1, 1);
     if (answer && clGetDeviceInfo(device, what, *bytes, answer, NULL) == CL_SUCCESS)
@@ -111,13 +111,13 @@ static char *long_answer(size_t *bytes, cl_device_id device, cl_device_info what
 
 /* The newest OpenCL C, times ten; 0 where the driver does not say. A device of OpenCL 3.0 may answer 1.2 to the first
  * question, and list later ones. */
-static int newest_c(cl_device_id device) {
+static int newest_opencl_c(cl_device_id device) {
     char text[128];
     int major = 0, minor = 0;
     size_t bytes;
     tfm__cl_device_string(text, sizeof(text), device, CL_DEVICE_OPENCL_C_VERSION);
     int newest = sscanf(text, "OpenCL C %d.%d", &major, &minor) == 2 ? 10 * major + minor : 0;
-    char *list = newest >= 12 ? long_answer(&bytes, device, ALL_C_VERSIONS) : NULL;
+    char *list = newest >= 12 ? query_string_alloc(&bytes, device, ALL_C_VERSIONS) : NULL;
     for (size_t i = 0; list && (i + 1) * sizeof(named_version) <= bytes; i++) {
         named_version one;
         memcpy(&one, list + i * sizeof(one), sizeof(one));
@@ -137,10 +137,10 @@ static bool lists(const char *list, const char *word) {
     return false;
 }
 
-static uint32_t ask_extensions(cl_device_id device, int c) {
+static uint32_t query_extensions(cl_device_id device, int c) {
     size_t bytes;
     uint32_t has = 0;
-    char *list = long_answer(&bytes, device, CL_DEVICE_EXTENSIONS);
+    char *list = query_string_alloc(&bytes, device, CL_DEVICE_EXTENSIONS);
     for (size_t i = 0; list && i < TFM__COUNT(EXTENSIONS); i++)
         if (lists(list, EXTENSIONS[i].extension) && (c >= EXTENSIONS[i].needs || EXTENSIONS[i].needs == 12))
             has |= EXTENSIONS[i].bit;
@@ -149,8 +149,8 @@ static uint32_t ask_extensions(cl_device_id device, int c) {
 }
 
 /* The processor's instructions for tiles. */
-static uint32_t ask_tiles(void) {
-#ifdef HAS_TILES
+static uint32_t query_amx(void) {
+#ifdef HAS_AMX
     enum { FEATURES = 7, BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25 }; /* of leaf 7, in edx */
     unsigned a, b, c, d;
     if (__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) && d & TILES)
@@ -159,9 +159,9 @@ static uint32_t ask_tiles(void) {
     return 0;
 }
 
-bool tfm__tiles_allowed(void) {
+bool tfm__amx_allowed(void) {
     bool allowed = false;
-#ifdef HAS_TILES
+#ifdef HAS_AMX
     enum { REQUEST = 0x1023, TILE_DATA = 18, UNKNOWN = 0, ALLOWED, REFUSED }; /* ARCH_REQ_XCOMP_PERM, XTILEDATA */
     static atomic_int known;
     int answer = atomic_load(&known);
@@ -178,7 +178,7 @@ bool tfm__tiles_allowed(void) {
 
 /* Instructions of this machine's processor, where the device is that: PoCL's compiler builds for a processor of the
  * distribution's choice, which has less. */
-static uint32_t ask_processor(cl_device_id device) {
+static uint32_t query_cpu_features(cl_device_id device) {
     uint32_t has = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
     static const char *const drivers[] = {"pthread", "basic", "cpu"}; /* what names of PoCL's CPUs begin with */
@@ -188,7 +188,7 @@ static uint32_t ask_processor(cl_device_id device) {
     tfm__cl_device_string(name, sizeof(name), device, CL_DEVICE_NAME);
     for (size_t i = 0; i < TFM__COUNT(drivers); i++)
         own = own || strncmp(name, drivers[i], strlen(drivers[i])) == 0;
-    if (!own || !answers(device, CL_DEVICE_PLATFORM, &platform, sizeof(platform)) ||
+    if (!own || !query_info(device, CL_DEVICE_PLATFORM, &platform, sizeof(platform)) ||
         clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(of), of, NULL) != CL_SUCCESS || strcmp(of, TFM__POCL) != 0)
         return 0;
     has |= __builtin_cpu_supports("avx512vnni") ? TFM__HAS_AVX512VNNI : 0;
@@ -196,7 +196,7 @@ static uint32_t ask_processor(cl_device_id device) {
 #ifndef __clang__
     has |= __builtin_cpu_supports("avxvnni") ? TFM__HAS_AVXVNNI : 0;
 #endif
-    has |= ask_tiles();
+    has |= query_amx();
 #else
     (void)device;
 #endif
@@ -204,10 +204,10 @@ static uint32_t ask_processor(cl_device_id device) {
 }
 
 /* The least size of a sub-group that a kernel may ask for (cl_intel_required_subgroup_size), or 0. */
-static size_t least_sub_group(cl_device_id device) {
+static size_t min_subgroup_size(cl_device_id device) {
     enum { SUB_GROUP_SIZES = 0x4108 };
     size_t bytes, least = 0, size;
-    char *list = long_answer(&bytes, device, SUB_GROUP_SIZES);
+    char *list = query_string_alloc(&bytes, device, SUB_GROUP_SIZES);
     for (size_t i = 0; list && (i + 1) * sizeof(size) <= bytes; i++) {
         memcpy(&size, list + i * sizeof(size), sizeof(size));
         least = least == 0 || size < least ? size : least;
@@ -218,49 +218,47 @@ static size_t least_sub_group(cl_device_id device) {
 
 /* The matrix engine that devices of this kind have. Of AMD's instruction sets 9 only some have one, and none of them
  * tells: a kernel that cannot be built will. */
-static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
+static tfm__mma query_mma(cl_device_id device, uint32_t has) {
     enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a };
     cl_uint major = 0, minor = 0, wave = 0;
-    if (has & TFM__HAS_NV_QUERIES && answers(device, NV_MAJOR, &major, sizeof(major)) &&
-        answers(device, NV_MINOR, &minor, sizeof(minor)))
-        return major >= 8 ? TFM__ENGINE_MMA : major == 7 && minor >= 5 ? TFM__ENGINE_MMA_8 : TFM__NO_ENGINE;
-    if (has & TFM__HAS_AMD_QUERIES && answers(device, AMD_MAJOR, &major, sizeof(major)) &&
-        answers(device, AMD_WAVE, &wave, sizeof(wave)))
-        return major == 11 && wave == 32  ? TFM__ENGINE_WMMA
-               : major == 9 && wave == 64 ? TFM__ENGINE_MFMA
-                                          : TFM__NO_ENGINE;
-    if (has & TFM__HAS_INTEL_MATRICES) {
-        const size_t least = least_sub_group(device); /* which the engine works in */
-        return least == 8 ? TFM__ENGINE_DPAS : least == 16 ? TFM__ENGINE_DPAS_16 : TFM__NO_ENGINE;
+    if (has & TFM__HAS_NV_QUERIES && query_info(device, NV_MAJOR, &major, sizeof(major)) &&
+        query_info(device, NV_MINOR, &minor, sizeof(minor)))
+        return major >= 8 ? TFM__MMA_M16N8K16 : major == 7 && minor >= 5 ? TFM__MMA_M16N8K8 : TFM__MMA_NONE;
+    if (has & TFM__HAS_AMD_QUERIES && query_info(device, AMD_MAJOR, &major, sizeof(major)) &&
+        query_info(device, AMD_WAVE, &wave, sizeof(wave)))
+        return major == 11 && wave == 32 ? TFM__MMA_WMMA : major == 9 && wave == 64 ? TFM__MMA_MFMA : TFM__MMA_NONE;
+    if (has & TFM__HAS_INTEL_DPAS) {
+        const size_t least = min_subgroup_size(device); /* which the engine works in */
+        return least == 8 ? TFM__MMA_DPAS_8 : least == 16 ? TFM__MMA_DPAS_16 : TFM__MMA_NONE;
     }
-    return TFM__NO_ENGINE;
+    return TFM__MMA_NONE;
 }
 
 /* Its instruction for dot products of bytes. Of AMD's instruction sets 9 and 10 only some have one, and none of them
  * tells: a kernel that cannot be built will. */
-static tfm__dot ask_dot(cl_device_id device, uint32_t has) {
+static tfm__dp4a query_dp4a(cl_device_id device, uint32_t has) {
     enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_MAJOR = 0x404a, PACKED_ACCELERATION = 0x1075 };
     cl_uint major = 0, minor = 0;
     cl_bool fast[6] = {CL_FALSE}; /* the first is of bytes with signs, without saturation */
-    if (has & TFM__HAS_NV_QUERIES && answers(device, NV_MAJOR, &major, sizeof(major)) &&
-        answers(device, NV_MINOR, &minor, sizeof(minor)) && 10 * major + minor >= 61)
-        return TFM__DOT_NVIDIA;
-    if (has & TFM__HAS_AMD_QUERIES && answers(device, AMD_MAJOR, &major, sizeof(major)) && major >= 9)
-        return major >= 11 ? TFM__DOT_AMD_11 : TFM__DOT_AMD;
-    return has & TFM__HAS_INT_DOT && answers(device, PACKED_ACCELERATION, fast, sizeof(fast)) && fast[0]
-               ? TFM__DOT_KHRONOS
-               : TFM__NO_DOT;
+    if (has & TFM__HAS_NV_QUERIES && query_info(device, NV_MAJOR, &major, sizeof(major)) &&
+        query_info(device, NV_MINOR, &minor, sizeof(minor)) && 10 * major + minor >= 61)
+        return TFM__DP4A_NVIDIA;
+    if (has & TFM__HAS_AMD_QUERIES && query_info(device, AMD_MAJOR, &major, sizeof(major)) && major >= 9)
+        return major >= 11 ? TFM__DP4A_AMD_RDNA3 : TFM__DP4A_AMD;
+    return has & TFM__HAS_INT_DOT && query_info(device, PACKED_ACCELERATION, fast, sizeof(fast)) && fast[0]
+               ? TFM__DP4A_KHRONOS
+               : TFM__DP4A_NONE;
 }
 
 /* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
-static void ask_items(size_t out[3], cl_device_id device) {
+static void query_work_item_sizes(size_t out[3], cl_device_id device) {
     size_t items[16] = {0}; /* a device may have more dimensions than three */
-    const bool said = answers(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
+    const bool said = query_info(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
     for (int d = 0; d < 3; d++)
         out[d] = said && items[d] > 0 ? items[d] : SIZE_MAX;
 }
 
-void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
+void tfm__capabilities_query(tfm__capabilities *out, cl_device_id device) {
     cl_uint width = 0;
     cl_ulong local = 0, most = 0;
     cl_bool images = CL_FALSE, unified = CL_FALSE;
@@ -268,40 +266,40 @@ void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
     cl_device_fp_config config = 0;
     size_t group = 1, parameters = 0;
     char profile[32];
-    answers(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &width, sizeof(width));
-    answers(device, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof(local));
-    answers(device, CL_DEVICE_LOCAL_MEM_TYPE, &type, sizeof(type));
-    answers(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most, sizeof(most));
-    answers(device, CL_DEVICE_IMAGE_SUPPORT, &images, sizeof(images));
-    answers(device, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof(unified));
-    answers(device, CL_DEVICE_SINGLE_FP_CONFIG, &config, sizeof(config));
-    answers(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof(group));
-    answers(device, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof(parameters));
+    query_info(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &width, sizeof(width));
+    query_info(device, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof(local));
+    query_info(device, CL_DEVICE_LOCAL_MEM_TYPE, &type, sizeof(type));
+    query_info(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most, sizeof(most));
+    query_info(device, CL_DEVICE_IMAGE_SUPPORT, &images, sizeof(images));
+    query_info(device, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof(unified));
+    query_info(device, CL_DEVICE_SINGLE_FP_CONFIG, &config, sizeof(config));
+    query_info(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof(group));
+    query_info(device, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof(parameters));
     tfm__cl_device_string(profile, sizeof(profile), device, CL_DEVICE_PROFILE);
-    *out = (tfm__capabilities){.c = newest_c(device), .width = width, .parameter_bytes = parameters};
+    *out = (tfm__capabilities){.opencl_c = newest_opencl_c(device), .width = width, .parameter_bytes = parameters};
     out->limits = (tfm__limits){.max_group = group, .local_bytes = local, .max_alloc = most};
-    ask_items(out->limits.max_items, device);
-    out->has = ask_extensions(device, out->c) | ask_processor(device) |
+    query_work_item_sizes(out->limits.max_items, device);
+    out->has = query_extensions(device, out->opencl_c) | query_cpu_features(device) |
                (strcmp(profile, "FULL_PROFILE") == 0 ? TFM__HAS_INT64 : 0) | (config & CL_FP_FMA ? TFM__HAS_FMA : 0) |
                (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) | (images ? TFM__HAS_IMAGES : 0) |
                (unified ? TFM__HAS_UNIFIED_MEMORY : 0) | (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
-    out->engine = ask_engine(device, out->has);
-    out->dot = ask_dot(device, out->has);
+    out->mma = query_mma(device, out->has);
+    out->dp4a = query_dp4a(device, out->has);
 }
 
 char *tfm__capability_options(const tfm__capabilities *caps, const char *source, const char *options) {
     uint32_t asked = 0;
     int needs = 12;
-    for (size_t i = 0; i < TFM__COUNT(WORDS); i++)
-        asked |= strstr(source, WORDS[i].word) ? WORDS[i].bit & caps->has : 0;
+    for (size_t i = 0; i < TFM__COUNT(FEATURE_DEFINES); i++)
+        asked |= strstr(source, FEATURE_DEFINES[i].word) ? FEATURE_DEFINES[i].bit & caps->has : 0;
     for (size_t i = 0; i < TFM__COUNT(EXTENSIONS); i++)
         if (asked & EXTENSIONS[i].bit && EXTENSIONS[i].needs > needs)
-            needs = caps->c; /* a device that has 3.0 need not have 2.0 */
+            needs = caps->opencl_c; /* a device that has 3.0 need not have 2.0 */
     char *out = tfm__format("-cl-std=CL%d.%d %s", needs / 10, needs % 10, options);
-    for (size_t i = 0; out && i < TFM__COUNT(WORDS); i++) {
-        if (!(asked & WORDS[i].bit))
+    for (size_t i = 0; out && i < TFM__COUNT(FEATURE_DEFINES); i++) {
+        if (!(asked & FEATURE_DEFINES[i].bit))
             continue;
-        char *more = tfm__format("%s -D%s", out, WORDS[i].word);
+        char *more = tfm__format("%s -D%s", out, FEATURE_DEFINES[i].word);
         free(out);
         out = more;
     }

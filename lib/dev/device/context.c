@@ -14,18 +14,18 @@ static tfm_status open_pack(tfm_context *ctx) {
     const char *path = getenv("TFM_KERNELS");
     if (!path || !*path)
         return TFM_OK;
-    tfm__device_words words;
-    tfm_status status = tfm__device_words_ask(&words, ctx->device);
+    tfm__device_fingerprint words;
+    tfm_status status = tfm__device_fingerprint_query(&words, ctx->device);
     if (status == TFM_OK)
-        status = tfm__pack_open(&ctx->pack, path);
+        status = tfm__kernel_pack_open(&ctx->pack, path);
     if (status == TFM_OK)
-        status = tfm__pack_check(ctx->pack, &words);
+        status = tfm__kernel_pack_check(ctx->pack, &words);
     ctx->info.compiler = false; /* nothing is compiled, by nobody */
     return status == TFM_OK ? TFM_OK : tfm__fail(status, "TFM_KERNELS: %s", tfm_error_message());
 }
 
 /* Everything that follows from the device and the OpenCL context, which are set. */
-static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
+static tfm_status init_context(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
     const bool profile = tfm__profile_wanted(options && options->profile);
     if (own_queue) {
         cl_int error;
@@ -34,19 +34,19 @@ static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, b
         if (error != CL_SUCCESS)
             return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
     }
-    tfm__pocl_join(ctx);
-    tfm__capabilities_ask(&ctx->capabilities, ctx->device);
+    tfm__pocl_register(ctx);
+    tfm__capabilities_query(&ctx->capabilities, ctx->device);
     ctx->limits = ctx->capabilities.limits;
     const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
-    ctx->room = limit > 0 && (all == 0 || limit < all) ? limit : all;
+    ctx->memory_limit = limit > 0 && (all == 0 || limit < all) ? limit : all;
     tfm_status status = open_pack(ctx);
     if (status == TFM_OK)
-        status = tfm__collect_begin(ctx);
+        status = tfm__kernel_export_begin(ctx);
     if (status == TFM_OK)
         status = tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
     if (status != TFM_OK)
         return status;
-    tfm__tuned_load(ctx);
+    tfm__tuning_db_load(ctx);
     return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
 }
 
@@ -55,25 +55,25 @@ static tfm_status context_new(tfm_context **out, const char *what, const tfm_con
     if (!out)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: out is NULL", what);
     *out = NULL;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
     *out = tfm__alloc(1, sizeof(**out));
     if (!*out)
         return TFM_ERROR_MEMORY;
-    atomic_init(&(*out)->owners, 1);
+    atomic_init(&(*out)->refcount, 1);
     (*out)->on_build = options ? options->on_build : NULL;
     (*out)->on_build_user = options ? options->on_build_user : NULL;
     return TFM_OK;
 }
 
 /* The rest of what opens a context, once its device is chosen, if that has gone well. */
-static tfm_status open_chosen(tfm_context **out, const tfm_context_options *options, tfm_status status) {
+static tfm_status open_device(tfm_context **out, const tfm_context_options *options, tfm_status status) {
     tfm_context *ctx = *out;
     if (status == TFM_OK) {
         cl_int error;
-        ctx->cl = tfm__cl_context_take(ctx->platform, ctx->device, &error);
-        ctx->common = true;
-        status = error == CL_SUCCESS ? set_up(ctx, options, true) : tfm__cl_fail(ctx, error, "clCreateContext");
+        ctx->cl = tfm__cl_context_acquire(ctx->platform, ctx->device, &error);
+        ctx->cl_shared = true;
+        status = error == CL_SUCCESS ? init_context(ctx, options, true) : tfm__cl_fail(ctx, error, "clCreateContext");
     }
     if (status != TFM_OK)
         tfm_context_free(out);
@@ -85,7 +85,7 @@ tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *option
     if (status != TFM_OK)
         return status;
     tfm_context *ctx = *out;
-    return open_chosen(out, options,
+    return open_device(out, options,
                        tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL));
 }
 
@@ -97,13 +97,13 @@ tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, s
     (*out)->info = devices[index].info;
     (*out)->platform = devices[index].platform;
     (*out)->device = devices[index].device;
-    tfm__device_tell(&(*out)->info);
-    return open_chosen(out, options, TFM_OK);
+    tfm__device_log(&(*out)->info);
+    return open_device(out, options, TFM_OK);
 }
 
 tfm_context *tfm_context_retain(tfm_context *ctx) {
     if (ctx)
-        atomic_fetch_add(&ctx->owners, 1);
+        atomic_fetch_add(&ctx->refcount, 1);
     return ctx;
 }
 
@@ -132,8 +132,8 @@ static tfm_status check_queue(tfm_context *ctx, bool profile) {
 }
 
 /* Retains the caller's objects. */
-static tfm_status adopt(tfm_context *ctx, cl_context context, cl_device_id device, cl_command_queue queue,
-                        const tfm_context_options *options) {
+static tfm_status retain_objects(tfm_context *ctx, cl_context context, cl_device_id device, cl_command_queue queue,
+                                 const tfm_context_options *options) {
     const tfm_status status = tfm__device_describe(&ctx->info, &ctx->platform, device);
     if (status != TFM_OK)
         return status;
@@ -153,9 +153,9 @@ tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id 
     if (status == TFM_OK && (!context || !device))
         status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: needs a cl_context and a cl_device_id");
     if (status == TFM_OK)
-        status = adopt(*out, context, device, queue, options);
+        status = retain_objects(*out, context, device, queue, options);
     if (status == TFM_OK)
-        status = set_up(*out, options, !queue);
+        status = init_context(*out, options, !queue);
     if (status != TFM_OK && out)
         tfm_context_free(out);
     return status;
@@ -166,32 +166,33 @@ void tfm_context_free(tfm_context **pointer) {
     if (!ctx)
         return;
     *pointer = NULL;
-    if (atomic_fetch_sub(&ctx->owners, 1) > 1)
+    if (atomic_fetch_sub(&ctx->refcount, 1) > 1)
         return;
-    char kept[TFM__MESSAGE]; /* what the cache, the file of times or an export cannot do is no failure of this call */
-    tfm__error_keep(kept);
-    tfm__cores_share(ctx, false);
+    char saved_message[TFM__MESSAGE_MAX]; /* what the cache, the file of times or an export cannot do is no failure of
+                                             this call */
+    tfm__error_save(saved_message);
+    tfm__cpu_partition_share(ctx, false);
     if (ctx->queue)
         clFinish(ctx->queue);
-    tfm__pocl_part(ctx);
-    tfm__slots_free(ctx);
+    tfm__pocl_unregister(ctx);
+    tfm__context_storage_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
     if (ctx->status == TFM_OK)
         tfm__programs_export(ctx);
-    tfm__collect_take(ctx);
-    tfm__error_restore(kept);
+    tfm__kernel_export_add(ctx);
+    tfm__error_restore(saved_message);
     /* Kernels before programs, programs before the context: PoCL insists. */
     tfm__programs_free(ctx);
-    tfm__pack_close(&ctx->pack);
+    tfm__kernel_pack_close(&ctx->pack);
     tfm__pool_free(ctx);
     if (ctx->queue)
         clReleaseCommandQueue(ctx->queue);
-    if (ctx->whole && ctx->whole != ctx->queue) /* it could not be taken again */
-        clReleaseCommandQueue(ctx->whole);
-    if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
+    if (ctx->full_queue && ctx->full_queue != ctx->queue) /* it could not be taken again */
+        clReleaseCommandQueue(ctx->full_queue);
+    if (ctx->cl && !(ctx->cl_shared && tfm__cl_context_release(ctx->cl)))
         clReleaseContext(ctx->cl);
-    tfm__tuned_free(ctx);
+    tfm__tuning_db_free(ctx);
     free(ctx);
 }
 
@@ -211,17 +212,17 @@ int tfm__scope_depth(const tfm_context *ctx) {
     return ctx->depth;
 }
 
-void tfm__context_unheard(tfm_context *ctx) {
+void tfm__context_clear_on_build(tfm_context *ctx) {
     ctx->on_build = NULL;
 }
 
 static void recover(tfm_context *ctx, int depth) {
-    bool crowded = ctx->status == TFM_ERROR_MEMORY;
+    bool out_of_memory = ctx->status == TFM_ERROR_MEMORY;
     ctx->status = TFM_OK;
     ctx->message[0] = 0;
     while (ctx->depth > depth)
         tfm_scope_close(ctx, 0, NULL);
-    if (crowded) /* a driver that allocates late found no room beside the free blocks */
+    if (out_of_memory) /* a driver that allocates late found no room beside the free blocks */
         tfm__pool_trim(ctx);
 }
 
@@ -229,10 +230,10 @@ void tfm__context_recover(tfm_context *ctx, int depth) {
     const bool failed = ctx->status != TFM_OK;
     recover(ctx, depth);
     if (failed)
-        tfm__error_restore(ctx->before);
+        tfm__error_restore(ctx->previous_message);
 }
 
-bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {
+bool tfm__context_retry(tfm_context *ctx, int depth, tfm_status status) {
     if (status != TFM_ERROR_AGAIN)
         return false;
     tfm__context_recover(ctx, depth);
@@ -252,7 +253,7 @@ tfm_status tfm_context_finish(tfm_context *ctx) {
     return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
 }
 
-bool tfm__context_profiles(const tfm_context *ctx) {
+bool tfm__context_is_profiling(const tfm_context *ctx) {
     return ctx->profile != NULL;
 }
 
@@ -260,15 +261,15 @@ const tfm__tuning *tfm__context_tuning(const tfm_context *ctx) {
     return &ctx->tuning;
 }
 
-tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs) {
-    const tfm_dtype before = ctx->tuning.gemm_inputs;
-    ctx->tuning.gemm_inputs = inputs;
+tfm_dtype tfm__context_set_gemm_input_dtype(tfm_context *ctx, tfm_dtype inputs) {
+    const tfm_dtype before = ctx->tuning.gemm_input_dtype;
+    ctx->tuning.gemm_input_dtype = inputs;
     return before;
 }
 
-const char *tfm__context_closed(const tfm_context *ctx) {
+const char *tfm__context_build_restriction(const tfm_context *ctx) {
     return ctx->pack             ? "kernels come from a pack"
-           : ctx->collects       ? "kernels are exported, and its own would be missing"
+           : ctx->exports        ? "kernels are exported, and its own would be missing"
            : !ctx->info.compiler ? "the device has no compiler"
                                  : NULL;
 }

@@ -7,14 +7,14 @@ static const char NO_CONTEXT[] = "the context is NULL: open one with tfm_context
 tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) {
     va_list args;
     if (ctx && ctx->status == TFM_OK)
-        tfm__error_keep(ctx->before);
+        tfm__error_save(ctx->previous_message);
     va_start(args, format);
     tfm__vfail(status, format, args);
     va_end(args);
     if (ctx && ctx->status == TFM_OK) {
         ctx->status = status;
-        if (status == TFM_ERROR_DEVICE && ctx->common)
-            tfm__cl_context_broken(ctx->cl);
+        if (status == TFM_ERROR_DEVICE && ctx->cl_shared)
+            tfm__cl_context_invalidate(ctx->cl);
         snprintf(ctx->message, sizeof(ctx->message), "%s", tfm_error_message());
     }
     return status;

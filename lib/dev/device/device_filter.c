@@ -21,9 +21,9 @@ bool tfm__device_usable(const tfm__device *device) {
 
 int tfm__device_rank(const tfm_device_info *info) {
     if (info->emulator)
-        return TFM__BY_NAME_ALONE + 1;
+        return TFM__RANK_BY_NAME_ONLY + 1;
     if (!info->compiler)
-        return TFM__BY_NAME_ALONE;
+        return TFM__RANK_BY_NAME_ONLY;
     switch (info->type) {
     case TFM_DEVICE_GPU:
         return info->integrated ? 1 : 0;
@@ -46,7 +46,7 @@ bool tfm__device_better(const tfm_device_info *a, const tfm_device_info *b) {
     return a->device_index < b->device_index;
 }
 
-static int kind_of(const char *word) {
+static int device_kind(const char *word) {
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
         if (strcasecmp(word, KINDS[i].word) == 0)
             return (int)i;
@@ -61,7 +61,7 @@ void tfm__text_append(char *text, size_t size, const char *format, ...) {
     va_end(args);
 }
 
-tfm_status tfm__wish_none(const tfm__device *devices, size_t count, const char *why) {
+tfm_status tfm__fail_with_device_list(const tfm__device *devices, size_t count, const char *why) {
     char list[4096] = "";
     for (size_t i = 0; i < count; i++) {
         const tfm_device_info *info = &devices[i].info;
@@ -77,7 +77,7 @@ tfm_status tfm__wish_none(const tfm__device *devices, size_t count, const char *
 }
 
 /* Reads decimal digits up to `end`; -1 when there are none, or too many to be an index. */
-static long digits(const char **at) {
+static long parse_digits(const char **at) {
     const char *start = *at;
     long value = 0;
     while (isdigit((unsigned char)**at)) {
@@ -87,17 +87,18 @@ static long digits(const char **at) {
     return *at == start ? -1 : value;
 }
 
-static bool named(const tfm__device *device, const char *part) {
+static bool name_matches(const tfm__device *device, const char *part) {
     const tfm_device_info *info = &device->info;
     return tfm__contains(info->name, part) || tfm__contains(info->vendor, part) ||
            tfm__contains(info->platform, part) || tfm__contains(device->platform_vendor, part);
 }
 
 /* Whether the text is a number or begins like a pair: then it is never searched as a name. */
-tfm_status tfm__wish_parse(tfm__query *out, const tfm__device *devices, size_t count, tfm__wish wish) {
-    const char *at = wish.text;
+tfm_status tfm__selector_parse(tfm__device_filter *out, const tfm__device *devices, size_t count,
+                               tfm__device_selector selector) {
+    const char *at = selector.text;
     char why[512];
-    *out = (tfm__query){.by = TFM__BY_NAME, .part = wish.text, .kind = kind_of(wish.text)};
+    *out = (tfm__device_filter){.by = TFM__BY_NAME, .part = selector.text, .kind = device_kind(selector.text)};
     if (out->kind >= 0) {
         out->by = TFM__BY_KIND;
         return TFM_OK;
@@ -105,21 +106,21 @@ tfm_status tfm__wish_parse(tfm__query *out, const tfm__device *devices, size_t c
     bool negative = at[0] == '-' && isdigit((unsigned char)at[1]);
     if (negative)
         at++;
-    out->first = digits(&at);
+    out->first = parse_digits(&at);
     if (out->first < 0 || (*at && *at != ':'))
         return TFM_OK;
     out->by = *at ? TFM__BY_PAIR : TFM__BY_INDEX;
     if (*at == ':') {
         at++;
-        out->second = digits(&at);
+        out->second = parse_digits(&at);
     }
     if (!negative && *at == 0 && out->second >= 0)
         return TFM_OK;
-    snprintf(why, sizeof(why), "%s \"%.100s\" is not a device: give " GRAMMAR, wish.source, wish.text);
-    return tfm__wish_none(devices, count, why);
+    snprintf(why, sizeof(why), "%s \"%.100s\" is not a device: give " GRAMMAR, selector.source, selector.text);
+    return tfm__fail_with_device_list(devices, count, why);
 }
 
-static bool matches(const tfm__device *device, const tfm__query *query) {
+static bool matches(const tfm__device *device, const tfm__device_filter *query) {
     const tfm_device_info *info = &device->info;
     switch (query->by) {
     case TFM__BY_INDEX:
@@ -129,41 +130,41 @@ static bool matches(const tfm__device *device, const tfm__query *query) {
     case TFM__BY_KIND:
         return tfm__device_usable(device) && info->type == KINDS[query->kind].type;
     default:
-        return device->device && named(device, query->part);
+        return device->device && name_matches(device, query->part);
     }
 }
 
-bool tfm__wish_may_list(const char *text) {
+bool tfm__selector_may_be_list(const char *text) {
     if (strchr(text, ','))
         return true;
     text += strspn(text, " ");
     return strncasecmp(text, "all", 3) == 0 && text[3 + strspn(text + 3, " ")] == 0;
 }
 
-bool tfm__wish_lists(const char *text, const tfm__device *devices, size_t count) {
-    if (!tfm__wish_may_list(text))
+bool tfm__selector_is_list(const char *text, const tfm__device *devices, size_t count) {
+    if (!tfm__selector_may_be_list(text))
         return false;
     if (!text[strspn(text, ", ")]) /* no words, though a name may have such a part */
         return true;
     for (size_t i = 0; i < count && strchr(text, ','); i++)
-        if (devices[i].device && named(&devices[i], text))
+        if (devices[i].device && name_matches(&devices[i], text))
             return false;
     return true;
 }
 
-bool tfm__devices_among(const tfm__device *const *taken, size_t count, const tfm__device *device) {
+bool tfm__devices_contain(const tfm__device *const *taken, size_t count, const tfm__device *device) {
     for (size_t i = 0; i < count; i++)
         if (taken[i] == device)
             return true;
     return false;
 }
 
-const tfm__device *tfm__wish_match(const tfm__device *devices, size_t count, const tfm__query *query,
-                                   const tfm__device *const *taken, size_t taken_count) {
+const tfm__device *tfm__device_filter_match(const tfm__device *devices, size_t count, const tfm__device_filter *query,
+                                            const tfm__device *const *taken, size_t taken_count) {
     const tfm__device *best = NULL;
     for (size_t i = 0; i < count; i++) {
         const tfm__device *device = &devices[i];
-        if (!matches(device, query) || tfm__devices_among(taken, taken_count, device))
+        if (!matches(device, query) || tfm__devices_contain(taken, taken_count, device))
             continue;
         if (!best || tfm__device_usable(device) > tfm__device_usable(best) ||
             (tfm__device_usable(device) == tfm__device_usable(best) && tfm__device_better(&device->info, &best->info)))
@@ -172,16 +173,16 @@ const tfm__device *tfm__wish_match(const tfm__device *devices, size_t count, con
     return best;
 }
 
-tfm_status tfm__wish_refuse(const tfm__device *devices, size_t count, tfm__wish wish, const tfm__query *query,
-                            const tfm__device *best) {
+tfm_status tfm__selector_fail(const tfm__device *devices, size_t count, tfm__device_selector selector,
+                              const tfm__device_filter *query, const tfm__device *best) {
     char why[1024];
     if (best)
-        snprintf(why, sizeof(why), "%s \"%.100s\" is %s, which cannot be used: %s", wish.source, wish.text,
+        snprintf(why, sizeof(why), "%s \"%.100s\" is %s, which cannot be used: %s", selector.source, selector.text,
                  best->info.name, best->info.error);
     else if (query->by == TFM__BY_KIND)
-        snprintf(why, sizeof(why), "%s is \"%.100s\" and there are no %s here", wish.source, wish.text,
+        snprintf(why, sizeof(why), "%s is \"%.100s\" and there are no %s here", selector.source, selector.text,
                  KINDS[query->kind].plural);
     else
-        snprintf(why, sizeof(why), "%s \"%.100s\" matches no device: give " GRAMMAR, wish.source, wish.text);
-    return tfm__wish_none(devices, count, why);
+        snprintf(why, sizeof(why), "%s \"%.100s\" matches no device: give " GRAMMAR, selector.source, selector.text);
+    return tfm__fail_with_device_list(devices, count, why);
 }

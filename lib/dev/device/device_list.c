@@ -30,7 +30,7 @@ static tfm_device_type type_of(cl_device_type bits) {
 }
 
 /* The answers that a device must give to be used. */
-struct answers {
+struct device_numbers {
     cl_device_type type;
     cl_bool available, compiler, little;
     cl_uint units;
@@ -38,13 +38,13 @@ struct answers {
 };
 
 /* Asks for all of them; the name of the first that is not given in *asked. */
-static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id device) {
+static cl_int query_numbers(struct device_numbers *out, const char **asked, cl_device_id device) {
     const struct {
         cl_device_info what;
         const char *name;
         void *value;
         size_t size;
-    } QUESTIONS[] = {
+    } QUERIES[] = {
         {CL_DEVICE_TYPE, "CL_DEVICE_TYPE", &out->type, sizeof(out->type)},
         {CL_DEVICE_AVAILABLE, "CL_DEVICE_AVAILABLE", &out->available, sizeof(out->available)},
         {CL_DEVICE_COMPILER_AVAILABLE, "CL_DEVICE_COMPILER_AVAILABLE", &out->compiler, sizeof(out->compiler)},
@@ -55,15 +55,15 @@ static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id 
     };
     cl_int error = CL_SUCCESS;
     memset(out, 0, sizeof(*out));
-    for (size_t i = 0; i < TFM__COUNT(QUESTIONS) && error == CL_SUCCESS; i++) {
-        *asked = QUESTIONS[i].name;
-        error = clGetDeviceInfo(device, QUESTIONS[i].what, QUESTIONS[i].size, QUESTIONS[i].value, NULL);
+    for (size_t i = 0; i < TFM__COUNT(QUERIES) && error == CL_SUCCESS; i++) {
+        *asked = QUERIES[i].name;
+        error = clGetDeviceInfo(device, QUERIES[i].what, QUERIES[i].size, QUERIES[i].value, NULL);
     }
     return error;
 }
 
 /* What tfm needs and OpenCL leaves to drivers of its embedded profile, if it is not there; else NULL. */
-static const char *lacking(const tfm__capabilities *capabilities, const char *profile) {
+static const char *missing_feature(const tfm__capabilities *capabilities, const char *profile) {
     if (strcmp(profile, "FULL_PROFILE") == 0)
         return NULL;
     if (!(capabilities->has & TFM__HAS_INT64))
@@ -76,27 +76,27 @@ static const char *lacking(const tfm__capabilities *capabilities, const char *pr
 
 /* Fills a row; the first answer that is missing or too little becomes its error. */
 static void describe(tfm_device_info *info, cl_device_id device) {
-    struct answers answers = {0};
+    struct device_numbers answers = {0};
     tfm__capabilities capabilities;
     int major = 0, minor = 0;
     const char *asked = "CL_DEVICE_NAME", *lack = NULL;
     char profile[32];
-    cl_int error = tfm__cl_ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
+    cl_int error = tfm__cl_query_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
     if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_VERSION";
-        error = tfm__cl_ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
+        error = tfm__cl_query_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
     }
     if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_PROFILE";
-        error = tfm__cl_ask_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
+        error = tfm__cl_query_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
     }
     if (error == CL_SUCCESS)
-        error = ask_numbers(&answers, &asked, device);
+        error = query_numbers(&answers, &asked, device);
     if (!info->name[0]) /* for sentences */
         snprintf(info->name, sizeof(info->name), "a device without a name");
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
-    tfm__capabilities_ask(&capabilities, device);
+    tfm__capabilities_query(&capabilities, device);
     info->type = type_of(answers.type);
     info->compiler = answers.compiler == CL_TRUE;
     info->integrated = info->type == TFM_DEVICE_GPU && capabilities.has & TFM__HAS_UNIFIED_MEMORY;
@@ -117,12 +117,12 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     else if ((answers.little == CL_TRUE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__))
         snprintf(info->error, sizeof(info->error),
                  "the bytes of its numbers are in the other order than the host's: name another device");
-    else if (info->compiler && capabilities.c > 0 && capabilities.c < 12)
+    else if (info->compiler && capabilities.opencl_c > 0 && capabilities.opencl_c < 12)
         snprintf(info->error, sizeof(info->error),
                  "its compiler takes OpenCL C %d.%d at most and tfm's kernels are OpenCL C 1.2: update its driver, or "
                  "name another device",
-                 capabilities.c / 10, capabilities.c % 10);
-    else if ((lack = lacking(&capabilities, profile)))
+                 capabilities.opencl_c / 10, capabilities.opencl_c % 10);
+    else if ((lack = missing_feature(&capabilities, profile)))
         snprintf(info->error, sizeof(info->error),
                  "its profile is \"%s\", without %s, which tfm needs: name another device", profile, lack);
 }
@@ -133,7 +133,7 @@ static void explain_empty(char *out, size_t size, const char *platform, cl_int c
     if (code != CL_SUCCESS && code != CL_DEVICE_NOT_FOUND)
         snprintf(out, size, "clGetDeviceIDs failed with %s (%d): see to its driver", tfm__cl_error_name(code),
                  (int)code);
-    else if (strcmp(platform, TFM__POCL) == 0 && tfm__pocl_complaint(out, size))
+    else if (strcmp(platform, TFM__POCL) == 0 && tfm__pocl_cache_error(out, size))
         return;
     else if (strcmp(platform, "rusticl") == 0 && enabled && enabled[0])
         snprintf(out, size,
@@ -163,8 +163,8 @@ static tfm__device *grow(tfm__device **rows, size_t *count) {
 static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, int platform_index,
                                cl_platform_id platform) {
     char name[sizeof((*rows)->info.platform)], vendor[sizeof((*rows)->platform_vendor)];
-    tfm__cl_ask_string(name, sizeof(name), platform, NULL, CL_PLATFORM_NAME);
-    tfm__cl_ask_string(vendor, sizeof(vendor), platform, NULL, CL_PLATFORM_VENDOR);
+    tfm__cl_query_string(name, sizeof(name), platform, NULL, CL_PLATFORM_NAME);
+    tfm__cl_query_string(vendor, sizeof(vendor), platform, NULL, CL_PLATFORM_VENDOR);
     cl_uint found = 0;
     cl_device_id *ids = NULL;
     const cl_device_type all = CL_DEVICE_TYPE_ALL;
@@ -257,7 +257,7 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
     if (error != CL_SUCCESS)
         return tfm__fail(TFM_ERROR_DEVICE, "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
                          tfm__cl_error_name(error), (int)error);
-    tfm__cl_ask_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
+    tfm__cl_query_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
     describe(out, device);
     if (out->error[0])
         return tfm__fail(TFM_ERROR_DEVICE, "device \"%s\" cannot be used: %s", out->name, out->error);
@@ -272,25 +272,25 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
     return TFM_OK;
 }
 
-const char *const tfm__device_word_names[TFM__DEVICE_WORDS] = {"platform", "platform_version", "name",
-                                                               "vendor",   "driver",           "opencl"};
+const char *const tfm__fingerprint_field_names[TFM__FINGERPRINT_FIELDS] = {"platform", "platform_version", "name",
+                                                                           "vendor",   "driver",           "opencl"};
 
-tfm_status tfm__device_words_ask(tfm__device_words *out, cl_device_id device) {
+tfm_status tfm__device_fingerprint_query(tfm__device_fingerprint *out, cl_device_id device) {
     static const cl_uint ASKED[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION, CL_DEVICE_NAME,
                                     CL_DEVICE_VENDOR, CL_DRIVER_VERSION,   CL_DEVICE_VERSION};
     cl_platform_id platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
     for (size_t i = 0; i < TFM__COUNT(ASKED) && error == CL_SUCCESS; i++)
-        error = tfm__cl_ask_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
+        error = tfm__cl_query_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
     if (error == CL_SUCCESS)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",
                      tfm__cl_error_name(error), (int)error);
 }
 
-char *tfm__device_identity(cl_device_id device) {
-    tfm__device_words said;
-    if (tfm__device_words_ask(&said, device) != TFM_OK)
+char *tfm__device_fingerprint_text(cl_device_id device) {
+    tfm__device_fingerprint said;
+    if (tfm__device_fingerprint_query(&said, device) != TFM_OK)
         return NULL;
     return tfm__format("%s | %s | %s | %s | %s | %s", said.text[0], said.text[1], said.text[2], said.text[3],
                        said.text[4], said.text[5]);

@@ -5,14 +5,14 @@
 #include "dev/device/context_internal.h"
 #include "tfm/device.h"
 
-enum { LONGEST = 1 << 16 };
+enum { MAX_TEXT = 1 << 16 };
 
-typedef enum fact_kind { TEXT, UINT, ULONG, SIZE, SIZES, FP_CONFIG, LOCAL_KIND, YES_NO } fact_kind;
+typedef enum info_kind { TEXT, UINT, ULONG, SIZE, SIZES, FP_CONFIG, LOCAL_KIND, YES_NO } info_kind;
 
 static const struct {
     const char *name;
     cl_device_info what;
-    fact_kind kind;
+    info_kind kind;
 } DEVICE[] = {
     {"device", CL_DEVICE_NAME, TEXT},
     {"vendor", CL_DEVICE_VENDOR, TEXT},
@@ -40,7 +40,7 @@ static const struct {
     {"extensions", CL_DEVICE_EXTENSIONS, TEXT},
 };
 
-static void write_config(char *text, size_t size, cl_device_fp_config config) {
+static void format_fp_config(char *text, size_t size, cl_device_fp_config config) {
     static const struct {
         cl_device_fp_config bit;
         const char *word;
@@ -57,7 +57,7 @@ static void write_config(char *text, size_t size, cl_device_fp_config config) {
 }
 
 /* The answer as text: "" where the driver gives none. */
-static void ask(char *text, cl_device_id device, cl_device_info what, fact_kind kind) {
+static void query_text(char *text, cl_device_id device, cl_device_info what, info_kind kind) {
     union {
         cl_uint uint;
         cl_ulong ulong;
@@ -68,34 +68,34 @@ static void ask(char *text, cl_device_id device, cl_device_info what, fact_kind 
     } answer = {.sizes = {0}};
     text[0] = 0;
     if (kind == TEXT) {
-        if (clGetDeviceInfo(device, what, LONGEST - 1, text, NULL) != CL_SUCCESS)
+        if (clGetDeviceInfo(device, what, MAX_TEXT - 1, text, NULL) != CL_SUCCESS)
             text[0] = 0;
-        text[LONGEST - 1] = 0;
+        text[MAX_TEXT - 1] = 0;
         return;
     }
     if (clGetDeviceInfo(device, what, sizeof(answer), &answer, NULL) != CL_SUCCESS)
         return;
     switch (kind) {
     case UINT:
-        snprintf(text, LONGEST, "%u", answer.uint);
+        snprintf(text, MAX_TEXT, "%u", answer.uint);
         break;
     case ULONG:
-        snprintf(text, LONGEST, "%" PRIu64, (uint64_t)answer.ulong);
+        snprintf(text, MAX_TEXT, "%" PRIu64, (uint64_t)answer.ulong);
         break;
     case SIZE:
-        snprintf(text, LONGEST, "%zu", answer.sizes[0]);
+        snprintf(text, MAX_TEXT, "%zu", answer.sizes[0]);
         break;
     case SIZES:
-        snprintf(text, LONGEST, "%zu x %zu x %zu", answer.sizes[0], answer.sizes[1], answer.sizes[2]);
+        snprintf(text, MAX_TEXT, "%zu x %zu x %zu", answer.sizes[0], answer.sizes[1], answer.sizes[2]);
         break;
     case FP_CONFIG:
-        write_config(text, LONGEST, answer.config);
+        format_fp_config(text, MAX_TEXT, answer.config);
         break;
     case LOCAL_KIND:
-        snprintf(text, LONGEST, "%s", answer.local == CL_LOCAL ? "of its own" : "global");
+        snprintf(text, MAX_TEXT, "%s", answer.local == CL_LOCAL ? "of its own" : "global");
         break;
     default:
-        snprintf(text, LONGEST, "%s", answer.yes ? "yes" : "no");
+        snprintf(text, MAX_TEXT, "%s", answer.yes ? "yes" : "no");
     }
 }
 
@@ -110,7 +110,7 @@ static bool show_platform(const tfm_context *ctx, char *text, tfm_fact_fn show, 
     clGetDeviceInfo(ctx->device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
     for (size_t i = 0; i < TFM__COUNT(PLATFORM); i++) {
         text[0] = 0;
-        if (clGetPlatformInfo(platform, PLATFORM[i].what, LONGEST - 1, text, NULL) == CL_SUCCESS &&
+        if (clGetPlatformInfo(platform, PLATFORM[i].what, MAX_TEXT - 1, text, NULL) == CL_SUCCESS &&
             !show(user, PLATFORM[i].name, text))
             return false;
     }
@@ -121,30 +121,30 @@ static bool show_all(const tfm_context *ctx, char *text, tfm_fact_fn show, void 
     if (!show_platform(ctx, text, show, user))
         return false;
     for (size_t i = 0; i < TFM__COUNT(DEVICE); i++) {
-        ask(text, ctx->device, DEVICE[i].what, DEVICE[i].kind);
+        query_text(text, ctx->device, DEVICE[i].what, DEVICE[i].kind);
         if (text[0] && !show(user, DEVICE[i].name, text))
             return false;
     }
     const tfm__tuning *tuning = &ctx->tuning;
-    size_t used = (size_t)snprintf(text, LONGEST, "%s: width %d, group %d, chunk %d, %s; products by", tuning->name,
+    size_t used = (size_t)snprintf(text, MAX_TEXT, "%s: width %d, group %d, chunk %d, %s; products by", tuning->name,
                                    tuning->width, tuning->group, tuning->chunk, tuning->fma ? "fma" : "no fma");
-    for (size_t i = 0; i < TFM__PREFERENCES && tuning->gemm_order[i].provider; i++)
-        used += (size_t)snprintf(text + used, LONGEST - used, "%s %s", i ? "," : "", tuning->gemm_order[i].provider);
+    for (size_t i = 0; i < TFM__GEMM_PREFERENCES && tuning->gemm_order[i].provider; i++)
+        used += (size_t)snprintf(text + used, MAX_TEXT - used, "%s %s", i ? "," : "", tuning->gemm_order[i].provider);
     if (!show(user, "tuning", text))
         return false;
-    for (size_t i = 0; i < ctx->tuned.count; i++) {
-        snprintf(text, LONGEST, "tuned: %s", ctx->tuned.rows[i].name);
-        if (!show(user, text, ctx->tuned.rows[i].setting))
+    for (size_t i = 0; i < ctx->tuning_db.count; i++) {
+        snprintf(text, MAX_TEXT, "tuned: %s", ctx->tuning_db.entries[i].name);
+        if (!show(user, text, ctx->tuning_db.entries[i].setting))
             return false;
     }
-    snprintf(text, LONGEST, "%" PRIx64, tfm__tuned_hash(ctx));
+    snprintf(text, MAX_TEXT, "%" PRIx64, tfm__tuning_db_hash(ctx));
     return show(user, "hash of the tuning table", text);
 }
 
 tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user) {
     if (TFM__NEEDS("context_facts", ctx, show ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    char *text = tfm__alloc(LONGEST, 1);
+    char *text = tfm__alloc(MAX_TEXT, 1);
     if (!text)
         return TFM_ERROR_MEMORY;
     const bool whole = show_all(ctx, text, show, user);

@@ -6,27 +6,29 @@
 #include "dev/pocl/env.h"
 #include "dev/device/device_filter.h"
 
-static tfm_status refuse_empty(tfm__wish wish) {
+static tfm_status fail_empty_selector(tfm__device_selector selector) {
     return tfm__fail(TFM_ERROR_DEVICE,
-                     "%s is a list of devices with an empty place: put a device between each two commas", wish.source);
+                     "%s is a list of devices with an empty place: put a device between each two commas",
+                     selector.source);
 }
 
-static tfm_status select_wanted(const tfm__device **out, const tfm__device *devices, size_t count, tfm__wish wish) {
-    tfm__query query;
-    if (strchr(wish.text, ',') && !wish.text[strspn(wish.text, ", ")])
-        return refuse_empty(wish);
-    if (tfm__wish_lists(wish.text, devices, count)) {
+static tfm_status select_by_selector(const tfm__device **out, const tfm__device *devices, size_t count,
+                                     tfm__device_selector selector) {
+    tfm__device_filter query;
+    if (strchr(selector.text, ',') && !selector.text[strspn(selector.text, ", ")])
+        return fail_empty_selector(selector);
+    if (tfm__selector_is_list(selector.text, devices, count)) {
         char why[512];
         snprintf(why, sizeof(why), "%s \"%.100s\" lists several devices, and here one is taken: name that one",
-                 wish.source, wish.text);
-        return tfm__wish_none(devices, count, why);
+                 selector.source, selector.text);
+        return tfm__fail_with_device_list(devices, count, why);
     }
-    tfm_status status = tfm__wish_parse(&query, devices, count, wish);
+    tfm_status status = tfm__selector_parse(&query, devices, count, selector);
     if (status != TFM_OK)
         return status;
-    const tfm__device *best = tfm__wish_match(devices, count, &query, NULL, 0);
+    const tfm__device *best = tfm__device_filter_match(devices, count, &query, NULL, 0);
     if (!best || !tfm__device_usable(best))
-        return tfm__wish_refuse(devices, count, wish, &query, best);
+        return tfm__selector_fail(devices, count, selector, &query, best);
     *out = best;
     return TFM_OK;
 }
@@ -41,14 +43,14 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
         pocl = pocl || strcmp(devices[i].info.platform, TFM__POCL) == 0;
     }
     if (candidates == 0) /* where PoCL is installed, the list says what it lacks */
-        return tfm__wish_none(
+        return tfm__fail_with_device_list(
             devices, count,
             pocl ? "no OpenCL device can be used"
                  : "no OpenCL device can be used: for CPUs install the Debian package pocl-opencl-icd, for a "
                    "GPU its vendor's OpenCL driver");
     const tfm__device *last = NULL;
-    char failures[1024] = "", kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char failures[1024] = "", saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t turn = 0; turn < candidates; turn++) {
         const tfm__device *best = NULL;
         for (size_t i = 0; i < count; i++)
@@ -59,7 +61,7 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
             break;
         if (candidates == 1 || tfm__device_probe(best) == TFM_OK) {
             *out = best;
-            tfm__error_restore(kept);
+            tfm__error_restore(saved_message);
             return TFM_OK;
         }
         tfm__text_append(failures, sizeof(failures), "%s%s", failures[0] ? "; " : "", tfm_error_message());
@@ -69,74 +71,75 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
     char why[1280];
     snprintf(why, sizeof(why), "no OpenCL device computes a small kernel right (%s): set TFM_DEVICE to take one anyway",
              failures);
-    return tfm__wish_none(devices, count, why);
+    return tfm__fail_with_device_list(devices, count, why);
 }
 
-static tfm__wish read_wish(const char *wanted) {
-    return wanted && wanted[0] ? (tfm__wish){wanted, "the device"} : (tfm__wish){getenv("TFM_DEVICE"), "TFM_DEVICE"};
+static tfm__device_selector read_selector(const char *wanted) {
+    return wanted && wanted[0] ? (tfm__device_selector){wanted, "the device"}
+                               : (tfm__device_selector){getenv("TFM_DEVICE"), "TFM_DEVICE"};
 }
 
 tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted) {
-    const tfm__wish wish = read_wish(wanted);
+    const tfm__device_selector selector = read_selector(wanted);
     *out = NULL;
-    if (wish.text && wish.text[0])
-        return select_wanted(out, devices, count, wish);
+    if (selector.text && selector.text[0])
+        return select_by_selector(out, devices, count, selector);
     return select_ranked(out, devices, count);
 }
 
 /* ---- Several devices ------------------------------------------------------------------------------------------- */
 
-bool tfm__devices_listed(const char *wanted) {
-    const char *text = read_wish(wanted).text;
-    return text && tfm__wish_may_list(text);
+bool tfm__devices_is_list(const char *wanted) {
+    const char *text = read_selector(wanted).text;
+    return text && tfm__selector_may_be_list(text);
 }
 
 /* Adds all devices that are not taken yet, the best first, but those that are taken by name alone or do not compute. */
-static void take_all(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count) {
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+static void add_all(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count) {
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (const tfm__device *last = NULL, *best;; last = best) {
         best = NULL;
         for (size_t i = 0; i < count; i++)
-            if (tfm__device_usable(&devices[i]) && tfm__device_rank(&devices[i].info) < TFM__BY_NAME_ALONE &&
+            if (tfm__device_usable(&devices[i]) && tfm__device_rank(&devices[i].info) < TFM__RANK_BY_NAME_ONLY &&
                 (!last || tfm__device_better(&last->info, &devices[i].info)) &&
                 (!best || tfm__device_better(&devices[i].info, &best->info)))
                 best = &devices[i];
         if (!best)
             return;
-        if (tfm__devices_among(taken, *taken_count, best))
+        if (tfm__devices_contain(taken, *taken_count, best))
             continue;
         if (tfm__device_probe(best) == TFM_OK)
             taken[(*taken_count)++] = best;
         else
             tfm__log(TFM_LOG_WARNING, "device %d is passed over: %s", best->info.index, tfm_error_message());
-        tfm__error_restore(kept);
+        tfm__error_restore(saved_message);
     }
 }
 
 /* Adds the device that one word of a list names: of several the best that is not taken yet. */
-static tfm_status take_one(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
-                           tfm__wish wish) {
-    tfm__query query;
-    tfm_status status = tfm__wish_parse(&query, devices, count, wish);
+static tfm_status add_one(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
+                          tfm__device_selector selector) {
+    tfm__device_filter query;
+    tfm_status status = tfm__selector_parse(&query, devices, count, selector);
     if (status != TFM_OK)
         return status;
-    const tfm__device *best = tfm__wish_match(devices, count, &query, taken, *taken_count);
-    if (!best && tfm__wish_match(devices, count, &query, NULL, 0)) {
+    const tfm__device *best = tfm__device_filter_match(devices, count, &query, taken, *taken_count);
+    if (!best && tfm__device_filter_match(devices, count, &query, NULL, 0)) {
         char why[512];
         snprintf(why, sizeof(why),
                  "%s lists \"%.100s\", and the words before it already take each such device: leave it out",
-                 wish.source, wish.text);
-        return tfm__wish_none(devices, count, why);
+                 selector.source, selector.text);
+        return tfm__fail_with_device_list(devices, count, why);
     }
     if (!best || !tfm__device_usable(best))
-        return tfm__wish_refuse(devices, count, wish, &query, best);
+        return tfm__selector_fail(devices, count, selector, &query, best);
     taken[(*taken_count)++] = best;
     return TFM_OK;
 }
 
 /* The words between the commas of `text`, which changes. */
-static tfm_status take_words(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
+static tfm_status add_listed(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count,
                              char *text, const char *source) {
     tfm_status status = TFM_OK;
     for (char *word = text, *next; word && status == TFM_OK; word = next) {
@@ -147,30 +150,30 @@ static tfm_status take_words(const tfm__device **taken, size_t *taken_count, con
         for (size_t end = strlen(word); end > 0 && word[end - 1] == ' '; end--)
             word[end - 1] = 0;
         if (!word[0])
-            status = refuse_empty((tfm__wish){word, source});
+            status = fail_empty_selector((tfm__device_selector){word, source});
         else if (strcasecmp(word, "all") == 0)
-            take_all(taken, taken_count, devices, count);
+            add_all(taken, taken_count, devices, count);
         else
-            status = take_one(taken, taken_count, devices, count, (tfm__wish){word, source});
+            status = add_one(taken, taken_count, devices, count, (tfm__device_selector){word, source});
     }
     if (status == TFM_OK && *taken_count == 0)
-        status = tfm__wish_none(devices, count, "no OpenCL device can be used but by its name");
+        status = tfm__fail_with_device_list(devices, count, "no OpenCL device can be used but by its name");
     return status;
 }
 
 tfm_status tfm__devices_select(const tfm__device **out, size_t *taken, const tfm__device *devices, size_t count,
                                const char *wanted) {
-    const tfm__wish wish = read_wish(wanted);
+    const tfm__device_selector selector = read_selector(wanted);
     *taken = 0;
-    if (!wish.text || !wish.text[0] || !tfm__wish_lists(wish.text, devices, count)) {
+    if (!selector.text || !selector.text[0] || !tfm__selector_is_list(selector.text, devices, count)) {
         const tfm_status status = tfm__device_select(out, devices, count, wanted);
         *taken = status == TFM_OK;
         return status;
     }
-    char *text = tfm__strdup(wish.text);
+    char *text = tfm__strdup(selector.text);
     if (!text)
         return TFM_ERROR_MEMORY;
-    const tfm_status status = take_words(out, taken, devices, count, text, wish.source);
+    const tfm_status status = add_listed(out, taken, devices, count, text, selector.source);
     free(text);
     return status;
 }
@@ -200,7 +203,7 @@ tfm_status tfm__devices_choose(tfm__device **out, size_t *count, const char *wan
 
 /* ---- One device, and the list of all --------------------------------------------------------------------------- */
 
-void tfm__device_tell(const tfm_device_info *info) {
+void tfm__device_log(const tfm_device_info *info) {
     tfm__log(TFM_LOG_INFO, "device %d (%d:%d): %s, %s, driver %s", info->index, info->platform_index,
              info->device_index, info->name, info->platform, info->driver);
 }
@@ -218,7 +221,7 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
         *chosen = taken->info;
         *platform = taken->platform;
         *device = taken->device;
-        tfm__device_tell(chosen);
+        tfm__device_log(chosen);
     }
     free(devices);
     return status;
@@ -245,13 +248,13 @@ tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
     }
     /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen, and that is
      * no failure of this call. */
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     const bool any = tfm__devices_select(taken, &chosen, rows, found, NULL) == TFM_OK;
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     for (size_t i = 0; i < found; i++) {
         (*out)[i] = rows[i].info;
-        (*out)[i].chosen = any && tfm__devices_among(taken, chosen, &rows[i]);
+        (*out)[i].chosen = any && tfm__devices_contain(taken, chosen, &rows[i]);
     }
     *count = found;
     free(taken);

@@ -31,7 +31,7 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
                               const char *wanted);
 
 /* Says in the log which device was chosen. */
-void tfm__device_tell(const tfm_device_info *info);
+void tfm__device_log(const tfm_device_info *info);
 
 /* The choice itself, over rows already found and without a word in the log; *out points into `devices`. */
 tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted);
@@ -46,16 +46,16 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
 
 /* What a program binary depends on besides its source, each by its name. TFM_ERROR_DEVICE where the driver keeps an
  * answer back. */
-enum { TFM__DEVICE_WORDS = 6 };
-typedef struct tfm__device_words {
-    char text[TFM__DEVICE_WORDS][256];
-} tfm__device_words;
-extern const char *const tfm__device_word_names[TFM__DEVICE_WORDS];
-tfm_status tfm__device_words_ask(tfm__device_words *out, cl_device_id device);
+enum { TFM__FINGERPRINT_FIELDS = 6 };
+typedef struct tfm__device_fingerprint {
+    char text[TFM__FINGERPRINT_FIELDS][256];
+} tfm__device_fingerprint;
+extern const char *const tfm__fingerprint_field_names[TFM__FINGERPRINT_FIELDS];
+tfm_status tfm__device_fingerprint_query(tfm__device_fingerprint *out, cl_device_id device);
 
 /* The same as one line of text for a cache key. Freed with free(). NULL with the sentence set where the driver keeps an
  * answer back: then nothing is to be cached, since two devices would share an entry. */
-char *tfm__device_identity(cl_device_id device);
+char *tfm__device_fingerprint_text(cl_device_id device);
 
 /* Compiles and runs a small kernel and checks its numbers. A success is remembered in the disk cache, so that
  * it costs a compilation once per device and driver. The sentence says what went wrong. */

@@ -11,7 +11,7 @@
 #define TOLERANCE 1e-5
 
 /* What the probe holds while it runs, released in one place. */
-struct rig {
+struct probe_objects {
     cl_context context;
     cl_command_queue queue;
     cl_program program;
@@ -19,67 +19,68 @@ struct rig {
     cl_mem x, y;
 };
 
-static const char *probe_text(void) {
-    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
+static const char *probe_source(void) {
+    const tfm__kernel_source *entry = TFM__KERNEL_SOURCES;
     while (entry->name && strcmp(entry->name, "probe") != 0)
         entry++;
     return entry->text;
 }
 
-static cl_int build(struct rig *rig, const tfm__device *device, const char *text, float *input) {
+static cl_int build(struct probe_objects *objects, const tfm__device *device, const char *text, float *input) {
     cl_int error;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
     const size_t bytes = ITEMS * sizeof(*input);
-    rig->context = clCreateContext(properties, 1, &device->device, NULL, NULL, &error);
+    objects->context = clCreateContext(properties, 1, &device->device, NULL, NULL, &error);
     if (error == CL_SUCCESS)
-        rig->queue = clCreateCommandQueue(rig->context, device->device, 0, &error);
+        objects->queue = clCreateCommandQueue(objects->context, device->device, 0, &error);
     if (error == CL_SUCCESS)
-        rig->program = clCreateProgramWithSource(rig->context, 1, &text, NULL, &error);
+        objects->program = clCreateProgramWithSource(objects->context, 1, &text, NULL, &error);
     if (error == CL_SUCCESS)
-        error = clBuildProgram(rig->program, 1, &device->device, "-cl-std=CL1.2", NULL, NULL);
+        error = clBuildProgram(objects->program, 1, &device->device, "-cl-std=CL1.2", NULL, NULL);
     if (error == CL_SUCCESS)
-        rig->kernel = clCreateKernel(rig->program, "probe", &error);
+        objects->kernel = clCreateKernel(objects->program, "probe", &error);
     if (error == CL_SUCCESS)
-        rig->x = clCreateBuffer(rig->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, input, &error);
+        objects->x = clCreateBuffer(objects->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, input, &error);
     if (error == CL_SUCCESS)
-        rig->y = clCreateBuffer(rig->context, CL_MEM_WRITE_ONLY, bytes, NULL, &error);
+        objects->y = clCreateBuffer(objects->context, CL_MEM_WRITE_ONLY, bytes, NULL, &error);
     return error;
 }
 
-static cl_int compute(struct rig *rig, float *output) {
+static cl_int compute(struct probe_objects *objects, float *output) {
     const cl_int n = ITEMS;
     const size_t items = ITEMS;
-    cl_int error = clSetKernelArg(rig->kernel, 0, sizeof(rig->x), &rig->x);
+    cl_int error = clSetKernelArg(objects->kernel, 0, sizeof(objects->x), &objects->x);
     if (error == CL_SUCCESS)
-        error = clSetKernelArg(rig->kernel, 1, sizeof(rig->y), &rig->y);
+        error = clSetKernelArg(objects->kernel, 1, sizeof(objects->y), &objects->y);
     if (error == CL_SUCCESS)
-        error = clSetKernelArg(rig->kernel, 2, sizeof(n), &n);
+        error = clSetKernelArg(objects->kernel, 2, sizeof(n), &n);
     if (error == CL_SUCCESS)
-        error = clEnqueueNDRangeKernel(rig->queue, rig->kernel, 1, NULL, &items, NULL, 0, NULL, NULL);
+        error = clEnqueueNDRangeKernel(objects->queue, objects->kernel, 1, NULL, &items, NULL, 0, NULL, NULL);
     if (error == CL_SUCCESS)
-        error = clEnqueueReadBuffer(rig->queue, rig->y, CL_TRUE, 0, ITEMS * sizeof(*output), output, 0, NULL, NULL);
+        error =
+            clEnqueueReadBuffer(objects->queue, objects->y, CL_TRUE, 0, ITEMS * sizeof(*output), output, 0, NULL, NULL);
     return error;
 }
 
-static void release(struct rig *rig) {
-    if (rig->queue)
-        clFinish(rig->queue); /* a read that failed may have left the kernel running */
-    if (rig->y)
-        clReleaseMemObject(rig->y);
-    if (rig->x)
-        clReleaseMemObject(rig->x);
-    if (rig->kernel)
-        clReleaseKernel(rig->kernel);
-    if (rig->program)
-        clReleaseProgram(rig->program);
-    if (rig->queue)
-        clReleaseCommandQueue(rig->queue);
-    if (rig->context)
-        clReleaseContext(rig->context);
+static void release(struct probe_objects *objects) {
+    if (objects->queue)
+        clFinish(objects->queue); /* a read that failed may have left the kernel running */
+    if (objects->y)
+        clReleaseMemObject(objects->y);
+    if (objects->x)
+        clReleaseMemObject(objects->x);
+    if (objects->kernel)
+        clReleaseKernel(objects->kernel);
+    if (objects->program)
+        clReleaseProgram(objects->program);
+    if (objects->queue)
+        clReleaseCommandQueue(objects->queue);
+    if (objects->context)
+        clReleaseContext(objects->context);
 }
 
 /* Whether y is what the kernel's formula gives in double precision. */
-static bool right(const float *x, const float *y) {
+static bool is_correct(const float *x, const float *y) {
     for (int i = 0; i < ITEMS; i++) {
         double expected = exp((double)x[i]);
         for (int j = 0; j < 8; j++)
@@ -90,29 +91,29 @@ static bool right(const float *x, const float *y) {
     return true;
 }
 
-static tfm_status run(const tfm__device *device, const char *text) {
-    struct rig rig = {0};
+static tfm_status run_probe(const tfm__device *device, const char *text) {
+    struct probe_objects objects = {0};
     float x[ITEMS], y[ITEMS];
     for (int i = 0; i < ITEMS; i++) {
         x[i] = (float)(i - ITEMS / 2) / 16;
         y[i] = NAN;
     }
-    cl_int error = build(&rig, device, text, x);
+    cl_int error = build(&objects, device, text, x);
     if (error == CL_SUCCESS)
-        error = compute(&rig, y);
-    release(&rig);
+        error = compute(&objects, y);
+    release(&objects);
     if (error != CL_SUCCESS)
         return tfm__fail(TFM_ERROR_DEVICE, "%s does not run a small kernel: %s (%d)", device->info.name,
                          tfm__cl_error_name(error), (int)error);
-    if (!right(x, y))
+    if (!is_correct(x, y))
         return tfm__fail(TFM_ERROR_DEVICE, "%s gives wrong numbers for a small kernel", device->info.name);
     return TFM_OK;
 }
 
 tfm_status tfm__device_probe(const tfm__device *device) {
     static const char PASSED[] = "passed";
-    const char *text = probe_text();
-    char *identity = tfm__device_identity(device->device);
+    const char *text = probe_source();
+    char *identity = tfm__device_fingerprint_text(device->device);
     char *key = identity
                     ? tfm__format("probe %016llx\n%s", (unsigned long long)tfm__hash64(text, strlen(text), 0), identity)
                     : NULL;
@@ -121,7 +122,7 @@ tfm_status tfm__device_probe(const tfm__device *device) {
     void *known = key ? tfm__cache_get(key, &bytes) : NULL;
     tfm_status status = TFM_OK;
     if (!known || bytes != sizeof(PASSED) || memcmp(known, PASSED, bytes) != 0) {
-        status = run(device, text);
+        status = run_probe(device, text);
         if (status == TFM_OK && key)
             tfm__cache_put(key, PASSED, sizeof(PASSED));
     }

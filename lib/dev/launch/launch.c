@@ -5,7 +5,7 @@
 #include "dev/pocl/launch_order.h"
 #include "dev/launch/profile.h"
 
-static int parameters_of(const tfm__arg *arg) {
+static int parameter_count(const tfm__arg *arg) {
     return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
 }
 
@@ -25,7 +25,7 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
             name[0] && !same_name(name, args[i].name))
             return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: parameter %u is '%s', the launch gives '%s'",
                                      kernel->name, (unsigned)index, name, args[i].name);
-        index += (cl_uint)parameters_of(&args[i]);
+        index += (cl_uint)parameter_count(&args[i]);
     }
     if (index != kernel->parameters)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s has %u parameters, the launch gives %u",
@@ -34,9 +34,9 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
     return TFM_OK;
 }
 
-size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel) {
-    if (kernel->most > 0)
-        return kernel->most;
+size_t tfm__kernel_max_workgroup(const tfm_context *ctx, tfm__kernel *kernel) {
+    if (kernel->max_workgroup > 0)
+        return kernel->max_workgroup;
     size_t most = 0, multiple = 0;
     const cl_int asked =
         clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, NULL);
@@ -44,8 +44,8 @@ size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel) {
                              &multiple, NULL);
     /* Mesa 22.3 gives the size of a sub-group for either question, whatever the kernel. */
     const bool untold = most == multiple && strcmp(ctx->info.platform, "rusticl") == 0;
-    kernel->most = asked == CL_SUCCESS && most > 0 && !untold ? most : SIZE_MAX;
-    return kernel->most;
+    kernel->max_workgroup = asked == CL_SUCCESS && most > 0 && !untold ? most : SIZE_MAX;
+    return kernel->max_workgroup;
 }
 
 static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *arg, cl_int error) {
@@ -90,38 +90,38 @@ static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, 
     return error == CL_SUCCESS ? TFM_OK : refuse(ctx, kernel, arg, error);
 }
 
-static size_t items_of(const tfm__grid *grid) {
+static size_t workgroup_items(const tfm__grid *grid) {
     return grid->local[0] * grid->local[1] * grid->local[2];
 }
 
 /* Where work-groups share rows, a group that is larger than what the driver says of the kernel is not even tried: not
  * every driver refuses it, some run it wrong. Whether the context has smaller ones now. */
-static bool too_large(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
-    const size_t items = items_of(grid);
-    if (ctx->tuning.class != TFM__SIMT || items <= tfm__kernel_most(ctx, kernel))
+static bool exceeds_workgroup_limit(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
+    const size_t items = workgroup_items(grid);
+    if (ctx->tuning.class != TFM__CLASS_GPU || items <= tfm__kernel_max_workgroup(ctx, kernel))
         return false;
     char what[256];
     snprintf(what, sizeof(what), "kernel %s has %zux%zux%zu items in a group, of which %s takes %zu", kernel->name,
-             grid->local[0], grid->local[1], grid->local[2], ctx->info.name, kernel->most);
-    return tfm__groups_shrink(ctx, what, items, kernel->most);
+             grid->local[0], grid->local[1], grid->local[2], ctx->info.name, kernel->max_workgroup);
+    return tfm__workgroup_limit_reduce(ctx, what, items, kernel->max_workgroup);
 }
 
-/* Whether a launch failed for the size of its groups; then the context has smaller ones now. On wide devices, whose
- * groups are of one item but for the plain product's, what the driver says of the kernel counts only here, since
+/* Whether a launch failed for the size of its groups; then the context has smaller ones now. On CPU-style devices,
+ * whose groups are of one item but for the plain product's, what the driver says of the kernel counts only here, since
  * drivers of CPUs tell less than what they run. "Out of resources" may also be want of memory, so there it must agree.
  */
-static bool refused_for_group(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
-    const size_t items = items_of(grid);
+static bool refused_for_workgroup(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
+    const size_t items = workgroup_items(grid);
     bool large = error == CL_INVALID_WORK_GROUP_SIZE || error == CL_INVALID_WORK_ITEM_SIZE;
     if (error == CL_OUT_OF_RESOURCES) {
         cl_ulong local = 0;
         clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
-        large = items > tfm__kernel_most(ctx, kernel) || local > ctx->limits.local_bytes;
+        large = items > tfm__kernel_max_workgroup(ctx, kernel) || local > ctx->limits.local_bytes;
     }
     char what[256];
     snprintf(what, sizeof(what), "kernel %s does not run in groups of %zux%zux%zu items on %s: %s (%d)", kernel->name,
              grid->local[0], grid->local[1], grid->local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);
-    return large && tfm__groups_shrink(ctx, what, items, tfm__kernel_most(ctx, kernel));
+    return large && tfm__workgroup_limit_reduce(ctx, what, items, tfm__kernel_max_workgroup(ctx, kernel));
 }
 
 static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__kernel *kernel, cl_int error) {
@@ -135,30 +135,30 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
         return ctx->status;
     if (!kernel->checked && check_names(ctx, kernel, count, args) != TFM_OK)
         return ctx->status;
-    if (too_large(ctx, kernel, &grid))
+    if (exceeds_workgroup_limit(ctx, kernel, &grid))
         return ctx->status;
     cl_uint index = 0;
     for (size_t i = 0; i < count; i++) {
         if (set_arg(ctx, kernel, index, &args[i]) != TFM_OK)
             return ctx->status;
-        index += (cl_uint)parameters_of(&args[i]);
+        index += (cl_uint)parameter_count(&args[i]);
     }
     if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
         return TFM_OK;
     cl_event event = NULL;
     ctx->launches++;
     /* PoCL compiles when a kernel first runs, and again for other groups: that is waited for and counted. */
-    const bool compiles = kernel->fresh && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
+    const bool compiles = kernel->built_here && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
     cl_int waited = compiles ? clFinish(ctx->queue) : CL_SUCCESS;
     if (waited != CL_SUCCESS)
         return wait_failed(ctx, "what was launched before", kernel, waited);
     const double begun = compiles ? tfm__seconds() : 0;
-    const tfm__pocl_turn turn = tfm__pocl_begin(ctx, kernel, &grid);
+    const tfm__pocl_order order = tfm__pocl_begin(ctx, kernel, &grid);
     cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
                                           ctx->profile ? &event : NULL);
-    if ((compiles || turn == TFM__POCL_ALONE) && error == CL_SUCCESS)
+    if ((compiles || order == TFM__POCL_EXCLUSIVE) && error == CL_SUCCESS)
         waited = clFinish(ctx->queue);
-    tfm__pocl_end(turn, error == CL_SUCCESS);
+    tfm__pocl_end(order, error == CL_SUCCESS);
     if (waited != CL_SUCCESS) {
         if (event)
             clReleaseEvent(event);
@@ -168,7 +168,7 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
         ctx->build_seconds += tfm__seconds() - begun;
         memcpy(kernel->local, grid.local, sizeof(grid.local));
     }
-    if (error != CL_SUCCESS && refused_for_group(ctx, kernel, &grid, error))
+    if (error != CL_SUCCESS && refused_for_workgroup(ctx, kernel, &grid, error))
         return ctx->status;
     if (error != CL_SUCCESS) {
         const tfm_status status = tfm__cl_status(ctx, error);

@@ -49,17 +49,17 @@ struct tfm__profile {
 };
 
 /* What TFM_PROFILE asks for: NULL nothing, "1" the table, else a path. */
-static const char *wish(void) {
+static const char *trace_target(void) {
     const char *text = getenv("TFM_PROFILE");
     return text && text[0] && strcmp(text, "0") != 0 ? text : NULL;
 }
 
 bool tfm__profile_wanted(bool asked) {
-    return asked || wish();
+    return asked || trace_target();
 }
 
 /* x.json for the first context of the process, x-2.json for the second. */
-static char *numbered(const char *path) {
+static char *numbered_path(const char *path) {
     static atomic_uint opened;
     unsigned number = atomic_fetch_add(&opened, 1u) + 1;
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -71,14 +71,14 @@ static char *numbered(const char *path) {
 }
 
 tfm_status tfm__profile_open(tfm__profile **out) {
-    const char *wanted = wish();
+    const char *wanted = trace_target();
     *out = NULL;
     tfm__profile *profile = tfm__alloc(1, sizeof(*profile));
     if (!profile)
         return TFM_ERROR_MEMORY;
     profile->first = true;
     if (wanted && strcmp(wanted, "1") != 0) {
-        profile->path = numbered(wanted);
+        profile->path = numbered_path(wanted);
         profile->trace = profile->path ? fopen(profile->path, "we") : NULL;
         if (!profile->trace) {
             tfm_status status = profile->path ? tfm__fail(TFM_ERROR_IO,
@@ -189,7 +189,7 @@ void tfm__profile_span(tfm__profile *profile, const char *name, double begun, do
         profile->spans[profile->span_count++] = (span){name, begun, ended};
 }
 
-static void lose(tfm__profile *profile, cl_int error) {
+static void count_lost(tfm__profile *profile, cl_int error) {
     if (profile->lost++ == 0)
         profile->lost_error = error;
 }
@@ -200,7 +200,7 @@ static void read_launch(tfm__profile *profile, const struct launch *launch) {
     if (error == CL_SUCCESS)
         error = clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL);
     if (error != CL_SUCCESS) {
-        lose(profile, error);
+        count_lost(profile, error);
         return;
     }
     if (end < start)
@@ -223,7 +223,7 @@ static void drain(tfm__profile *profile, size_t count) {
         if (error == CL_SUCCESS)
             read_launch(profile, &profile->pending[i]);
         else
-            lose(profile, error);
+            count_lost(profile, error);
         clReleaseEvent(profile->pending[i].event);
     }
     profile->count -= count;
@@ -236,7 +236,7 @@ void tfm__profile_add(tfm__profile *profile, const char *name, cl_event event, c
         return;
     size_t kernel = find_kernel(profile, name);
     if (kernel >= profile->kernel_count) {
-        lose(profile, CL_OUT_OF_HOST_MEMORY);
+        count_lost(profile, CL_OUT_OF_HOST_MEMORY);
         clReleaseEvent(event);
         return;
     }
@@ -251,7 +251,7 @@ void tfm__profile_add(tfm__profile *profile, const char *name, cl_event event, c
         launch->grid = *grid;
 }
 
-static int more_time(const void *a, const void *b) {
+static int compare_time(const void *a, const void *b) {
     const total *x = a, *y = b;
     if (x->ns != y->ns)
         return x->ns < y->ns ? 1 : -1;
@@ -261,7 +261,7 @@ static int more_time(const void *a, const void *b) {
 static void print_table(tfm__profile *profile) {
     uint64_t all = 0;
     if (profile->kernel_count > 0)
-        qsort(profile->kernels, profile->kernel_count, sizeof(*profile->kernels), more_time);
+        qsort(profile->kernels, profile->kernel_count, sizeof(*profile->kernels), compare_time);
     for (size_t i = 0; i < profile->kernel_count; i++)
         all += profile->kernels[i].ns;
     tfm__report("profile: %-28s %10s %12s %7s %11s", "kernel", "calls", "total ms", "share", "mean us");

@@ -4,40 +4,43 @@
 #include <inttypes.h>
 #include "dev/device/context_internal.h"
 
-enum { LARGEST = 256 }; /* items of a group that any kernel has, whatever the tuning says: the plain product's */
+enum {
+    MIN_SUPPORTED_WORKGROUP = 256
+}; /* items of a group that any kernel has, whatever the tuning says: the plain product's */
 
-static void fail_again(tfm_context *ctx, const char *what) {
-    tfm__log(ctx->shrunk ? TFM_LOG_INFO : TFM_LOG_WARNING,
+static void fail_for_retry(tfm_context *ctx, const char *what) {
+    tfm__log(ctx->workgroups_reduced ? TFM_LOG_INFO : TFM_LOG_WARNING,
              "%s refuses kernels for the size of their work-groups: they have at most %zu items from now on, and "
              "what was begun is begun anew (%s)",
              ctx->info.name, ctx->limits.max_group, what);
-    ctx->shrunk = true;
+    ctx->workgroups_reduced = true;
     tfm__context_fail(
         ctx, TFM_ERROR_AGAIN,
         "%s: the context's work-groups have at most %zu items from now on: clear its error and call again", what,
         ctx->limits.max_group);
 }
 
-bool tfm__groups_shrink(tfm_context *ctx, const char *what, size_t items, size_t most) {
-    const size_t wish = most > 0 && most < items ? most : items / 2;
+bool tfm__workgroup_limit_reduce(tfm_context *ctx, const char *what, size_t items, size_t most) {
+    const size_t wanted = most > 0 && most < items ? most : items / 2;
     size_t limit = 1;
-    while (limit * 2 <= wish)
+    while (limit * 2 <= wanted)
         limit *= 2;
-    if (wish < 1 || limit >= ctx->limits.max_group)
+    if (wanted < 1 || limit >= ctx->limits.max_group)
         return false;
     ctx->limits.max_group = limit;
     while ((size_t)ctx->tuning.group > limit)
         ctx->tuning.group /= 2;
-    fail_again(ctx, what);
+    fail_for_retry(ctx, what);
     return true;
 }
 
-bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error) {
+bool tfm__workgroup_limit_reduce_after_build(tfm_context *ctx, const char *what, cl_int error) {
     if ((error != CL_OUT_OF_RESOURCES && error != CL_OUT_OF_HOST_MEMORY) || ctx->tuning.group < 2)
         return false;
-    const size_t limit = (ctx->limits.max_group < LARGEST ? ctx->limits.max_group : LARGEST) / 2;
+    const size_t limit =
+        (ctx->limits.max_group < MIN_SUPPORTED_WORKGROUP ? ctx->limits.max_group : MIN_SUPPORTED_WORKGROUP) / 2;
     ctx->tuning.group /= 2;
     ctx->limits.max_group = limit > (size_t)ctx->tuning.group ? limit : (size_t)ctx->tuning.group;
-    fail_again(ctx, what);
+    fail_for_retry(ctx, what);
     return true;
 }

@@ -13,25 +13,25 @@ enum { CACHE_LINE = 64 };
 
 /* Kernels of devices that run items side by side read so many bytes at once where a tensor begins at a multiple of
  * them, and a file need not have its numbers there: those of tfm_model_save are. */
-enum { WORDS_AT_ONCE = 16 };
+enum { VECTOR_BYTES = 16 };
 
 /* What is smaller is copied: a map has a price too. */
-#ifndef TFM__LEAST_ON_FILE
-#define TFM__LEAST_ON_FILE (64 << 10)
+#ifndef TFM__MMAP_MIN_BYTES
+#define TFM__MMAP_MIN_BYTES (64 << 10)
 #endif
 
-typedef struct span {
+typedef struct mapping {
     void *pages;
     size_t bytes;
-} span;
+} mapping;
 
-static void unmap(span *s) {
+static void unmap(mapping *s) {
     munmap(s->pages, s->bytes);
     free(s);
 }
 
 /* Called once the driver has done with the memory, which may be after the context's last release of it. */
-static void CL_CALLBACK gone(cl_mem memory, void *user) {
+static void CL_CALLBACK unmap_callback(cl_mem memory, void *user) {
     (void)memory;
     unmap(user);
 }
@@ -42,9 +42,9 @@ static size_t page_size(void) {
 }
 
 /* The pages around so many bytes of the file, or NULL; *before is how many of them lie in front. */
-static span *map(size_t *before, const char *path, uint64_t identity, uint64_t first, size_t bytes) {
+static mapping *map(size_t *before, const char *path, uint64_t identity, uint64_t first, size_t bytes) {
     *before = (size_t)(first % page_size());
-    span *s = tfm__alloc(1, sizeof(*s));
+    mapping *s = tfm__alloc(1, sizeof(*s));
     if (!s)
         return NULL;
     s->bytes = *before + bytes;
@@ -56,18 +56,18 @@ static span *map(size_t *before, const char *path, uint64_t identity, uint64_t f
     return s;
 }
 
-bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, uint64_t identity, uint64_t first,
-                         tfm_dtype dtype, int rank, const int64_t *dims) {
+bool tfm__tensor_mmap(tfm_context *ctx, tfm_tensor *out, const char *path, uint64_t identity, uint64_t first,
+                      tfm_dtype dtype, int rank, const int64_t *dims) {
     const size_t size = tfm_dtype_size(dtype);
     const tfm_tensor shape = {.rank = rank, .dims = {dims[0], rank > 1 ? dims[1] : 1}};
     size_t before, bytes = tfm_tensor_count(shape) * size;
     *out = (tfm_tensor){0};
-    const size_t unit = ctx->tuning.class == TFM__WIDE ? size : WORDS_AT_ONCE;
-    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__LEAST_ON_FILE || bytes > SIZE_MAX - 2 * page_size() ||
+    const size_t unit = ctx->tuning.class == TFM__CLASS_CPU ? size : VECTOR_BYTES;
+    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__MMAP_MIN_BYTES || bytes > SIZE_MAX - 2 * page_size() ||
         !(ctx->capabilities.has & TFM__HAS_UNIFIED_MEMORY) || first % page_size() % unit != 0 ||
         page_size() > ctx->limits.max_alloc || bytes > ctx->limits.max_alloc - page_size())
         return false;
-    span *s = map(&before, path, identity, first, bytes);
+    mapping *s = map(&before, path, identity, first, bytes);
     if (!s)
         return false;
     const size_t lines = (s->bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -78,29 +78,29 @@ bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, ui
         return false;
     }
     /* Without the call nobody says when the driver has done with the pages. The memory is new, so no command has it. */
-    if (clSetMemObjectDestructorCallback(memory, gone, s) != CL_SUCCESS) {
+    if (clSetMemObjectDestructorCallback(memory, unmap_callback, s) != CL_SUCCESS) {
         if (clReleaseMemObject(memory) == CL_SUCCESS)
             unmap(s);
         return false;
     }
     if (tfm_tensor_wrap(ctx, out, memory, before / size, dtype, rank, dims) == TFM_OK) {
-        tfm__tensor_keep(ctx, *out);
-        out->buffer->pages = s->pages;
+        tfm__tensor_persist(ctx, *out);
+        out->buffer->mapping = s->pages;
     }
     clReleaseMemObject(memory);
     return ctx->status == TFM_OK;
 }
 
-bool tfm__tensor_is_on_file(tfm_tensor x) {
-    return x.buffer && x.buffer->pages;
+bool tfm__tensor_is_mmapped(tfm_tensor x) {
+    return x.buffer && x.buffer->mapping;
 }
 
 /* Pages that are read again come from the file. Part of the first one and of the last may be a neighbour's, which costs
  * a read at most. */
-void tfm__tensor_leave_pages(tfm_context *ctx, tfm_tensor x) {
-    if (!tfm__tensor_is_on_file(x) || tfm_context_finish(ctx) != TFM_OK)
+void tfm__tensor_evict_pages(tfm_context *ctx, tfm_tensor x) {
+    if (!tfm__tensor_is_mmapped(x) || tfm_context_finish(ctx) != TFM_OK)
         return;
     const size_t size = tfm_dtype_size(x.dtype), page = page_size();
     const size_t first = x.offset * size / page * page, end = (x.offset + tfm_tensor_count(x)) * size;
-    madvise((unsigned char *)x.buffer->pages + first, end - first, MADV_DONTNEED);
+    madvise((unsigned char *)x.buffer->mapping + first, end - first, MADV_DONTNEED);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "dev/device/context_internal.h"
 
-struct tfm__host_room {
+struct tfm__pinned_memory {
     cl_mem memory; /* NULL: `data` is ordinary memory */
     void *data;
 };
@@ -28,23 +28,23 @@ static void *map(tfm_context *ctx, cl_mem *memory, size_t bytes) {
     return NULL;
 }
 
-void *tfm__host_room_new(tfm_context *ctx, tfm__host_room **out, size_t bytes) {
-    tfm__host_room *r = *out = tfm__alloc(1, sizeof(*r));
+void *tfm__pinned_memory_new(tfm_context *ctx, tfm__pinned_memory **out, size_t bytes) {
+    tfm__pinned_memory *r = *out = tfm__alloc(1, sizeof(*r));
     if (!r)
         return NULL;
-    const bool own = ctx->status == TFM_OK && ctx->tuning.class != TFM__WIDE && bytes <= ctx->limits.max_alloc;
+    const bool own = ctx->status == TFM_OK && ctx->tuning.class != TFM__CLASS_CPU && bytes <= ctx->limits.max_alloc;
     if (own && (r->data = map(ctx, &r->memory, bytes)))
         memset(r->data, 0, bytes);
     else
         r->data = tfm__alloc(bytes, 1);
     if (!r->data)
-        tfm__host_room_free(ctx, out);
+        tfm__pinned_memory_free(ctx, out);
     return *out ? r->data : NULL;
 }
 
 /* The queue is in order, so what was enqueued before is done with the memory when the driver gives it back. */
-void tfm__host_room_free(tfm_context *ctx, tfm__host_room **room) {
-    tfm__host_room *r = *room;
+void tfm__pinned_memory_free(tfm_context *ctx, tfm__pinned_memory **room) {
+    tfm__pinned_memory *r = *room;
     *room = NULL;
     if (!r)
         return;
@@ -57,6 +57,6 @@ void tfm__host_room_free(tfm_context *ctx, tfm__host_room **room) {
     free(r);
 }
 
-bool tfm__host_room_mapped(const tfm__host_room *room) {
+bool tfm__pinned_memory_is_mapped(const tfm__pinned_memory *room) {
     return room->memory;
 }

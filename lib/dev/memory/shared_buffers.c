@@ -6,28 +6,28 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-typedef struct common {
+typedef struct shared_context {
     cl_device_id device;
     cl_context cl;
     int users;
     bool broken; /* its users keep it, and nobody else gets it */
-    struct common *next;
-} common;
+    struct shared_context *next;
+} shared_context;
 
-static common *commons;
+static shared_context *shared_contexts;
 
-cl_context tfm__cl_context_take(cl_platform_id platform, cl_device_id device, cl_int *error) {
+cl_context tfm__cl_context_acquire(cl_platform_id platform, cl_device_id device, cl_int *error) {
     pthread_mutex_lock(&lock);
-    common *c = commons;
+    shared_context *c = shared_contexts;
     while (c && (c->device != device || c->broken))
         c = c->next;
     *error = CL_SUCCESS;
     if (!c && (c = tfm__alloc(1, sizeof(*c)))) {
         const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
-        *c = (common){.device = device, .next = commons};
+        *c = (shared_context){.device = device, .next = shared_contexts};
         c->cl = clCreateContext(properties, 1, &device, NULL, NULL, error);
         if (*error == CL_SUCCESS) {
-            commons = c;
+            shared_contexts = c;
         } else {
             free(c);
             c = NULL;
@@ -42,19 +42,19 @@ cl_context tfm__cl_context_take(cl_platform_id platform, cl_device_id device, cl
     return cl;
 }
 
-void tfm__cl_context_broken(cl_context cl) {
+void tfm__cl_context_invalidate(cl_context cl) {
     pthread_mutex_lock(&lock);
-    for (common *c = commons; c; c = c->next)
+    for (shared_context *c = shared_contexts; c; c = c->next)
         c->broken |= c->cl == cl;
     pthread_mutex_unlock(&lock);
 }
 
-bool tfm__cl_context_give(cl_context cl) {
+bool tfm__cl_context_release(cl_context cl) {
     pthread_mutex_lock(&lock);
-    common **link = &commons;
+    shared_context **link = &shared_contexts;
     while (*link && (*link)->cl != cl)
         link = &(*link)->next;
-    common *c = *link;
+    shared_context *c = *link;
     if (c && --c->users == 0) {
         *link = c->next;
         clReleaseContext(c->cl);
@@ -66,20 +66,20 @@ bool tfm__cl_context_give(cl_context cl) {
 
 /* ---- Tensors that nobody writes ---- */
 
-struct tfm__shared {
-    tfm__shared_key key;
+struct tfm__shared_buffer {
+    tfm__shared_buffer_key key;
     cl_context cl;
     cl_mem memory;
     size_t bytes;
     int users;
-    tfm__shared *next;
+    tfm__shared_buffer *next;
 };
 
-static tfm__shared *all;
+static tfm__shared_buffer *all;
 
-tfm__shared *tfm__shared_find(cl_context cl, tfm__shared_key key, cl_mem *memory, size_t *bytes) {
+tfm__shared_buffer *tfm__shared_buffer_find(cl_context cl, tfm__shared_buffer_key key, cl_mem *memory, size_t *bytes) {
     pthread_mutex_lock(&lock);
-    tfm__shared *s = all;
+    tfm__shared_buffer *s = all;
     while (s && (s->cl != cl || memcmp(&s->key, &key, sizeof(key)) != 0))
         s = s->next;
     if (s && clRetainMemObject(s->memory) != CL_SUCCESS)
@@ -93,30 +93,30 @@ tfm__shared *tfm__shared_find(cl_context cl, tfm__shared_key key, cl_mem *memory
     return s;
 }
 
-tfm__shared *tfm__shared_add(cl_context cl, tfm__shared_key key, cl_mem memory, size_t bytes) {
-    tfm__shared *s = tfm__alloc(1, sizeof(*s));
+tfm__shared_buffer *tfm__shared_buffer_add(cl_context cl, tfm__shared_buffer_key key, cl_mem memory, size_t bytes) {
+    tfm__shared_buffer *s = tfm__alloc(1, sizeof(*s));
     if (!s)
         return NULL;
     pthread_mutex_lock(&lock);
-    *s = (tfm__shared){.key = key, .cl = cl, .memory = memory, .bytes = bytes, .users = 1, .next = all};
+    *s = (tfm__shared_buffer){.key = key, .cl = cl, .memory = memory, .bytes = bytes, .users = 1, .next = all};
     all = s;
     pthread_mutex_unlock(&lock);
     return s;
 }
 
-uint64_t tfm__shared_bytes(cl_context cl) {
+uint64_t tfm__shared_buffer_bytes(cl_context cl) {
     uint64_t bytes = 0;
     pthread_mutex_lock(&lock);
-    for (const tfm__shared *s = all; s; s = s->next)
+    for (const tfm__shared_buffer *s = all; s; s = s->next)
         bytes += s->cl == cl ? s->bytes : 0;
     pthread_mutex_unlock(&lock);
     return bytes;
 }
 
-void tfm__shared_drop(tfm__shared *shared) {
+void tfm__shared_buffer_drop(tfm__shared_buffer *shared) {
     pthread_mutex_lock(&lock);
     if (--shared->users == 0) {
-        tfm__shared **link = &all;
+        tfm__shared_buffer **link = &all;
         while (*link != shared)
             link = &(*link)->next;
         *link = shared->next;

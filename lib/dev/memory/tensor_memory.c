@@ -43,8 +43,8 @@ static bool checked_count(size_t *count, tfm_dtype dtype, int rank, const int64_
     return true;
 }
 
-static tfm_status place(tfm_context *ctx, tfm_tensor *out, tfm_buffer *buffer, tfm_dtype dtype, int rank,
-                        const int64_t *dims) {
+static tfm_status init_tensor(tfm_context *ctx, tfm_tensor *out, tfm_buffer *buffer, tfm_dtype dtype, int rank,
+                              const int64_t *dims) {
     *out = (tfm_tensor){0};
     if (!buffer)
         return ctx->status;
@@ -71,13 +71,14 @@ tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, in
                                  "a tensor needs a dtype that there is, and 1 to %d dimensions, none of them negative, "
                                  "that fit in memory",
                                  TFM_MAX_RANK);
-    return place(ctx, out, tfm__pool_take(ctx, count * tfm_dtype_size(dtype)), dtype, rank, dims);
+    return init_tensor(ctx, out, tfm__pool_alloc(ctx, count * tfm_dtype_size(dtype)), dtype, rank, dims);
 }
 
-tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims) {
+tfm_status tfm__tensor_new_persistent(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank,
+                                      const int64_t *dims) {
     if (tfm_tensor_new(ctx, out, dtype, rank, dims) == TFM_OK) {
-        tfm__pool_leave(out->buffer);
-        tfm__pool_enter(ctx, 0, out->buffer);
+        tfm__pool_list_remove(out->buffer);
+        tfm__pool_scope_add(ctx, 0, out->buffer);
     }
     return ctx->status;
 }
@@ -100,50 +101,50 @@ tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, siz
     error = clRetainMemObject(memory);
     if (error != CL_SUCCESS)
         return tfm__cl_fail(ctx, error, "tensor_wrap: clRetainMemObject");
-    tfm_buffer *buffer = tfm__pool_struct(ctx);
+    tfm_buffer *buffer = tfm__pool_new_buffer(ctx);
     if (!buffer) {
         clReleaseMemObject(memory);
         return ctx->status;
     }
     buffer->memory = memory;
     buffer->bytes = bytes;
-    buffer->foreign = true;
-    tfm__pool_enter(ctx, ctx->depth, buffer);
-    place(ctx, out, buffer, dtype, rank, dims);
+    buffer->external = true;
+    tfm__pool_scope_add(ctx, ctx->depth, buffer);
+    init_tensor(ctx, out, buffer, dtype, rank, dims);
     out->offset = offset;
     return TFM_OK;
 }
 
-bool tfm__tensor_share(tfm_context *ctx, tfm_tensor *out, tfm__shared_key key, tfm_dtype dtype, int rank,
-                       const int64_t *dims) {
+bool tfm__tensor_open_shared(tfm_context *ctx, tfm_tensor *out, tfm__shared_buffer_key key, tfm_dtype dtype, int rank,
+                             const int64_t *dims) {
     cl_mem memory;
     size_t bytes;
     *out = (tfm_tensor){0};
-    tfm__shared *shared = ctx->status == TFM_OK ? tfm__shared_find(ctx->cl, key, &memory, &bytes) : NULL;
+    tfm__shared_buffer *shared = ctx->status == TFM_OK ? tfm__shared_buffer_find(ctx->cl, key, &memory, &bytes) : NULL;
     if (!shared)
         return false;
     size_t count;
     const bool fits = checked_count(&count, dtype, rank, dims) && count > 0 && count <= bytes / tfm_dtype_size(dtype);
-    tfm_buffer *buffer = fits ? tfm__pool_struct(ctx) : NULL;
+    tfm_buffer *buffer = fits ? tfm__pool_new_buffer(ctx) : NULL;
     if (!buffer) {
-        tfm__shared_drop(shared);
+        tfm__shared_buffer_drop(shared);
         clReleaseMemObject(memory);
         return false;
     }
     buffer->memory = memory;
     buffer->bytes = bytes;
-    buffer->foreign = true;
+    buffer->external = true;
     buffer->shared = shared;
-    tfm__pool_enter(ctx, 0, buffer);
-    return place(ctx, out, buffer, dtype, rank, dims) == TFM_OK;
+    tfm__pool_scope_add(ctx, 0, buffer);
+    return init_tensor(ctx, out, buffer, dtype, rank, dims) == TFM_OK;
 }
 
-void tfm__tensor_offer(tfm_context *ctx, tfm_tensor x, tfm__shared_key key) {
+void tfm__tensor_publish(tfm_context *ctx, tfm_tensor x, tfm__shared_buffer_key key) {
     if (!tfm__tensor_alive(ctx, x) || x.buffer->shared)
         return;
-    x.buffer->shared = tfm__shared_add(ctx->cl, key, x.buffer->memory, x.buffer->bytes);
+    x.buffer->shared = tfm__shared_buffer_add(ctx->cl, key, x.buffer->memory, x.buffer->bytes);
     if (x.buffer->shared)
-        ctx->offered += x.buffer->bytes;
+        ctx->published_bytes += x.buffer->bytes;
 }
 
 cl_mem tfm_tensor_cl(tfm_tensor x) {
@@ -164,16 +165,16 @@ void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {
     if (!ctx)
         return;
     if (tensor && tfm__tensor_alive(ctx, *tensor))
-        tfm__pool_give_back(tensor->buffer);
+        tfm__pool_release(tensor->buffer);
     if (tensor)
         *tensor = (tfm_tensor){0};
 }
 
-void tfm__tensor_keep(tfm_context *ctx, tfm_tensor x) {
+void tfm__tensor_persist(tfm_context *ctx, tfm_tensor x) {
     if (!tfm__tensor_alive(ctx, x) || x.buffer->depth <= 0)
         return;
-    tfm__pool_leave(x.buffer);
-    tfm__pool_enter(ctx, 0, x.buffer);
+    tfm__pool_list_remove(x.buffer);
+    tfm__pool_scope_add(ctx, 0, x.buffer);
 }
 
 void tfm__tensor_pin(tfm_context *ctx, tfm_tensor x) {
@@ -186,15 +187,15 @@ void tfm__tensor_unpin(tfm_context *ctx, tfm_tensor x) {
         return;
     x.buffer->pins--;
     if (x.buffer->pins == 0 && x.buffer->depth == TFM__PINNED)
-        tfm__pool_give_back(x.buffer);
+        tfm__pool_release(x.buffer);
 }
 
 bool tfm__tensor_pinned(tfm_tensor x) {
     return x.buffer->pins > 0;
 }
 
-uint64_t *tfm__tensor_mark(tfm_tensor x) {
-    return &x.buffer->mark;
+uint64_t *tfm__tensor_tag(tfm_tensor x) {
+    return &x.buffer->tag;
 }
 
 /* Scopes open and close in a failed context too, so that callers stay balanced. */
@@ -216,12 +217,12 @@ tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *ke
     for (size_t i = 0; keep && i < count; i++) {
         /* An output that the caller gave may lie in a scope further out: it stays there. */
         if (keep[i] && tfm__tensor_alive(ctx, *keep[i]) && keep[i]->buffer->depth == ctx->depth) {
-            tfm__pool_leave(keep[i]->buffer);
-            tfm__pool_enter(ctx, ctx->depth - 1, keep[i]->buffer);
+            tfm__pool_list_remove(keep[i]->buffer);
+            tfm__pool_scope_add(ctx, ctx->depth - 1, keep[i]->buffer);
         }
     }
     while (ctx->scopes[ctx->depth])
-        tfm__pool_give_back(ctx->scopes[ctx->depth]);
+        tfm__pool_release(ctx->scopes[ctx->depth]);
     ctx->depth--;
     return count > 0 ? TFM__NEEDS_ON(ctx, "scope_close", keep) : ctx->status;
 }

@@ -44,7 +44,7 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
         clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     if (error != CL_SUCCESS)
         return tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
-    tfm__cores_follow(ctx);
+    tfm__cpu_partition_update(ctx);
     return TFM_OK;
 }
 
@@ -71,19 +71,19 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
 }
 
-struct tfm__read {
+struct tfm__async_read {
     cl_event event;
     void *host, *own; /* where it goes; the same where it is this read's to free, else NULL */
 };
 
-static tfm_status start(tfm_context *ctx, tfm__read **out, void *host, void *own, tfm_tensor x) {
-    tfm__read *read = tfm__alloc(1, sizeof(*read));
+static tfm_status enqueue_read(tfm_context *ctx, tfm__async_read **out, void *host, void *own, tfm_tensor x) {
+    tfm__async_read *read = tfm__alloc(1, sizeof(*read));
     if (!read || !host) {
         free(read);
         free(own);
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for a read of %zu bytes", byte_count(x));
     }
-    *read = (struct tfm__read){.host = host, .own = own};
+    *read = (struct tfm__async_read){.host = host, .own = own};
     cl_int error = clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host, 0,
                                        NULL, &read->event);
     if (error != CL_SUCCESS) {
@@ -96,26 +96,26 @@ static tfm_status start(tfm_context *ctx, tfm__read **out, void *host, void *own
     return TFM_OK;
 }
 
-tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
+tfm_status tfm__async_read_start(tfm_context *ctx, tfm__async_read **out, tfm_tensor x) {
     *out = NULL;
     if (check(ctx, "read_start", x) != TFM_OK)
         return ctx->status;
     void *own = tfm__alloc(byte_count(x), 1);
-    return start(ctx, out, own, own, x);
+    return enqueue_read(ctx, out, own, own, x);
 }
 
-tfm_status tfm__read_into(tfm_context *ctx, tfm__read **out, void *host, tfm_tensor x) {
+tfm_status tfm__async_read_into(tfm_context *ctx, tfm__async_read **out, void *host, tfm_tensor x) {
     *out = NULL;
-    return check(ctx, "read_into", x) == TFM_OK ? start(ctx, out, host, NULL, x) : ctx->status;
+    return check(ctx, "read_into", x) == TFM_OK ? enqueue_read(ctx, out, host, NULL, x) : ctx->status;
 }
 
-bool tfm__read_over(const tfm__read *read) {
+bool tfm__async_read_done(const tfm__async_read *read) {
     cl_int state = CL_QUEUED;
     const cl_int error = clGetEventInfo(read->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
     return error != CL_SUCCESS || state <= CL_COMPLETE; /* below it are errors, which waiting tells */
 }
 
-const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
+const void *tfm__async_read_wait(tfm_context *ctx, tfm__async_read *read) {
     if (!read || ctx->status != TFM_OK)
         return NULL;
     ctx->waits++;
@@ -124,12 +124,12 @@ const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
         tfm__cl_fail_wait(ctx, error, "read_wait: clWaitForEvents");
         return NULL;
     }
-    tfm__cores_follow(ctx);
+    tfm__cpu_partition_update(ctx);
     return read->host;
 }
 
-void tfm__read_free(tfm_context *ctx, tfm__read **pointer) {
-    tfm__read *read = *pointer;
+void tfm__async_read_free(tfm_context *ctx, tfm__async_read **pointer) {
+    tfm__async_read *read = *pointer;
     if (!read)
         return;
     *pointer = NULL;

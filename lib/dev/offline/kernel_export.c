@@ -22,18 +22,18 @@ static struct {
     json_t *said;       /* of the device that all are for; NULL before the first context */
     char variant[32];   /* whose kernels they are */
     tfm_status status;  /* the first failure */
-    char message[TFM__MESSAGE];
+    char message[TFM__MESSAGE_MAX];
 } all;
 
 /* The lock is held. */
-static void failed(tfm_status status) {
+static void record_failure(tfm_status status) {
     if (all.status == TFM_OK && status != TFM_OK) {
         all.status = status;
         snprintf(all.message, sizeof(all.message), "%s", tfm_error_message());
     }
 }
 
-static void forget(void) {
+static void clear_export(void) {
     free(all.dir);
     free(all.device);
     json_decref(all.texts);
@@ -45,7 +45,7 @@ static void forget(void) {
 tfm_status tfm_kernels_begin(const char *dir, const char *device) {
     if (TFM__NEEDS("kernels_begin", dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_status status = tfm__dir_makeable(dir);
+    tfm_status status = tfm__dir_check_writable(dir);
     if (status != TFM_OK)
         return status;
     pthread_mutex_lock(&lock);
@@ -59,7 +59,7 @@ tfm_status tfm_kernels_begin(const char *dir, const char *device) {
         all.texts = json_object();
         all.programs = json_object();
         if (!all.dir || (device && !all.device) || !all.texts || !all.programs) {
-            forget();
+            clear_export();
             status = tfm__fail(TFM_ERROR_MEMORY, "kernels_begin: out of host memory");
         }
     }
@@ -71,7 +71,7 @@ tfm_status tfm_kernels_begin(const char *dir, const char *device) {
 
 /* Takes what tuning and limits follow from, from the device that programs are for. This context's own has the memory.
  */
-static tfm_status stand_in(tfm_context *ctx, const char *wanted, cl_device_id *device) {
+static tfm_status use_target_device(tfm_context *ctx, const char *wanted, cl_device_id *device) {
     cl_platform_id platform;
     tfm_device_info info;
     const tfm_status status = tfm__device_choose(&info, &platform, device, wanted);
@@ -82,38 +82,38 @@ static tfm_status stand_in(tfm_context *ctx, const char *wanted, cl_device_id *d
     ctx->info.memory_bytes = memory;
     ctx->info.max_alloc_bytes = most < info.max_alloc_bytes ? most : info.max_alloc_bytes;
     ctx->info.compiler = true; /* as the device has that runs them */
-    ctx->stands_in = true;
-    tfm__capabilities_ask(&ctx->capabilities, *device);
+    ctx->is_export_proxy = true;
+    tfm__capabilities_query(&ctx->capabilities, *device);
     if (ctx->capabilities.limits.max_alloc > most)
         ctx->capabilities.limits.max_alloc = most;
     ctx->limits = ctx->capabilities.limits;
     return TFM_OK;
 }
 
-tfm_status tfm__collect_begin(tfm_context *ctx) {
+tfm_status tfm__kernel_export_begin(tfm_context *ctx) {
     cl_device_id device = ctx->device;
-    tfm__device_words words;
+    tfm__device_fingerprint words;
     pthread_mutex_lock(&lock);
     tfm_status status = TFM_OK;
-    ctx->collects = all.dir != NULL;
-    if (ctx->collects && ctx->pack)
+    ctx->exports = all.dir != NULL;
+    if (ctx->exports && ctx->pack)
         status =
             tfm__fail(TFM_ERROR_ARGUMENT, "programs are exported, and TFM_KERNELS has them all from a pack: unset it");
-    else if (ctx->collects && !ctx->info.compiler)
+    else if (ctx->exports && !ctx->info.compiler)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "%s has no compiler, so what runs on it is found on another device: name one to run on",
                            ctx->info.name);
-    if (status == TFM_OK && ctx->collects && all.device)
-        status = stand_in(ctx, all.device, &device);
-    if (status == TFM_OK && ctx->collects)
-        status = tfm__device_words_ask(&words, device);
-    if (status == TFM_OK && ctx->collects && !all.said)
-        status = (all.said = tfm__device_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
-    else if (status == TFM_OK && ctx->collects)
-        status =
-            tfm__device_same(all.said, NULL, &words, "what was run before", "export for one device at a time") == TFM_OK
-                ? TFM_OK
-                : TFM_ERROR_INPUT;
+    if (status == TFM_OK && ctx->exports && all.device)
+        status = use_target_device(ctx, all.device, &device);
+    if (status == TFM_OK && ctx->exports)
+        status = tfm__device_fingerprint_query(&words, device);
+    if (status == TFM_OK && ctx->exports && !all.said)
+        status = (all.said = tfm__device_fingerprint_json(&words)) ? TFM_OK : TFM_ERROR_MEMORY;
+    else if (status == TFM_OK && ctx->exports)
+        status = tfm__device_fingerprint_check(all.said, NULL, &words, "what was run before",
+                                               "export for one device at a time") == TFM_OK
+                     ? TFM_OK
+                     : TFM_ERROR_INPUT;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -121,7 +121,7 @@ tfm_status tfm__collect_begin(tfm_context *ctx) {
 /* ---- A program as a text of its own ----------------------------------------------------------------------------- */
 
 /* Takes out the #line marks, in place: a compiler is to name the lines of the file at hand. */
-static void drop_marks(char *text) {
+static void drop_line_directives(char *text) {
     char *to = text;
     for (const char *at = text; *at;) {
         const size_t length = strcspn(at, "\n"), whole = length + (at[length] == '\n');
@@ -155,7 +155,7 @@ static json_t *kernels_of(tfm_context *ctx, cl_program program) {
 }
 
 /* The lock is held. */
-static bool take_program(void *user, const tfm__program_parts *p) {
+static bool add_program(void *user, const tfm__program_info *p) {
     tfm_context *ctx = user;
     if (json_object_get(all.programs, p->name))
         return true;
@@ -163,7 +163,7 @@ static bool take_program(void *user, const tfm__program_parts *p) {
     if (!tfm__options_split(&defines, &rest, p->options))
         return false;
     char *file = tfm__format("%s.cl", p->name);
-    drop_marks(p->source);
+    drop_line_directives(p->source);
     char *text = tfm__format("/* A program of tfm %s, %s.cl, for devices without a compiler. Options: %s */\n%s%s",
                              tfm_version(), p->file, rest, defines, p->source);
     json_t *kernels = kernels_of(ctx, p->cl);
@@ -180,21 +180,21 @@ static bool take_program(void *user, const tfm__program_parts *p) {
     return whole;
 }
 
-void tfm__collect_take(tfm_context *ctx) {
-    if (!ctx->collects)
+void tfm__kernel_export_add(tfm_context *ctx) {
+    if (!ctx->exports)
         return;
     pthread_mutex_lock(&lock);
     if (all.dir) {
         snprintf(all.variant, sizeof(all.variant), "%s", ctx->tuning.name ? ctx->tuning.name : "");
-        if (!tfm__programs_show(ctx, take_program, ctx))
-            failed(tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the programs of %s", ctx->info.name));
+        if (!tfm__programs_visit(ctx, add_program, ctx))
+            record_failure(tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the programs of %s", ctx->info.name));
     }
     pthread_mutex_unlock(&lock);
 }
 
 /* ---- The folder ------------------------------------------------------------------------------------------------ */
 
-tfm_status tfm__manifest_load(json_t **out, const char *dir) {
+tfm_status tfm__kernel_manifest_load(json_t **out, const char *dir) {
     char *path = tfm__path_join(dir, MANIFEST);
     tfm_status status = path ? tfm__json_load(out, path) : TFM_ERROR_MEMORY;
     const json_t *programs = status == TFM_OK ? json_object_get(*out, "programs") : NULL;
@@ -215,19 +215,19 @@ tfm_status tfm__manifest_load(json_t **out, const char *dir) {
 }
 
 /* Puts what the folder has already beside what was collected. */
-static tfm_status merge(int *before, const char *dir) {
+static tfm_status merge_manifest(int *before, const char *dir) {
     char *path = tfm__path_join(dir, MANIFEST), *what = tfm__format("the export in %s", dir);
     json_t *old = NULL;
     tfm_status status = path && what ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK && tfm__file_exists(path)) {
-        status = tfm__manifest_load(&old, dir);
-        tfm__device_words words = {0};
-        for (int i = 0; i < TFM__DEVICE_WORDS; i++)
+        status = tfm__kernel_manifest_load(&old, dir);
+        tfm__device_fingerprint words = {0};
+        for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++)
             snprintf(words.text[i], sizeof(words.text[i]), "%s",
-                     json_string_value(json_object_get(all.said, tfm__device_word_names[i])));
+                     json_string_value(json_object_get(all.said, tfm__fingerprint_field_names[i])));
         if (status == TFM_OK)
-            status = tfm__device_same(json_object_get(old, "device"), json_string_value(json_object_get(old, "tfm")),
-                                      &words, what, AGAIN);
+            status = tfm__device_fingerprint_check(json_object_get(old, "device"),
+                                                   json_string_value(json_object_get(old, "tfm")), &words, what, AGAIN);
     }
     const json_t *programs = json_object_get(old, "programs");
     for (size_t i = 0; i < json_array_size(programs) && status == TFM_OK; i++) {
@@ -259,7 +259,7 @@ static tfm_status write_all(tfm_kernels_report *report) {
     int before = 0;
     tfm_status status = tfm__dir_make(all.dir, 0777);
     if (status == TFM_OK)
-        status = merge(&before, all.dir);
+        status = merge_manifest(&before, all.dir);
     const char *name;
     json_t *text;
     json_object_foreach(all.texts, name, text) {
@@ -290,7 +290,7 @@ tfm_status tfm_kernels_end(tfm_kernels_report *report) {
                            all.dir);
     else
         status = write_all(report);
-    forget();
+    clear_export();
     pthread_mutex_unlock(&lock);
     return status;
 }

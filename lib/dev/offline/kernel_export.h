@@ -7,12 +7,12 @@
 
 /* For a context that is being opened, whose device is known: if programs are collected, it takes what tuning and limits
  * follow from, from the device that they are for. */
-tfm_status tfm__collect_begin(tfm_context *ctx);
+tfm_status tfm__kernel_export_begin(tfm_context *ctx);
 /* Takes the programs of a context that goes. A failure is told by tfm_kernels_end. */
-void tfm__collect_take(tfm_context *ctx);
+void tfm__kernel_export_add(tfm_context *ctx);
 
 /* The manifest of an exported folder, checked: "programs" is an array of objects with the strings "name" and "options".
  * Given back with json_decref. */
-tfm_status tfm__manifest_load(json_t **out, const char *dir);
+tfm_status tfm__kernel_manifest_load(json_t **out, const char *dir);
 
 #endif

@@ -9,7 +9,7 @@
 #define MAGIC "tfm pack"
 enum { HEADER = 24, FORMAT = 1 };
 
-struct tfm__pack {
+struct tfm__kernel_pack {
     char *path;
     tfm__file file;
     json_t *list;
@@ -17,28 +17,28 @@ struct tfm__pack {
     uint64_t room; /* bytes of them all */
 };
 
-static uint64_t number(const unsigned char *at) {
+static uint64_t load_u64(const unsigned char *at) {
     uint64_t value = 0;
     for (int i = 7; i >= 0; i--)
         value = value << 8 | at[i];
     return value;
 }
 
-static void put_number(unsigned char *at, uint64_t value) {
+static void store_u64(unsigned char *at, uint64_t value) {
     for (int i = 0; i < 8; i++, value >>= 8)
         at[i] = (unsigned char)value;
 }
 
-static void hash_words(char out[17], const void *data, size_t bytes) {
+static void format_hash(char out[17], const void *data, size_t bytes) {
     snprintf(out, 17, "%016" PRIx64, tfm__hash64(data, bytes, 0));
 }
 
 /* ---- Devices --------------------------------------------------------------------------------------------------- */
 
-json_t *tfm__device_json(const tfm__device_words *device) {
+json_t *tfm__device_fingerprint_json(const tfm__device_fingerprint *device) {
     json_t *out = json_object();
-    for (int i = 0; i < TFM__DEVICE_WORDS && out; i++)
-        if (json_object_set_new(out, tfm__device_word_names[i], json_string(device->text[i])) != 0) {
+    for (int i = 0; i < TFM__FINGERPRINT_FIELDS && out; i++)
+        if (json_object_set_new(out, tfm__fingerprint_field_names[i], json_string(device->text[i])) != 0) {
             json_decref(out);
             out = NULL;
         }
@@ -47,15 +47,15 @@ json_t *tfm__device_json(const tfm__device_words *device) {
     return out;
 }
 
-tfm_status tfm__device_same(const json_t *said, const char *version, const tfm__device_words *device, const char *what,
-                            const char *again) {
-    static const char *const SPOKEN[TFM__DEVICE_WORDS] = {"platform", "platform's version", "name", "vendor",
-                                                          "driver",   "OpenCL version"};
+tfm_status tfm__device_fingerprint_check(const json_t *said, const char *version, const tfm__device_fingerprint *device,
+                                         const char *what, const char *again) {
+    static const char *const SPOKEN[TFM__FINGERPRINT_FIELDS] = {"platform", "platform's version", "name", "vendor",
+                                                                "driver",   "OpenCL version"};
     if (version && strcmp(version, tfm_version()) != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is of tfm %.40s, and this is tfm %s: %s", what, version, tfm_version(),
                          again);
-    for (int i = 0; i < TFM__DEVICE_WORDS; i++) {
-        const char *text = json_string_value(json_object_get(said, tfm__device_word_names[i]));
+    for (int i = 0; i < TFM__FINGERPRINT_FIELDS; i++) {
+        const char *text = json_string_value(json_object_get(said, tfm__fingerprint_field_names[i]));
         if (!text)
             return tfm__fail(TFM_ERROR_FORMAT, "%s does not say the %s of its device: %s", what, SPOKEN[i], again);
         if (strcmp(text, device->text[i]) != 0)
@@ -67,12 +67,12 @@ tfm_status tfm__device_same(const json_t *said, const char *version, const tfm__
 
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
-static tfm_status damaged(const tfm__pack *pack, const char *why) {
+static tfm_status damaged(const tfm__kernel_pack *pack, const char *why) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is no whole pack of kernels: %s; make it again with `tfm kernels --pack`",
                      pack->path, why);
 }
 
-static tfm_status check_program(const tfm__pack *pack, const json_t *program) {
+static tfm_status check_program(const tfm__kernel_pack *pack, const json_t *program) {
     const json_t *at = json_object_get(program, "at"), *bytes = json_object_get(program, "bytes");
     if (!json_string_value(json_object_get(program, "name")) || !json_string_value(json_object_get(program, "hash")) ||
         !json_is_integer(at) || !json_is_integer(bytes))
@@ -83,14 +83,14 @@ static tfm_status check_program(const tfm__pack *pack, const json_t *program) {
     return TFM_OK;
 }
 
-static tfm_status read_list(tfm__pack *pack) {
+static tfm_status read_list(tfm__kernel_pack *pack) {
     const tfm__file *file = &pack->file;
     if (file->size < HEADER || memcmp(file->data, MAGIC, 8) != 0)
         return damaged(pack, "it does not begin as one");
-    const uint64_t bytes = number(file->data + 8);
+    const uint64_t bytes = load_u64(file->data + 8);
     if (bytes > file->size - HEADER)
         return damaged(pack, "it ends before its list does");
-    if (number(file->data + 16) != tfm__hash64(file->data + HEADER, (size_t)bytes, 0))
+    if (load_u64(file->data + 16) != tfm__hash64(file->data + HEADER, (size_t)bytes, 0))
         return damaged(pack, "its list is damaged");
     if (tfm__json_parse(&pack->list, (const char *)file->data + HEADER, (size_t)bytes, pack->path) != TFM_OK)
         return TFM_ERROR_FORMAT;
@@ -107,19 +107,19 @@ static tfm_status read_list(tfm__pack *pack) {
     return status;
 }
 
-tfm_status tfm__pack_open(tfm__pack **out, const char *path) {
-    tfm__pack *pack = *out = tfm__alloc(1, sizeof(*pack));
+tfm_status tfm__kernel_pack_open(tfm__kernel_pack **out, const char *path) {
+    tfm__kernel_pack *pack = *out = tfm__alloc(1, sizeof(*pack));
     tfm_status status = pack && (pack->path = tfm__strdup(path)) ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__file_map(&pack->file, path);
     if (status == TFM_OK)
         status = read_list(pack);
     if (status != TFM_OK)
-        tfm__pack_close(out);
+        tfm__kernel_pack_close(out);
     return status;
 }
 
-void tfm__pack_close(tfm__pack **pack) {
+void tfm__kernel_pack_close(tfm__kernel_pack **pack) {
     if (!*pack)
         return;
     json_decref((*pack)->list);
@@ -129,18 +129,19 @@ void tfm__pack_close(tfm__pack **pack) {
     *pack = NULL;
 }
 
-tfm_status tfm__pack_check(const tfm__pack *pack, const tfm__device_words *device) {
+tfm_status tfm__kernel_pack_check(const tfm__kernel_pack *pack, const tfm__device_fingerprint *device) {
     char *what = tfm__format("the pack of kernels %s", pack->path);
     if (!what)
         return TFM_ERROR_MEMORY;
-    const tfm_status status =
-        tfm__device_same(json_object_get(pack->list, "device"), json_string_value(json_object_get(pack->list, "tfm")),
-                         device, what, "export and pack kernels for what is here, with `tfm kernels`");
+    const tfm_status status = tfm__device_fingerprint_check(
+        json_object_get(pack->list, "device"), json_string_value(json_object_get(pack->list, "tfm")), device, what,
+        "export and pack kernels for what is here, with `tfm kernels`");
     free(what);
     return status;
 }
 
-tfm_status tfm__pack_find(const tfm__pack *pack, const unsigned char **data, size_t *bytes, const char *name) {
+tfm_status tfm__kernel_pack_find(const tfm__kernel_pack *pack, const unsigned char **data, size_t *bytes,
+                                 const char *name) {
     const json_t *programs = json_object_get(pack->list, "programs");
     for (size_t i = 0; i < json_array_size(programs); i++) {
         const json_t *program = json_array_get(programs, i);
@@ -149,7 +150,7 @@ tfm_status tfm__pack_find(const tfm__pack *pack, const unsigned char **data, siz
         char hash[17];
         *data = pack->binaries + json_integer_value(json_object_get(program, "at"));
         *bytes = (size_t)json_integer_value(json_object_get(program, "bytes"));
-        hash_words(hash, *data, *bytes);
+        format_hash(hash, *data, *bytes);
         if (strcmp(json_string_value(json_object_get(program, "hash")), hash) != 0)
             return damaged(pack, "one of its binaries is damaged");
         return TFM_OK;
@@ -162,12 +163,12 @@ tfm_status tfm__pack_find(const tfm__pack *pack, const unsigned char **data, siz
 
 /* ---- Writing --------------------------------------------------------------------------------------------------- */
 
-static json_t *list_of(const json_t *device, const tfm__pack_item *items, size_t count) {
+static json_t *list_of(const json_t *device, const tfm__kernel_pack_item *items, size_t count) {
     json_t *programs = json_array();
     uint64_t at = 0;
     for (size_t i = 0; i < count; at += items[i].bytes, i++) {
         char hash[17];
-        hash_words(hash, items[i].data, items[i].bytes);
+        format_hash(hash, items[i].data, items[i].bytes);
         json_array_append_new(programs, json_pack("{s:s, s:I, s:I, s:s}", "name", items[i].name, "at", (json_int_t)at,
                                                   "bytes", (json_int_t)items[i].bytes, "hash", hash));
     }
@@ -180,8 +181,8 @@ static json_t *list_of(const json_t *device, const tfm__pack_item *items, size_t
     return list;
 }
 
-tfm_status tfm__pack_write(uint64_t *size, const char *path, const json_t *device, const tfm__pack_item *items,
-                           size_t count) {
+tfm_status tfm__kernel_pack_write(uint64_t *size, const char *path, const json_t *device,
+                                  const tfm__kernel_pack_item *items, size_t count) {
     json_t *list = list_of(device, items, count);
     char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
     json_decref(list);
@@ -189,8 +190,8 @@ tfm_status tfm__pack_write(uint64_t *size, const char *path, const json_t *devic
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the list of %s", path);
     const size_t bytes = strlen(text);
     unsigned char header[HEADER] = MAGIC;
-    put_number(header + 8, bytes);
-    put_number(header + 16, tfm__hash64(text, bytes, 0));
+    store_u64(header + 8, bytes);
+    store_u64(header + 16, tfm__hash64(text, bytes, 0));
     *size = HEADER + bytes;
     tfm__writer writer;
     tfm_status status = tfm__writer_open(&writer, path);

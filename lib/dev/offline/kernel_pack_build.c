@@ -16,7 +16,7 @@ typedef struct builder {
 } builder;
 
 /* Reads the binary that lies beside NAME.cl; *item stays without data where there is none. */
-static tfm_status find_binary(tfm__pack_item *item, const char *dir, const json_t *suffixes) {
+static tfm_status find_binary(tfm__kernel_pack_item *item, const char *dir, const json_t *suffixes) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < json_array_size(suffixes) && status == TFM_OK && !item->data; i++) {
         const char *suffix = json_string_value(json_array_get(suffixes, i));
@@ -38,20 +38,20 @@ static tfm_status find_binary(tfm__pack_item *item, const char *dir, const json_
 static tfm_status open_builder(builder *b, const char *wanted, const json_t *manifest, const char *dir,
                                const char *missing, int count) {
     tfm_device_info info;
-    tfm__device_words words;
+    tfm__device_fingerprint words;
     char *what = tfm__format("%s lacks the binaries of %d of its programs, the first %s, and", dir, count, missing);
     tfm_status status = what ? tfm__device_choose(&info, &b->platform, &b->device, wanted) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !info.compiler)
         status = tfm__fail(TFM_ERROR_INPUT, "%s %s has no compiler to build them: use its vendor's offline compiler",
                            what, info.name);
     if (status == TFM_OK)
-        status = tfm__device_words_ask(&words, b->device);
-    if (status == TFM_OK && tfm__device_same(json_object_get(manifest, "device"), NULL, &words, what,
-                                             "compile them for that one, and put them there") != TFM_OK)
+        status = tfm__device_fingerprint_query(&words, b->device);
+    if (status == TFM_OK && tfm__device_fingerprint_check(json_object_get(manifest, "device"), NULL, &words, what,
+                                                          "compile them for that one, and put them there") != TFM_OK)
         status = TFM_ERROR_INPUT;
     cl_int error = CL_SUCCESS;
     if (status == TFM_OK)
-        b->cl = tfm__cl_context_take(b->platform, b->device, &error);
+        b->cl = tfm__cl_context_acquire(b->platform, b->device, &error);
     if (error != CL_SUCCESS)
         status =
             tfm__fail(TFM_ERROR_DEVICE, "%s does not open: %s (%d)", info.name, tfm__cl_error_name(error), (int)error);
@@ -59,7 +59,7 @@ static tfm_status open_builder(builder *b, const char *wanted, const json_t *man
     return status;
 }
 
-static tfm_status build(tfm__pack_item *item, const builder *b, const char *dir, const char *options) {
+static tfm_status build(tfm__kernel_pack_item *item, const builder *b, const char *dir, const char *options) {
     char *path = tfm__format("%s/%s.cl", dir, item->name), *text = NULL;
     tfm_status status = path ? tfm__file_read(&text, NULL, path) : TFM_ERROR_MEMORY;
     cl_int error = CL_SUCCESS;
@@ -79,8 +79,8 @@ static tfm_status build(tfm__pack_item *item, const builder *b, const char *dir,
 }
 
 /* The binaries of all programs. */
-static tfm_status gather(tfm__pack_item *items, tfm_kernels_report *report, const json_t *manifest, const char *dir,
-                         const char *wanted) {
+static tfm_status collect_binaries(tfm__kernel_pack_item *items, tfm_kernels_report *report, const json_t *manifest,
+                                   const char *dir, const char *wanted) {
     const json_t *programs = json_object_get(manifest, "programs");
     const char *missing = NULL;
     builder b = {0};
@@ -97,7 +97,7 @@ static tfm_status gather(tfm__pack_item *items, tfm_kernels_report *report, cons
         if (!items[i].data)
             status =
                 build(&items[i], &b, dir, json_string_value(json_object_get(json_array_get(programs, i), "options")));
-    if (b.cl && !tfm__cl_context_give(b.cl))
+    if (b.cl && !tfm__cl_context_release(b.cl))
         clReleaseContext(b.cl);
     return status;
 }
@@ -109,16 +109,16 @@ tfm_status tfm_kernels_pack(tfm_kernels_report *report, const char *out, const c
         return TFM_ERROR_ARGUMENT;
     report = report ? report : &unused;
     memset(report, 0, sizeof(*report));
-    tfm_status status = tfm__manifest_load(&manifest, dir);
+    tfm_status status = tfm__kernel_manifest_load(&manifest, dir);
     const size_t count = json_array_size(json_object_get(manifest, "programs"));
     if (status == TFM_OK && strcmp(json_string_value(json_object_get(manifest, "tfm")), tfm_version()) != 0)
         status = tfm__fail(TFM_ERROR_FORMAT, "the export in %s is of tfm %.40s, and this is tfm %s: export again", dir,
                            json_string_value(json_object_get(manifest, "tfm")), tfm_version());
-    tfm__pack_item *items = status == TFM_OK ? tfm__alloc(count + 1, sizeof(*items)) : NULL;
+    tfm__kernel_pack_item *items = status == TFM_OK ? tfm__alloc(count + 1, sizeof(*items)) : NULL;
     if (status == TFM_OK)
-        status = items ? gather(items, report, manifest, dir, device) : TFM_ERROR_MEMORY;
+        status = items ? collect_binaries(items, report, manifest, dir, device) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = tfm__pack_write(&report->bytes, out, json_object_get(manifest, "device"), items, count);
+        status = tfm__kernel_pack_write(&report->bytes, out, json_object_get(manifest, "device"), items, count);
     report->programs = (int)count;
     for (size_t i = 0; items && i < count; i++)
         free(items[i].data);

@@ -12,15 +12,15 @@
 #include <pthread.h>
 #include "dev/pocl/launch_order.h"
 
-enum { MOST_PARTS = 16 };
+enum { MAX_PARTITIONS = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tfm_context *sharing;
-static atomic_uint changes; /* of that list */
+static atomic_uint partition_changes; /* of that list */
 
 /* Which part of how many is the context's: those of one device in the order of the list, and all cores for the others.
  */
-static void part_of(const tfm_context *ctx, size_t *part, size_t *parts) {
+static void find_partition(const tfm_context *ctx, size_t *part, size_t *parts) {
     bool shares = false;
     *part = *parts = 0;
     for (const tfm_context *other = sharing; other; other = other->next_sharing) {
@@ -32,7 +32,7 @@ static void part_of(const tfm_context *ctx, size_t *part, size_t *parts) {
         }
         ++*parts;
     }
-    if (!shares || *parts > MOST_PARTS || *parts > (size_t)ctx->info.compute_units)
+    if (!shares || *parts > MAX_PARTITIONS || *parts > (size_t)ctx->info.compute_units)
         *parts = 1;
     if (*parts == 1)
         *part = 0;
@@ -40,9 +40,9 @@ static void part_of(const tfm_context *ctx, size_t *part, size_t *parts) {
 
 /* The sub-devices of a device that is cut into so many parts, or NULL. They are made once and stay as long as the
  * program: a driver's own threads may look at one after its last queue is gone. */
-static const cl_device_id *parts_of(const tfm_context *ctx, size_t parts) {
+static const cl_device_id *sub_devices(const tfm_context *ctx, size_t parts) {
     static struct {
-        cl_device_id device, made[MOST_PARTS];
+        cl_device_id device, made[MAX_PARTITIONS];
         size_t parts;
     } known[8];
     static size_t count;
@@ -52,7 +52,7 @@ static const cl_device_id *parts_of(const tfm_context *ctx, size_t parts) {
     if (count == TFM__COUNT(known))
         return NULL;
     const size_t units = (size_t)ctx->info.compute_units;
-    cl_device_partition_property counts[MOST_PARTS + 2] = {CL_DEVICE_PARTITION_BY_COUNTS};
+    cl_device_partition_property counts[MAX_PARTITIONS + 2] = {CL_DEVICE_PARTITION_BY_COUNTS};
     for (size_t i = 0; i < parts; i++)
         counts[i + 1] = (cl_device_partition_property)(units / parts + (i < units % parts));
     counts[parts + 1] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
@@ -63,20 +63,20 @@ static const cl_device_id *parts_of(const tfm_context *ctx, size_t parts) {
     return known[count++].made;
 }
 
-static cl_command_queue queue_on(const tfm_context *ctx, size_t part, size_t parts) {
+static cl_command_queue create_queue(const tfm_context *ctx, size_t part, size_t parts) {
     cl_int error = CL_SUCCESS;
     pthread_mutex_lock(&lock);
-    const cl_device_id *devices = parts_of(ctx, parts);
+    const cl_device_id *devices = sub_devices(ctx, parts);
     pthread_mutex_unlock(&lock);
     cl_command_queue queue = devices ? clCreateCommandQueue(ctx->cl, devices[part], 0, &error) : NULL;
     return error == CL_SUCCESS ? queue : NULL;
 }
 
 /* Takes this part, or all cores where it cannot be had. */
-static void take(tfm_context *ctx, size_t part, size_t parts) {
-    cl_command_queue to = parts > 1 ? queue_on(ctx, part, parts) : NULL;
+static void switch_partition(tfm_context *ctx, size_t part, size_t parts) {
+    cl_command_queue to = parts > 1 ? create_queue(ctx, part, parts) : NULL;
     if (!to) {
-        to = ctx->whole ? ctx->whole : ctx->queue;
+        to = ctx->full_queue ? ctx->full_queue : ctx->queue;
         part = 0;
         parts = 1;
     }
@@ -84,39 +84,39 @@ static void take(tfm_context *ctx, size_t part, size_t parts) {
         return;
     const cl_int error = clFinish(ctx->queue);
     if (error != CL_SUCCESS) {
-        if (to != ctx->whole)
+        if (to != ctx->full_queue)
             clReleaseCommandQueue(to);
         tfm__cl_fail_wait(ctx, error, "clFinish");
         return;
     }
-    if (!ctx->whole)
-        ctx->whole = ctx->queue;
-    cl_command_queue before = tfm__pocl_swap(ctx, to);
-    if (before != ctx->whole)
+    if (!ctx->full_queue)
+        ctx->full_queue = ctx->queue;
+    cl_command_queue before = tfm__pocl_replace_queue(ctx, to);
+    if (before != ctx->full_queue)
         clReleaseCommandQueue(before);
-    ctx->part = part;
-    ctx->parts = parts;
+    ctx->partition = part;
+    ctx->partitions = parts;
 }
 
 /* Whether its queue may change: it is not the caller's, nor one with clocks. */
 static bool may_share(const tfm_context *ctx) {
-    return ctx->on_pocl && ctx->common && !ctx->profile;
+    return ctx->on_pocl && ctx->cl_shared && !ctx->profile;
 }
 
-void tfm__cores_follow(tfm_context *ctx) {
+void tfm__cpu_partition_update(tfm_context *ctx) {
     size_t part, parts;
-    const unsigned now = atomic_load(&changes);
-    if (!may_share(ctx) || ctx->followed == now)
+    const unsigned now = atomic_load(&partition_changes);
+    if (!may_share(ctx) || ctx->partition_epoch == now)
         return;
-    ctx->followed = now;
+    ctx->partition_epoch = now;
     pthread_mutex_lock(&lock);
-    part_of(ctx, &part, &parts);
+    find_partition(ctx, &part, &parts);
     pthread_mutex_unlock(&lock);
-    if (part != ctx->part || parts != (ctx->parts ? ctx->parts : 1))
-        take(ctx, part, parts);
+    if (part != ctx->partition || parts != (ctx->partitions ? ctx->partitions : 1))
+        switch_partition(ctx, part, parts);
 }
 
-void tfm__cores_share(tfm_context *ctx, bool shares) {
+void tfm__cpu_partition_share(tfm_context *ctx, bool shares) {
     shares = shares && may_share(ctx);
     pthread_mutex_lock(&lock);
     tfm_context **at = &sharing;
@@ -125,8 +125,8 @@ void tfm__cores_share(tfm_context *ctx, bool shares) {
     if (shares != (*at != NULL)) {
         *at = shares ? ctx : ctx->next_sharing;
         ctx->next_sharing = NULL;
-        atomic_fetch_add(&changes, 1);
+        atomic_fetch_add(&partition_changes, 1);
     }
     pthread_mutex_unlock(&lock);
-    tfm__cores_follow(ctx);
+    tfm__cpu_partition_update(ctx);
 }

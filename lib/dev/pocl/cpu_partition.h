@@ -9,8 +9,8 @@
 
 /* From now on the context is one of those that share the cores of its device, or no longer. The others take a larger or
  * smaller part when they next wait for a result. */
-void tfm__cores_share(tfm_context *ctx, bool shares);
+void tfm__cpu_partition_share(tfm_context *ctx, bool shares);
 /* Takes the part that is the context's by now; waits for its commands where that is another one. */
-void tfm__cores_follow(tfm_context *ctx);
+void tfm__cpu_partition_update(tfm_context *ctx);
 
 #endif

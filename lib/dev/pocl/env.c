@@ -34,7 +34,7 @@ static int folder_error(const char *path) {
 }
 
 /* Where PoCL's cache goes if nobody sees to it; NULL where that is no place of the user's own. */
-static char *own_choice(void) {
+static char *default_cache_dir(void) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && cache[0])
         return tfm__format("%s/pocl/kcache", cache);
@@ -56,7 +56,7 @@ static char *temporary_folder(void) {
 
 /* PoCL asks hwloc for the machine's memory, and hwloc asks /sys. Where that is not mounted, as in a bare chroot, PoCL
  * finds no memory and aborts the process. hwloc takes a description in words instead: what /proc and the kernel say. */
-static void describe_machine(void) {
+static void set_hwloc_synthetic(void) {
     static const char *const described[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_COMPONENTS"};
     const long long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     const long units = sysconf(_SC_NPROCESSORS_ONLN);
@@ -75,9 +75,9 @@ static void prepare_folder(void) {
     const char *set = getenv("POCL_CACHE_DIR");
     if (set && set[0])
         return;
-    char kept[TFM__MESSAGE]; /* what cannot be had here is no failure of the caller's */
-    tfm__error_keep(kept);
-    char *own = own_choice(), *folder = NULL;
+    char saved_message[TFM__MESSAGE_MAX]; /* what cannot be had here is no failure of the caller's */
+    tfm__error_save(saved_message);
+    char *own = default_cache_dir(), *folder = NULL;
     if (!own || folder_error(own) != 0) {
         folder = tfm__cache_subfolder("pocl");
         if (!folder)
@@ -88,11 +88,11 @@ static void prepare_folder(void) {
                  own ? " cannot be written" : "");
     free(folder);
     free(own);
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
 }
 
 static void prepare(void) {
-    describe_machine();
+    set_hwloc_synthetic();
     prepare_folder();
 }
 
@@ -101,9 +101,9 @@ void tfm__pocl_prepare(void) {
     pthread_once(&once, prepare);
 }
 
-bool tfm__pocl_complaint(char *out, size_t size) {
+bool tfm__pocl_cache_error(char *out, size_t size) {
     const char *set = getenv("POCL_CACHE_DIR");
-    char *path = set && set[0] ? tfm__strdup(set) : own_choice();
+    char *path = set && set[0] ? tfm__strdup(set) : default_cache_dir();
     const bool nowhere = !path;
     const int error = path ? folder_error(path) : 0;
     if (nowhere)

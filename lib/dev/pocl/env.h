@@ -4,7 +4,7 @@
  *     tfm__pocl_prepare();                        // then clGetPlatformIDs
  *     ...
  *     char why[256];
- *     if (no_device_of_pocl && tfm__pocl_complaint(why, sizeof(why))) ...
+ *     if (no_device_of_pocl && tfm__pocl_cache_error(why, sizeof(why))) ...
  */
 #ifndef TFM_LIB_DEV_ENV_H
 #define TFM_LIB_DEV_ENV_H
@@ -23,6 +23,6 @@
 void tfm__pocl_prepare(void);
 
 /* Whether PoCL still has no folder that it can write; then `out` has the sentence that says so and what to do. */
-bool tfm__pocl_complaint(char *out, size_t size);
+bool tfm__pocl_cache_error(char *out, size_t size);
 
 #endif

@@ -33,7 +33,7 @@ static struct {
     pthread_cond_t changed;
     tfm_context *contexts; /* those on PoCL */
     size_t launching;      /* of them are between begin and end, beside each other; */
-    bool alone;            /* or one is alone there, or waits until it is */
+    bool exclusive;        /* or one is alone there, or waits until it is */
     item items[ITEMS];     /* while there are two contexts or more: that which was used last comes first */
     size_t count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -52,7 +52,7 @@ static uint64_t key_of(const tfm_context *ctx, const tfm__kernel *kernel, const 
 }
 
 /* Whether an item is there for it; in either case it comes first now. */
-static bool used(uint64_t key, size_t width) {
+static bool find_or_add(uint64_t key, size_t width) {
     size_t at = 0;
     while (at < all.count && (all.items[at].key != key || all.items[at].width < width))
         at++;
@@ -66,21 +66,21 @@ static bool used(uint64_t key, size_t width) {
     return found;
 }
 
-static bool several(void) {
+static bool has_several_contexts(void) {
     return all.contexts && all.contexts->next_on_pocl;
 }
 
-static void wait_for_turn(void) {
-    while (all.alone)
+static void wait_for_exclusive(void) {
+    while (all.exclusive)
         pthread_cond_wait(&all.changed, &all.lock);
 }
 
-void tfm__pocl_join(tfm_context *ctx) {
+void tfm__pocl_register(tfm_context *ctx) {
     if (strcmp(ctx->info.platform, TFM__POCL) != 0)
         return;
     pthread_mutex_lock(&all.lock);
-    wait_for_turn();
-    if (!several())
+    wait_for_exclusive();
+    if (!has_several_contexts())
         all.count = 0; /* what one context alone has launched was not noted */
     ctx->next_on_pocl = all.contexts;
     all.contexts = ctx;
@@ -88,11 +88,11 @@ void tfm__pocl_join(tfm_context *ctx) {
     pthread_mutex_unlock(&all.lock);
 }
 
-void tfm__pocl_part(tfm_context *ctx) {
+void tfm__pocl_unregister(tfm_context *ctx) {
     if (!ctx->on_pocl)
         return;
     pthread_mutex_lock(&all.lock);
-    wait_for_turn();
+    wait_for_exclusive();
     tfm_context **at = &all.contexts;
     while (*at != ctx)
         at = &(*at)->next_on_pocl;
@@ -101,22 +101,22 @@ void tfm__pocl_part(tfm_context *ctx) {
     pthread_mutex_unlock(&all.lock);
 }
 
-cl_command_queue tfm__pocl_swap(tfm_context *ctx, cl_command_queue queue) {
+cl_command_queue tfm__pocl_replace_queue(tfm_context *ctx, cl_command_queue queue) {
     pthread_mutex_lock(&all.lock);
-    wait_for_turn(); /* who is alone looks at the queues of all */
+    wait_for_exclusive(); /* who is alone looks at the queues of all */
     cl_command_queue before = ctx->queue;
     ctx->queue = queue;
     pthread_mutex_unlock(&all.lock);
     return before;
 }
 
-static tfm__pocl_turn begin(tfm_context *ctx, bool alone) {
-    if (!alone) {
+static tfm__pocl_order begin(tfm_context *ctx, bool exclusive) {
+    if (!exclusive) {
         all.launching++;
         pthread_mutex_unlock(&all.lock);
-        return TFM__POCL_BESIDE;
+        return TFM__POCL_CONCURRENT;
     }
-    all.alone = true;
+    all.exclusive = true;
     while (all.launching > 0)
         pthread_cond_wait(&all.changed, &all.lock);
     pthread_mutex_unlock(&all.lock);
@@ -124,37 +124,37 @@ static tfm__pocl_turn begin(tfm_context *ctx, bool alone) {
     for (const tfm_context *other = all.contexts; other; other = other->next_on_pocl)
         if (other != ctx)
             clFinish(other->queue);
-    return TFM__POCL_ALONE;
+    return TFM__POCL_EXCLUSIVE;
 }
 
-tfm__pocl_turn tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid) {
+tfm__pocl_order tfm__pocl_begin(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid) {
     if (!ctx->on_pocl)
-        return TFM__POCL_FREE;
+        return TFM__POCL_UNORDERED;
     const uint64_t key = key_of(ctx, kernel, grid);
     pthread_mutex_lock(&all.lock);
-    wait_for_turn();
-    return begin(ctx, several() && !used(key, width_of(grid)));
+    wait_for_exclusive();
+    return begin(ctx, has_several_contexts() && !find_or_add(key, width_of(grid)));
 }
 
-tfm__pocl_turn tfm__pocl_begin_unseen(tfm_context *ctx) {
+tfm__pocl_order tfm__pocl_begin_external(tfm_context *ctx) {
     if (!ctx->on_pocl)
-        return TFM__POCL_FREE;
+        return TFM__POCL_UNORDERED;
     pthread_mutex_lock(&all.lock);
-    wait_for_turn();
-    return begin(ctx, several());
+    wait_for_exclusive();
+    return begin(ctx, has_several_contexts());
 }
 
-void tfm__pocl_end(tfm__pocl_turn turn, bool run) {
-    if (turn == TFM__POCL_FREE)
+void tfm__pocl_end(tfm__pocl_order order, bool run) {
+    if (order == TFM__POCL_UNORDERED)
         return;
     pthread_mutex_lock(&all.lock);
-    if (turn == TFM__POCL_ALONE && !run && all.count > 0)
+    if (order == TFM__POCL_EXCLUSIVE && !run && all.count > 0)
         all.items[0].width = 0; /* there is none for it, and nobody has looked since: nothing fits */
-    if (turn == TFM__POCL_ALONE)
-        all.alone = false;
+    if (order == TFM__POCL_EXCLUSIVE)
+        all.exclusive = false;
     else
         all.launching--;
-    if (turn == TFM__POCL_ALONE || (all.alone && all.launching == 0))
+    if (order == TFM__POCL_EXCLUSIVE || (all.exclusive && all.launching == 0))
         pthread_cond_broadcast(&all.changed);
     pthread_mutex_unlock(&all.lock);
 }

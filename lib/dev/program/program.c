@@ -14,7 +14,7 @@ struct tfm__program {
     char *options;
     char *disk_key; /* the same for all contexts of all runs; NULL when the binary is already on disk */
     cl_program cl;
-    bool fresh; /* built from source here */
+    bool built_here; /* built from source here */
     tfm__program *next;
 };
 
@@ -24,7 +24,7 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
 
 /* What a binary depends on. Driver and platform are in it: PoCL aborts on another device's binary. */
 static char *disk_key(tfm_context *ctx, const char *source, const char *file, const char *options) {
-    char *device = tfm__device_identity(ctx->device), *key = NULL;
+    char *device = tfm__device_fingerprint_text(ctx->device), *key = NULL;
     if (device)
         key = tfm__format("program %s %s\ntext %016" PRIx64 "\n%s", file, options, hash_text(source, 0), device);
     free(device);
@@ -40,12 +40,12 @@ static tfm_status build_failed(tfm_context *ctx, cl_program program, const char 
     char *log = size ? tfm__alloc(size + 1, 1) : NULL;
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    char *placed = log ? tfm__build_log_places(log, source) : NULL;
+    char *placed = log ? tfm__build_log_map_lines(log, source) : NULL;
     char what[256];
     snprintf(what, sizeof(what), "%s.cl does not build on %s: %s (%d)", file, ctx->info.name, tfm__cl_error_name(error),
              (int)error);
     const tfm_status status =
-        tfm__groups_shrink_build(ctx, what, error)
+        tfm__workgroup_limit_reduce_after_build(ctx, what, error)
             ? TFM_ERROR_AGAIN
             : tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s%s%s", what, log && *log ? "; build log:\n" : "",
                                 placed ? placed
@@ -101,7 +101,7 @@ static cl_program from_pack(tfm_context *ctx, const tfm__program *entry) {
             ctx->info.name, entry->name);
         return NULL;
     }
-    const tfm_status found = tfm__pack_find(ctx->pack, &binary, &bytes, entry->name);
+    const tfm_status found = tfm__kernel_pack_find(ctx->pack, &binary, &bytes, entry->name);
     if (found != TFM_OK) {
         tfm__context_fail(ctx, found, "%s", tfm_error_message());
         return NULL;
@@ -133,7 +133,7 @@ static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *
         if (binary)
             tfm__cache_drop(entry->disk_key);
         program = from_source(ctx, source, file, entry->options);
-        entry->fresh = true;
+        entry->built_here = true;
     }
     free(binary);
     return program;
@@ -147,7 +147,7 @@ bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file) {
     return source != NULL;
 }
 
-static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
+static cl_program load_or_build(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
     char *source = tfm__program_source(ctx, file);
     entry->options = source ? tfm__capability_options(&ctx->capabilities, source, given) : NULL;
     if (entry->options)
@@ -175,15 +175,16 @@ static void program_free(tfm__program *program) {
 
 static tfm__program *program_get(tfm_context *ctx, const char *file, const char *defines) {
     const tfm__tuning *tuning = &ctx->tuning;
-    char *options = tfm__format("-cl-kernel-arg-info -D%s -DTFM_WIDTH=%d -DTFM_GROUP=%d -DTFM_CHUNK=%d%s%s%s",
-                                tuning->class == TFM__WIDE ? "TFM_WIDE" : "TFM_SIMT", tuning->width, tuning->group,
-                                tuning->chunk, tuning->fma ? " -DTFM_FMA" : "", *defines ? " " : "", defines);
+    char *options =
+        tfm__format("-cl-kernel-arg-info -D%s -DTFM_WIDTH=%d -DTFM_GROUP=%d -DTFM_CHUNK=%d%s%s%s",
+                    tuning->class == TFM__CLASS_CPU ? "TFM_CLASS_CPU" : "TFM_CLASS_GPU", tuning->width, tuning->group,
+                    tuning->chunk, tuning->fma ? " -DTFM_FMA" : "", *defines ? " " : "", defines);
     char *key = options ? tfm__format("%s %s", file, options) : NULL;
     tfm__program *entry = ctx->programs;
     while (key && entry && strcmp(entry->key, key) != 0)
         entry = entry->next;
     if (key && !entry && (entry = tfm__alloc(1, sizeof(*entry)))) {
-        entry->cl = obtain(ctx, entry, file, options);
+        entry->cl = load_or_build(ctx, entry, file, options);
         if (entry->cl) {
             entry->key = key;
             key = NULL;
@@ -214,8 +215,8 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
         return NULL;
     }
     cl_int error;
-    kernel->fresh = program->fresh;
-    kernel->identity = hash_text(name, hash_text(program->name, program->fresh));
+    kernel->built_here = program->built_here;
+    kernel->identity = hash_text(name, hash_text(program->name, program->built_here));
     kernel->cl = clCreateKernel(program->cl, name, &error);
     if (error == CL_SUCCESS) {
         kernel->key = copy;
@@ -235,7 +236,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
     char what[256];
     snprintf(what, sizeof(what), "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
              tfm__cl_error_name(error), (int)error);
-    if (!tfm__groups_shrink_build(ctx, what, error))
+    if (!tfm__workgroup_limit_reduce_after_build(ctx, what, error))
         tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s", what);
     free(copy);
     free(kernel);
@@ -288,12 +289,12 @@ void tfm__programs_export(tfm_context *ctx) {
             export_program(program);
 }
 
-bool tfm__programs_show(tfm_context *ctx, bool (*see)(void *user, const tfm__program_parts *parts), void *user) {
+bool tfm__programs_visit(tfm_context *ctx, bool (*see)(void *user, const tfm__program_info *parts), void *user) {
     bool good = true;
     for (const tfm__program *program = ctx->programs; program && good; program = program->next) {
         char *file = tfm__format("%.*s", (int)strcspn(program->key, " "), program->key);
         char *source = file ? tfm__program_source(ctx, file) : NULL;
-        const tfm__program_parts parts = {program->name, file, program->options, source, program->cl};
+        const tfm__program_info parts = {program->name, file, program->options, source, program->cl};
         good = source && see(user, &parts);
         free(source);
         free(file);

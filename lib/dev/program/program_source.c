@@ -5,8 +5,8 @@
 #include "dev/program/program.h"
 #include "dev/program/kernel_text.h"
 
-static const tfm__kernel_text *embedded(const char *file) {
-    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
+static const tfm__kernel_source *embedded_source(const char *file) {
+    const tfm__kernel_source *entry = TFM__KERNEL_SOURCES;
     while (entry->name && strcmp(entry->name, file) != 0)
         entry++;
     return entry;
@@ -14,8 +14,8 @@ static const tfm__kernel_text *embedded(const char *file) {
 
 /* The text of a kernel file: from TFM_CL_DIR if it holds one, there or in the folder that it has below cl/, else the
  * embedded one. Owned by the caller. */
-static char *kernel_text(tfm_context *ctx, const char *file) {
-    const tfm__kernel_text *entry = embedded(file);
+static char *load_kernel_source(tfm_context *ctx, const char *file) {
+    const tfm__kernel_source *entry = embedded_source(file);
     const char *directory = getenv("TFM_CL_DIR");
     if (directory && *directory) {
         char *path = tfm__format("%s/%s.cl", directory, file), *text = NULL;
@@ -67,7 +67,7 @@ static bool append_with_includes(tfm_context *ctx, char **source, const char *fi
             break;
         text = strchr(text, '"') + 1;
         char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text),
-             *part = other ? kernel_text(ctx, other) : NULL;
+             *part = other ? load_kernel_source(ctx, other) : NULL;
         whole = part &&
                 append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
         text += strcspn(text, "\n");
@@ -78,7 +78,7 @@ static bool append_with_includes(tfm_context *ctx, char **source, const char *fi
 }
 
 char *tfm__program_source(tfm_context *ctx, const char *file) {
-    char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
+    char *prelude = load_kernel_source(ctx, "prelude"), *text = prelude ? load_kernel_source(ctx, file) : NULL;
     char *source = text ? tfm__strdup("") : NULL;
     const bool whole = source && append_with_includes(ctx, &source, "prelude", prelude) &&
                        append_with_includes(ctx, &source, file, text);
@@ -109,7 +109,7 @@ static void place_of(const char *source, long line, char *name, size_t size, lon
     }
 }
 
-char *tfm__build_log_places(const char *log, const char *source) {
+char *tfm__build_log_map_lines(const char *log, const char *source) {
     static const char MARK[] = "<kernel>:";
     char *out = tfm__strdup("");
     while (out && *log) {

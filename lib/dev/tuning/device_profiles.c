@@ -10,67 +10,68 @@
  * rows it computes longer than the host takes to ask how many the next step has. Larger batches of texts that are only
  * read took an encoder longer there, by a sixth in one measurement. Keys and values stay F32: what a batch has of them
  * mostly lies in caches, and rounding them would be two launches more a layer. */
-#define WIDE                                                                                                           \
-    .class = TFM__WIDE, .group = 1, .chunk = 4096,                                                                     \
+#define CPU_PROFILE                                                                                                    \
+    .class = TFM__CLASS_CPU, .group = 1, .chunk = 4096,                                                                \
     .gemm_order = {{.provider = "small"},                                                                              \
                    {.provider = "dots"},                                                                               \
-                   {.provider = "thirds", .least_rows = 256, .least_pairs = 1 << 26},                                  \
+                   {.provider = "thirds", .min_rows = 256, .min_macs = 1 << 26},                                       \
                    {.provider = "packed"},                                                                             \
                    {.provider = "plain"}},                                                                             \
-    .gemm_vectors = 2, .gemm_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_group_bytes = 512 << 10,                    \
-    .gemm_group_items = 64, .gemm_turned_items = 32, .gemm_turned_steps = 256, .gemm_turned_loose = 8,                 \
-    .gemm_turned_shared = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}},                  \
-    .attention_widest = 4096, .attention_backward_widest = 512, .read_tokens = 2048, .search_interval = 1,             \
-    .search_ragged = 32
+    .gemm_nr_vectors = 2, .gemm_tn_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_panel_group_bytes = 512 << 10,        \
+    .gemm_panel_group_min_items = 64, .gemm_tn_items = 32, .gemm_tn_min_k = 256, .gemm_tn_unpacked_strips = 8,         \
+    .gemm_tn_shared_strips = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}},               \
+    .attention_max_head_dim = 4096, .attention_backward_max_head_dim = 512, .encode_batch_tokens = 2048,               \
+    .search_sync_interval = 1, .search_ragged_rows = 32
 
 /* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 6 x 2 and 4 x 2. */
-#define REGISTERS_32 .gemm_rows = 12, .gemm_part_rows = 8
-#define REGISTERS_16 .gemm_rows = 6, .gemm_part_rows = 4
+#define TILE_32_REGISTERS .gemm_mr = 12, .gemm_mr_tail = 8
+#define TILE_16_REGISTERS .gemm_mr = 6, .gemm_mr_tail = 4
 
 /* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
  * way on a core. A GPU would rather have a few steps of decoding in its queue, and reads keys and values from memory:
  * half of them where they are kept in 16 bits, which the products that make them write at once. Large tiles of
  * attention would be empty for the most part where sentences are short. */
-#define SIMT                                                                                                           \
-    .class = TFM__SIMT, .width = 1, .gemm_few_rows = 32, .attention_shared = 8, .attention_shared_least = 4,           \
-    .attention_shared_widest = 256, .attention_shared_local = 4, .attention_rows = 4, .attention_rows_least = 128,     \
-    .read_tokens = 4096, .search_interval = 4, .keeps_halves = true
+#define GPU_PROFILE                                                                                                    \
+    .class = TFM__CLASS_GPU, .width = 1, .gemm_skinny_rows = 32, .attention_shared_queries = 8,                        \
+    .attention_shared_min_queries = 4, .attention_shared_max_head_dim = 256, .attention_shared_local_divisor = 4,      \
+    .attention_tile_rows = 4, .attention_tile_min_rows = 128, .encode_batch_tokens = 4096, .search_sync_interval = 4,  \
+    .kv_half = true
 
 /* The first whose demands are met is taken. */
 static const struct {
     bool cpu;      /* only CPUs */
     bool gpu;      /* only GPUs that are no emulator */
-    bool task;     /* only accelerators */
+    bool fpga;     /* only accelerators */
     cl_uint width; /* least native float vector width */
     tfm__tuning tuning;
 } TUNINGS[] = {
-    {.cpu = true, .width = 16, .tuning = {.name = "wide-16", WIDE, REGISTERS_32, .width = 16}},
-    {.cpu = true, .width = 8, .tuning = {.name = "wide-8", WIDE, REGISTERS_16, .width = 8}},
-    {.cpu = true, .width = 4, .tuning = {.name = "wide-4", WIDE, REGISTERS_16, .width = 4}},
+    {.cpu = true, .width = 16, .tuning = {.name = "cpu-512", CPU_PROFILE, TILE_32_REGISTERS, .width = 16}},
+    {.cpu = true, .width = 8, .tuning = {.name = "cpu-256", CPU_PROFILE, TILE_16_REGISTERS, .width = 8}},
+    {.cpu = true, .width = 4, .tuning = {.name = "cpu-128", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     /* Accelerators are pipelines rather than many items side by side: loops in groups of one item, which their
      * compilers unroll and fill, are what they are good at. The kernels are those of CPUs, whose vectors are the
      * unrolled part. */
-    {.task = true, .tuning = {.name = "task", WIDE, REGISTERS_16, .width = 4}},
+    {.fpga = true, .tuning = {.name = "fpga", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     {.gpu = true,
      .tuning = {.name = "gpu",
-                SIMT,
+                GPU_PROFILE,
                 .group = 128,
                 .chunk = 1,
-                .int8_groups = true,
+                .int8_gpu = true,
                 /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
                  * 64 entries an item, take longer than what putting the parts together adds. */
-                .split_groups = 4,
-                .split_keys = 256,
-                .split_entries = 8192,
+                .split_workgroups = 4,
+                .split_min_keys = 256,
+                .split_min_logits = 8192,
                 /* `tfm tune` puts CLBlast first where it is faster, as it may be on devices that it has parameters for.
                  * On an H100, for which it has none, it took 1.2 to 2.9 times as long as `tiled`, and its first product
                  * compiles for seconds. It pads its tiles to 32 and more rows, so few rows cost it as much as many. */
                 .gemm_order = {{.provider = "rows"},
-                               {.provider = "engine", .least_rows = 9}, /* its tiles have 16 rows or more */
+                               {.provider = "engine", .min_rows = 9}, /* its tiles have 16 rows or more */
                                {.provider = "tiled"},
-                               {.provider = "clblast", .least_rows = 9},
+                               {.provider = "clblast", .min_rows = 9},
                                {.provider = "plain"}}}},
-    {.tuning = {.name = "scalar", SIMT, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},
+    {.tuning = {.name = "scalar", GPU_PROFILE, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},
 };
 
 const char *tfm_variant_name(size_t index) {
@@ -78,7 +79,7 @@ const char *tfm_variant_name(size_t index) {
 }
 
 /* The tuning of that name, or TFM__COUNT(TUNINGS). */
-static size_t tuning_named(const char *name) {
+static size_t tuning_index(const char *name) {
     size_t i = 0;
     while (i < TFM__COUNT(TUNINGS) && strcmp(TUNINGS[i].tuning.name, name) != 0)
         i++;
@@ -89,34 +90,34 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
                               const char *variant) {
     const tfm__limits *limits = &capabilities->limits;
     const size_t most = limits->max_group < limits->max_items[0] ? limits->max_group : limits->max_items[0];
-    size_t i = variant ? tuning_named(variant) : 0;
+    size_t i = variant ? tuning_index(variant) : 0;
     while (!variant && i + 1 < TFM__COUNT(TUNINGS) &&
            ((TUNINGS[i].cpu && info->type != TFM_DEVICE_CPU) ||
             (TUNINGS[i].gpu && (info->type != TFM_DEVICE_GPU || info->emulator)) ||
-            (TUNINGS[i].task && info->type != TFM_DEVICE_ACCELERATOR) || capabilities->width < TUNINGS[i].width))
+            (TUNINGS[i].fpga && info->type != TFM_DEVICE_ACCELERATOR) || capabilities->width < TUNINGS[i].width))
         i++;
     if (i == TFM__COUNT(TUNINGS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "there is no variant '%s': tfm_variant_name lists them", variant);
     tfm__tuning tuning = TUNINGS[i].tuning;
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
-    tuning.engine = capabilities->engine;
-    tuning.dot = capabilities->dot;
+    tuning.mma = capabilities->mma;
+    tuning.dp4a = capabilities->dp4a;
     /* An item may have 255 registers there; and with four rows, reading local memory takes longer than its FMAs. */
-    if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA) {
-        tuning.attention_rows = 8;
-        tuning.attention_resident = true;
+    if (tuning.class == TFM__CLASS_GPU && capabilities->mma == TFM__MMA_M16N8K16) {
+        tuning.attention_tile_rows = 8;
+        tuning.attention_resident_queries = true;
     }
     /* Intel's compiler spills where a product's item has 64 sums, or reads 40 floats ahead: of 128 registers the rest
      * takes as many. Those of its GPUs that have a matrix engine can give 256, to half as many items. */
-    if (tuning.class == TFM__SIMT && capabilities->has & TFM__HAS_INTEL_SIZES) {
-        const bool engine = capabilities->engine == TFM__ENGINE_DPAS || capabilities->engine == TFM__ENGINE_DPAS_16;
-        tuning.gemm_held = 36;
-        tuning.more_registers = engine ? " -cl-intel-256-GRF-per-thread" : NULL;
+    if (tuning.class == TFM__CLASS_GPU && capabilities->has & TFM__HAS_INTEL_SUBGROUP_SIZE) {
+        const bool has_dpas = capabilities->mma == TFM__MMA_DPAS_8 || capabilities->mma == TFM__MMA_DPAS_16;
+        tuning.gemm_register_floats = 36;
+        tuning.large_grf_option = has_dpas ? " -cl-intel-256-GRF-per-thread" : NULL;
     }
-    tuning.bf16_dots = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
+    tuning.avx512_bf16 = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
     /* What tiles read is made by the instructions for vectors. */
-    tuning.bf16_tiles = tuning.bf16_dots && capabilities->has & TFM__HAS_AMX_BF16;
-    tuning.int8_tiles = capabilities->has & TFM__HAS_AVX512VNNI && capabilities->has & TFM__HAS_AMX_INT8;
+    tuning.amx_bf16 = tuning.avx512_bf16 && capabilities->has & TFM__HAS_AMX_BF16;
+    tuning.amx_int8 = capabilities->has & TFM__HAS_AVX512VNNI && capabilities->has & TFM__HAS_AMX_INT8;
     while ((size_t)tuning.group > most && tuning.group > 1)
         tuning.group /= 2;
     *out = tuning;

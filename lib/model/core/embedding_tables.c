@@ -121,7 +121,7 @@ tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
     bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
     tfm_status status = TFM_OK;
     for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
-        tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
+        tfm__tensor_new_persistent(model->ctx, tensors[k], TFM_F32, 1, &size);
         for (int64_t i = 0; without[k] && i < size; i++)
             bias[i] = i >= stored || without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
         status = tfm_tensor_write(model->ctx, *tensors[k], bias);

@@ -158,7 +158,7 @@ static tfm_status make(void *user, const tfm__parameter *p) {
         host[i] = drawn
                       ? (float)(spread * (uniform ? 2 * tfm__random_uniform(&random) - 1 : tfm__random_normal(&random)))
                       : p->kind == TFM__GAMMA;
-    tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
+    tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
     tfm_tensor_write(ctx, p->param->value, host);
     free(host);
     k->parameters += (uint64_t)count;
@@ -171,7 +171,7 @@ static tfm_status make_constants(tfm_model *model) {
     const int64_t positions[] = {arch->max_positions, arch->width};
     tfm_tensor *const places[] = {&model->encoder.positions, &model->decoder.positions};
     for (int i = 0; i < 2 && arch->positions == TFM__SINUSOIDS; i++) {
-        tfm__tensor_new_lasting(ctx, places[i], TFM_F32, 2, positions);
+        tfm__tensor_new_persistent(ctx, places[i], TFM_F32, 2, positions);
         tfm_sinusoid(ctx, places[i], 0, 0, TFM_SINUSOID_SPLIT);
     }
     float *bias = tfm__alloc((size_t)arch->vocabulary, sizeof(*bias));
@@ -212,11 +212,11 @@ static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__famil
 }
 
 tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("model_new", out, ctx, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(shape))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(shape))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__RESERVED_SET_MESSAGE);
     const tfm__family *family = shape->family ? tfm__family_find(shape->family) : &tfm__family_marian;
     if (!family || (family != &tfm__family_marian && !family->describe))
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: new models of the family \"%.100s\" are not made",

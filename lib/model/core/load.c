@@ -95,8 +95,8 @@ static tfm_status compute_positions(tfm__loader *l, tfm_tensor *out, const tfm__
     if (!l->model)
         return TFM_OK;
     tfm_tensor table = {0};
-    tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2,
-                            (int64_t[]){arch->max_positions + arch->position_offset, arch->width});
+    tfm__tensor_new_persistent(l->model->ctx, &table, TFM_F32, 2,
+                               (int64_t[]){arch->max_positions + arch->position_offset, arch->width});
     *out = table; /* after a failure too: the model frees what there is of it */
     tfm_sinusoid(l->model->ctx, &table, 0, 0, arch->sinusoids);
     tfm_tensor used = {0};

@@ -15,7 +15,7 @@ typedef struct tfm__loader {
     size_t used_count;
     struct offer {
         tfm_tensor x;
-        tfm__shared_key key;
+        tfm__shared_buffer_key key;
     } * offers; /* what others may share, once the device has all of it */
     size_t offer_count, offer_room;
     uint64_t parameters, bytes; /* and what they take on the device */

@@ -136,8 +136,8 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     tfm__shortlist *list = NULL;
     uint64_t parameters = 0, bytes = 0;
     *out = (tfm_model_info){0};
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__RESERVED_SET_MESSAGE);
     if (!precision_known("model_read_info", options))
         return TFM_ERROR_ARGUMENT;
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
@@ -232,9 +232,9 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
 static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
     uint64_t parameters, bytes;
     tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
-    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_FP16)
+    if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_FP16)
         model->kept = TFM_F16;
-    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_BF16)
+    if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_BF16)
         model->kept = TFM_BF16;
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
@@ -275,11 +275,11 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
 }
 
 tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__RESERVED_SET_MESSAGE);
     if (!precision_known("model_open", options))
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(ctx, "model_open") != TFM_OK)
@@ -288,7 +288,7 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     tfm_status status;
     do
         status = open_dir(out, ctx, dir, options);
-    while (tfm__context_again(ctx, depth, status));
+    while (tfm__context_retry(ctx, depth, status));
     return status;
 }
 

@@ -54,7 +54,7 @@ static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotar
         }
         tfm_tensor *table = sine ? &out->sines : &out->cosines;
         tfm_tensor_free(ctx, table);
-        tfm__tensor_new_lasting(ctx, table, TFM_F32, 2, dims);
+        tfm__tensor_new_persistent(ctx, table, TFM_F32, 2, dims);
         tfm_tensor_write(ctx, *table, host);
     }
     free(host);

@@ -163,7 +163,7 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (status == TFM_OK)
         do
             status = write_tensors(model, path, dtype);
-        while (tfm__context_again(model->ctx, depth, status));
+        while (tfm__context_retry(model->ctx, depth, status));
     if (status == TFM_OK)
         status = tfm__json_write(dir, "config.json", config_json(model, dtype), "model_save");
     if (status == TFM_OK)

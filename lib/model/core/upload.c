@@ -8,12 +8,12 @@
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
  * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, 2 for their scales, 3 for F16 and
  * 4 for BF16. */
-static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p, int form) {
+static tfm__shared_buffer_key key_of(const tfm__stored *stored, const tfm__parameter *p, int form) {
     const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros + ((int64_t)form << 48),
                             p->run};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
-    return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
+    return (tfm__shared_buffer_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
 }
 
 /* The numbers at `data` in the dtype of `out`: they are sent as they are and cast there. */
@@ -28,7 +28,7 @@ static tfm_status upload(tfm_context *ctx, tfm_tensor out, tfm_dtype dtype, cons
         tfm_tensor_write(ctx, raw, data);
         tfm_cast(ctx, &out, raw, out.dtype);
         tfm_scope_close(ctx, 0, NULL);
-    } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));
+    } while (tfm__context_retry(ctx, depth, tfm_context_status(ctx)));
     return tfm_context_status(ctx);
 }
 
@@ -65,7 +65,7 @@ static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-static void offer(tfm__loader *l, tfm_tensor x, tfm__shared_key key) {
+static void offer(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key key) {
     /* Without host memory for the entry it is not shared. */
     if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
         l->offers[l->offer_count++] = (struct offer){x, key};
@@ -84,14 +84,14 @@ tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const t
 
 static tfm_status put_bytes(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
     tfm_context *ctx = l->model->ctx;
-    const tfm__shared_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
+    const tfm__shared_buffer_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
     l->model->small = "bytes";
-    if (tfm__tensor_share(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
-        tfm__tensor_share(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
+    if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
+        tfm__tensor_open_shared(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
         return TFM_OK;
     tfm_param_free(ctx, p->param);
-    if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_I8, 2, p->dims) != TFM_OK ||
-        tfm__tensor_new_lasting(ctx, &p->param->scales, TFM_F32, 1, p->dims) != TFM_OK)
+    if (tfm__tensor_new_persistent(ctx, &p->param->value, TFM_I8, 2, p->dims) != TFM_OK ||
+        tfm__tensor_new_persistent(ctx, &p->param->scales, TFM_F32, 1, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm_status status = tfm__bytes_load(ctx, p, stored);
     if (status == TFM_OK) {
@@ -108,8 +108,8 @@ static bool put_on_file(tfm__loader *l, const tfm__parameter *p, const tfm__stor
     if (stored->dtype != dtype || p->transposed || p->run || p->zeros > 0 || p->added != 0 || p->rank > 2 ||
         !tfm__weights_place(&first, l->file, stored))
         return false;
-    return tfm__tensor_on_file(l->model->ctx, &p->param->value, stored->file, stored->identity,
-                               first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
+    return tfm__tensor_mmap(l->model->ctx, &p->param->value, stored->file, stored->identity,
+                            first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
 }
 
 /* A row of a parameter, which each model has for itself. */
@@ -117,7 +117,7 @@ static tfm_status put_row(tfm__loader *l, const tfm__parameter *p, const tfm__st
     tfm_context *ctx = l->model->ctx;
     tfm_tensor row = {0};
     if (!p->param->value.buffer)
-        tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, 2, (int64_t[]){p->rows, p->dims[0]});
+        tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, 2, (int64_t[]){p->rows, p->dims[0]});
     tfm_tensor_rows(ctx, &row, p->param->value, p->row, 1);
     return upload(ctx, row, stored->dtype, stored->data);
 }
@@ -133,17 +133,17 @@ tfm_status tfm__load_put(tfm__loader *l, const tfm__parameter *p, const tfm__sto
     if (dtype == TFM_I8)
         return put_bytes(l, p, stored);
     const bool half = dtype != TFM_F32;
-    const tfm__shared_key key = key_of(stored, p, !half ? 0 : dtype == TFM_F16 ? 3 : 4);
+    const tfm__shared_buffer_key key = key_of(stored, p, !half ? 0 : dtype == TFM_F16 ? 3 : 4);
     if (half)
         l->model->small = dtype == TFM_F16 ? "fp16" : "bf16";
-    if (tfm__tensor_share(ctx, &p->param->value, key, dtype, p->rank, p->dims))
+    if (tfm__tensor_open_shared(ctx, &p->param->value, key, dtype, p->rank, p->dims))
         return TFM_OK;
     if (put_on_file(l, p, stored, dtype) || tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm_status fits = dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
     if (fits != TFM_OK)
         return fits;
-    if (tfm__tensor_new_lasting(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
+    if (tfm__tensor_new_persistent(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
     if (stored->dtype == TFM_I8) {
         float *all = tfm__parameter_floats(p, stored);
@@ -175,6 +175,6 @@ tfm_status tfm__load_offer(const tfm__loader *l) {
         return TFM_OK;
     const tfm_status status = tfm_context_finish(l->model->ctx);
     for (size_t i = 0; i < l->offer_count && status == TFM_OK; i++)
-        tfm__tensor_offer(l->model->ctx, l->offers[i].x, l->offers[i].key);
+        tfm__tensor_publish(l->model->ctx, l->offers[i].x, l->offers[i].key);
     return status;
 }

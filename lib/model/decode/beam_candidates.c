@@ -326,7 +326,7 @@ static int64_t best_by_logits(const tfm__beam *beam, tfm_tensor *values, tfm_ten
     const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
                          beam->choice.source_penalty != 0 || beam->choice.decay != 0;
     tfm_tensor removed = {0};
-    if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
+    if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__CLASS_GPU) {
         draw_at_once(beam, values, tokens, log_sum, logits);
         return 1;
     }

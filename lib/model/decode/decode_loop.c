@@ -11,11 +11,11 @@ typedef struct watched {
     const tfm__watch *watch; /* NULL: nobody */
     int32_t *order;          /* [rows]: which text each row is that the last step chose for */
     int64_t rows;
-    int32_t *stops;              /* [texts]: ended by who watches */
-    int64_t *seen;               /* [texts]: tokens told of */
-    bool *over;                  /* [texts] */
-    size_t open;                 /* texts that are not over */
-    tfm__read *tokens, *sources; /* under way; sources only where rows have left */
+    int32_t *stops;                    /* [texts]: ended by who watches */
+    int64_t *seen;                     /* [texts]: tokens told of */
+    bool *over;                        /* [texts] */
+    size_t open;                       /* texts that are not over */
+    tfm__async_read *tokens, *sources; /* under way; sources only where rows have left */
 } watched;
 
 typedef struct run {
@@ -146,9 +146,9 @@ static tfm_status step(run *r, tfm_tensor *logits) {
 
 /* Starts to read the tokens that the newest step chose. */
 static void look(run *r, bool moved) {
-    tfm__read_start(r->model->ctx, &r->eyes.tokens, r->beam.chosen);
+    tfm__async_read_start(r->model->ctx, &r->eyes.tokens, r->beam.chosen);
     if (moved)
-        tfm__read_start(r->model->ctx, &r->eyes.sources, r->beam.sources);
+        tfm__async_read_start(r->model->ctx, &r->eyes.sources, r->beam.sources);
 }
 
 /* Tells who watches of the tokens that were read. */
@@ -156,8 +156,8 @@ static tfm_status tell(run *r) {
     tfm_context *ctx = r->model->ctx;
     watched *eyes = &r->eyes;
     bool stopped = false;
-    const int32_t *tokens = eyes->tokens ? tfm__read_wait(ctx, eyes->tokens) : NULL;
-    const int32_t *sources = eyes->sources ? tfm__read_wait(ctx, eyes->sources) : NULL;
+    const int32_t *tokens = eyes->tokens ? tfm__async_read_wait(ctx, eyes->tokens) : NULL;
+    const int32_t *sources = eyes->sources ? tfm__async_read_wait(ctx, eyes->sources) : NULL;
     for (int64_t i = 0; tokens && i < eyes->rows; i++) {
         const int32_t text = eyes->order[i];
         if (eyes->over[text])
@@ -182,8 +182,8 @@ static tfm_status tell(run *r) {
         eyes->rows = r->beam.live;
         memcpy(eyes->order, sources, (size_t)eyes->rows * sizeof(*sources));
     }
-    tfm__read_free(ctx, &eyes->tokens);
-    tfm__read_free(ctx, &eyes->sources);
+    tfm__async_read_free(ctx, &eyes->tokens);
+    tfm__async_read_free(ctx, &eyes->sources);
     return stopped ? tfm__beam_stop(&r->beam, eyes->stops) : tfm_context_status(ctx);
 }
 
@@ -199,8 +199,8 @@ static tfm_status write(run *r) {
     tfm__beam *beam = &r->beam;
     watched *eyes = &r->eyes;
     tfm_status status = TFM_OK;
-    tfm__read *counter = NULL;
-    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    tfm__async_read *counter = NULL;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(r, &logits);
@@ -208,7 +208,7 @@ static tfm_status write(run *r) {
         if (eyes->watch && (tell(r) != TFM_OK || eyes->open == 0))
             break;
         const bool counts = beam->step % interval == 0;
-        const int32_t *remaining = counts && counter ? tfm__read_wait(ctx, counter) : NULL;
+        const int32_t *remaining = counts && counter ? tfm__async_read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)
             break;
         if (remaining && *remaining <= keep - (keep + 15) / 16)
@@ -222,15 +222,15 @@ static tfm_status write(run *r) {
         if (eyes->watch)
             look(r, moved);
         if (counts) {
-            tfm__read_free(ctx, &counter);
-            tfm__read_start(ctx, &counter, beam->remaining);
+            tfm__async_read_free(ctx, &counter);
+            tfm__async_read_start(ctx, &counter, beam->remaining);
         }
     }
     if (eyes->watch && status == TFM_OK)
         tell(r);
-    tfm__read_free(ctx, &counter);
-    tfm__read_free(ctx, &eyes->tokens);
-    tfm__read_free(ctx, &eyes->sources);
+    tfm__async_read_free(ctx, &counter);
+    tfm__async_read_free(ctx, &eyes->tokens);
+    tfm__async_read_free(ctx, &eyes->sources);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 

@@ -40,7 +40,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
                 told.at[i] = 0;
             done = (tfm_generate_stats){0};
             status = tfm__generate_batch(model, out, NULL, input, rules, &how);
-        } while (tfm__context_again(model->ctx, depth, status));
+        } while (tfm__context_retry(model->ctx, depth, status));
     if (status == TFM_OK && options->stats)
         tfm__generate_stats_add(options->stats, &done);
     free(told.at);

@@ -91,8 +91,8 @@ static tfm_status rules_of(tfm__generate_rules *out, const tfm_model *model, con
 }
 
 tfm_status tfm__generate_ready(const tfm_model *model, tfm__generate_rules *out, const tfm_generate_options *options) {
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s", TFM__RESERVED_SET_MESSAGE);
     tfm_status status = tfm__context_ready(model->ctx, "generate");
     if (status == TFM_OK)
         status = tfm__model_needs(model, "generate", TFM__NEEDS_DECODER);

@@ -40,7 +40,7 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
 /* Whether a batch of so many rows has only those that there is hope for. Where others may join them, they soon are
  * more. */
 static bool ragged(tfm_model *model, int64_t rows, bool joins) {
-    const int64_t least = tfm__context_tuning(model->ctx)->search_ragged;
+    const int64_t least = tfm__context_tuning(model->ctx)->search_ragged_rows;
     return least > 0 && rows >= (joins ? least / 4 : least);
 }
 
@@ -178,8 +178,8 @@ static tfm_status decode(search *s) {
     tfm__beam *beam = &s->beam;
     const tfm_tensor bias = s->from.kept.ids ? s->from.kept.bias : bias_of(model, beam);
     tfm_status status = TFM_OK;
-    tfm__read *counter = NULL;
-    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    tfm__async_read *counter = NULL;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
     while ((s->joins || beam->step < s->batch.longest) && beam->live > 0 && status == TFM_OK &&
            tfm_context_status(ctx) == TFM_OK && (status = ask(s->options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
@@ -191,7 +191,7 @@ static tfm_status decode(search *s) {
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
          * all is known that the last step wrote. */
         const bool look = !beam->ragged && beam->step % interval == 0;
-        const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
+        const int32_t *remaining = look && counter ? tfm__async_read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)
             break;
         if (remaining && *remaining <= keep - (keep + 15) / 16)
@@ -203,11 +203,11 @@ static tfm_status decode(search *s) {
         if (s->joins)
             status = tfm__fed_turn(s->fed, beam, &s->cache, &s->from, &s->batch);
         if (look) {
-            tfm__read_free(ctx, &counter);
-            tfm__read_start(ctx, &counter, beam->remaining);
+            tfm__async_read_free(ctx, &counter);
+            tfm__async_read_start(ctx, &counter, beam->remaining);
         }
     }
-    tfm__read_free(ctx, &counter);
+    tfm__async_read_free(ctx, &counter);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
@@ -262,7 +262,7 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
                             : TFM_ERROR_MEMORY;
     s.forced = forced;
     const int depth = tfm__scope_depth(model->ctx);
-    for (bool again = status == TFM_OK; again; again = tfm__context_again(model->ctx, depth, status)) {
+    for (bool again = status == TFM_OK; again; again = tfm__context_retry(model->ctx, depth, status)) {
         status = search_begin(&s);
         if (status == TFM_OK)
             status = decode(&s);

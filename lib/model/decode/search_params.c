@@ -7,8 +7,8 @@ tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, 
     const tfm__rules *rules = &model->rules;
     if (!options)
         options = &none;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__RESERVED_SET_MESSAGE);
     out->beam = options->beam ? options->beam : model->info.beam;
     out->n_best = options->n_best ? options->n_best : 1;
     out->unscored = options->unscored;

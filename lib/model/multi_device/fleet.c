@@ -35,7 +35,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
         if (m->reason[0])
             free((char *)(uintptr_t)m->reason);
         if (fleet->on_build && m->context)
-            tfm__context_unheard(m->context); /* a model's may live on */
+            tfm__context_clear_on_build(m->context); /* a model's may live on */
         tfm_context_free(&m->context);
     }
     pthread_mutex_destroy(&fleet->building);
@@ -63,8 +63,8 @@ static void build(void *user, int count, double seconds) {
  * first on until all members have one. */
 static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t count, const char *name) {
     tfm_status status = TFM_OK;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t i = 0; i < fleet->count - fleet->spare && status == TFM_OK; i++) {
         const tfm_context_options how = {
             .device = name, .on_build = fleet->on_build ? build : NULL, .on_build_user = fleet};
@@ -73,7 +73,7 @@ static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t 
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
             tfm__fleet_say_dropped(fleet, i);
-            tfm__error_restore(kept);
+            tfm__error_restore(saved_message);
             status = TFM_OK;
         }
     }
@@ -86,15 +86,15 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
         return TFM_ERROR_ARGUMENT;
     *out = NULL;
     options = options ? options : &defaults;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__RESERVED_SET_MESSAGE);
     if (options->workers < 0 || options->workers > MOST_WORKERS)
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %d workers on each device: give 1 to %d", options->workers,
                          MOST_WORKERS);
     tfm__device *devices = NULL;
     size_t count = 1;
     tfm_status status = TFM_OK;
-    if (tfm__devices_listed(options->devices))
+    if (tfm__devices_is_list(options->devices))
         status = tfm__devices_choose(&devices, &count, options->devices);
     if (status == TFM_OK)
         status = fleet_make(out, count * (size_t)(options->workers ? options->workers : count == 1 ? 2 : 1));
@@ -111,7 +111,7 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
 }
 
 tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t count) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_new", out, contexts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (count == 0)
@@ -192,8 +192,8 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
     tfm_fleet *fleet = mates->fleet;
     tfm__opening *o = &mates->how;
     tfm_status status = TFM_OK;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
         const bool later = fleet->spare && i == 1 && *lead;
         if (fleet->members[i].dropped || !fleet->members[i].context || later)
@@ -202,7 +202,7 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
             tfm__fleet_say_dropped(fleet, i);
-            tfm__error_restore(kept);
+            tfm__error_restore(saved_message);
             status = TFM_OK;
         } else if (status == TFM_OK && !*lead) {
             *lead = mates->models[i];
@@ -221,8 +221,8 @@ static void open_spare(const tfm_model *model) {
         return;
     tfm_fleet *fleet = mates->fleet;
     tfm_fleet_member *spare = &fleet->members[1];
-    char index[32], kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char index[32], saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     snprintf(index, sizeof(index), "%d", tfm_context_device(model->ctx)->index);
     tfm_status status = TFM_OK;
     if (!spare->context)
@@ -246,7 +246,7 @@ static void open_spare(const tfm_model *model) {
             mates->closed = true;
         else
             tfm__fleet_drop(fleet, 1, tfm_error_message());
-        tfm__error_restore(kept);
+        tfm__error_restore(saved_message);
     }
 }
 
@@ -271,16 +271,16 @@ static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, c
         (*lead)->free_mates = free_mates;
         return TFM_OK;
     }
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     free_mates(&mates);
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     *lead = NULL;
     return status;
 }
 
 tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     size_t who;
@@ -289,7 +289,7 @@ tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *d
 }
 
 tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_new_model", out, fleet, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     size_t who;
@@ -298,7 +298,7 @@ tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_mode
 
 tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
                                    const tfm_embedder_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__opening o = {.dir = (char *)(uintptr_t)dir,

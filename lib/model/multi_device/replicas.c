@@ -73,7 +73,7 @@ void tfm__fleet_worked(tfm_fleet *fleet, size_t who) {
 int tfm_model_workers(const tfm_model *model) {
     const tfm_device_info *device = model ? tfm_context_device(model->ctx) : NULL;
     return device && device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&
-                   tfm__context_tuning(model->ctx)->class == TFM__WIDE && !tfm__context_profiles(model->ctx) &&
+                   tfm__context_tuning(model->ctx)->class == TFM__CLASS_CPU && !tfm__context_is_profiling(model->ctx) &&
                    model->info.parameters <= SMALL_MODEL
                ? 2
                : 1;

@@ -29,7 +29,7 @@ typedef struct crew {
     bool deaf;         /* the caller is to hear of nothing more */
     double ask_at;     /* when the caller is asked next */
     tfm_status status; /* why */
-    char message[TFM__MESSAGE];
+    char message[TFM__MESSAGE_MAX];
 } crew;
 
 typedef struct seat {
@@ -56,7 +56,7 @@ static bool next(crew *c, size_t who, tfm__line *const **batch, size_t *n) {
     while (!c->ended && !c->deal.out[who] && !tfm__deal_over(&c->deal)) {
         if (tfm__deal_take(&c->deal, who, tfm__seconds(), batch, n))
             return true;
-        tfm__cores_share(c->mates->models[who]->ctx, false);
+        tfm__cpu_partition_share(c->mates->models[who]->ctx, false);
         pthread_cond_wait(&c->changed, &c->lock);
     }
     return false;
@@ -96,7 +96,7 @@ static void *sit(void *user) {
     pthread_mutex_lock(&c->lock);
     for (bool some = n > 0 && !c->ended; some || next(c, s->who, &batch, &n); some = false) {
         pthread_mutex_unlock(&c->lock);
-        tfm__cores_share(on->ctx, shares);
+        tfm__cpu_partition_share(on->ctx, shares);
         const double start = tfm__seconds(), built = tfm_context_build_seconds(on->ctx);
         const tfm_status status = tfm__batch_fit(on, batch, n, c->work);
         const double seconds = tfm__seconds() - start - (tfm_context_build_seconds(on->ctx) - built);
@@ -110,12 +110,12 @@ static void *sit(void *user) {
         if (dropped) {
             pthread_mutex_unlock(&c->lock);
             tfm__fleet_say_dropped(c->mates->fleet, s->who);
-            tfm__cores_share(on->ctx, false);
+            tfm__cpu_partition_share(on->ctx, false);
             return NULL;
         }
     }
     pthread_mutex_unlock(&c->lock);
-    tfm__cores_share(on->ctx, false);
+    tfm__cpu_partition_share(on->ctx, false);
     return NULL;
 }
 

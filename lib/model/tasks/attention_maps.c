@@ -154,7 +154,7 @@ static tfm_status show_all(job *j) {
         tfm_tensor source = upload(ctx, &j->source), target = upload(ctx, &j->target);
         status = tfm_model_attend(j->model, source, (tfm_tensor){0}, target, show_map, j);
         tfm_scope_close(ctx, 0, NULL);
-    } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));
+    } while (tfm__context_retry(ctx, depth, tfm_context_status(ctx)));
     return status;
 }
 
@@ -172,8 +172,8 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
         return TFM_ERROR_ARGUMENT;
     job j = {.model = model, .emit = emit, .user = user};
     const bool truncate = text && text->truncate;
-    if (TFM__UNKNOWN(text) || TFM__UNKNOWN(search))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "attend: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(text) || TFM__RESERVED_SET(search))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "attend: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__context_ready(model->ctx, "attend") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)

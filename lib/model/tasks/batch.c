@@ -5,7 +5,7 @@
 #include "text/utf8.h"
 
 tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
-                            const char *kept) {
+                            const char *saved_message) {
     char reason[512];
     snprintf(reason, sizeof(reason), "%s%s", what, tfm_error_message());
     free(line->ids);
@@ -16,7 +16,7 @@ tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_op
         return tfm__fail(status, "line %zu: %s", line->line + 1, reason);
     if (!options->reject(options->reject_user, line->line, reason))
         return tfm__fail(TFM_ERROR_CANCELLED, "stopped at line %zu: %s", line->line + 1, reason);
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     return TFM_OK;
 }
 
@@ -153,8 +153,8 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_
     tfm__line *encoded = tfm__alloc(texts->count, sizeof(*encoded));
     tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
     tfm__line empty = {0};
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     if (status == TFM_OK)
         status = encode(model, &empty, "", 0, side, spoken);
     tfm_ids_free(&empty.ids);
@@ -168,7 +168,7 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_
             continue;
         status = tfm__line_encode(model, line, texts->text[i], bytes, side, spoken, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(line, what, options, status, kept);
+            status = tfm__line_reject(line, what, options, status, saved_message);
         if (line->count <= empty.count) { /* other blanks leave nothing but what stands around a text, such as EOS */
             tfm_ids_free(&line->ids);
             line->count = 0;

@@ -30,9 +30,9 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
 
 /* Deals with a bad line, of which the library's last sentence says what is wrong: the caller is told, with `what`
  * before the reason, or if there is nobody to tell, the call ends with `status`. Where the caller was told, the
- * sentence is `kept` again, from before the line was tried. */
+ * sentence is `saved_message` again, from before the line was tried. */
 tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
-                            const char *kept);
+                            const char *saved_message);
 
 /* Texts of one side that are to be encoded: of text i bytes[i] bytes (NULL: strlen), which stand in line owners[i] of
  * the caller (NULL: i). */

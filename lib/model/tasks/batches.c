@@ -37,8 +37,8 @@ static tfm_model *first_of(tfm_model *model, size_t *who) {
 
 /* One batch on one device; on the next one, where it fails and there is one. */
 static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (;;) {
         size_t who;
         tfm_model *on = first_of(model, &who);
@@ -49,7 +49,7 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
             return status;
         tfm__fleet_drop_from_call(model->mates->fleet, who, status);
         tfm__fleet_say_dropped(model->mates->fleet, who);
-        tfm__error_restore(kept);
+        tfm__error_restore(saved_message);
     }
 }
 

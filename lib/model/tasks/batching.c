@@ -79,16 +79,16 @@ tfm_status tfm__batches_tell(const tfm_text_options *options, uint64_t done, uin
 tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
     int depth = tfm__scope_depth(on->ctx);
     tfm_status status;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     do
         status = work->run(work->user, on, batch, n);
-    while (tfm__context_again(on->ctx, depth, status));
+    while (tfm__context_retry(on->ctx, depth, status));
     if (status != TFM_ERROR_MEMORY || n < 2)
         return status;
     tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
     tfm__context_recover(on->ctx, depth);
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     status = tfm__batch_fit(on, batch, n / 2, work);
     return status == TFM_OK ? tfm__batch_fit(on, batch + n / 2, n - n / 2, work) : status;
 }

@@ -56,8 +56,8 @@ tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *line
         tfm__needs_texts("classify", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     options = options ? options : &defaults;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "classify: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "classify: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("classify", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "classify") != TFM_OK)

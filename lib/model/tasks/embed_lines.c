@@ -44,8 +44,8 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
     if (TFM__NEEDS("embed", e, vectors, lines) != TFM_OK || tfm__needs_texts("embed", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     options = options ? options : &defaults;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("embed", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)

@@ -5,8 +5,8 @@
 /* ---- An embedder's life ---- */
 
 static tfm_status check_options(const char *what, const tfm_embedder_options *options) {
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
     if (options && options->has_pooling && (options->pooling < TFM_POOL_FIRST || options->pooling >= TFM_POOLINGS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
     return TFM_OK;
@@ -47,7 +47,7 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
 
 tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                              const tfm_embedder_options *options) {
-    TFM__EMPTIED(out);
+    TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_status status = check_options("embedder_open", options);
@@ -58,7 +58,7 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     const int depth = tfm__scope_depth(ctx);
     do
         status = open_dir(out, ctx, dir, options);
-    while (tfm__context_again(ctx, depth, status));
+    while (tfm__context_retry(ctx, depth, status));
     return status;
 }
 

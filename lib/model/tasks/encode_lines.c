@@ -144,14 +144,14 @@ tfm_status tfm__reader_encode(tfm__reader *r, tfm__line **out, const char *const
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
     tfm__line *encoded = *out = tfm__alloc(count, sizeof(*encoded));
     tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         encoded[i].index = encoded[i].line = i;
         status = encode_line(r, &encoded[i], lines[i], o->line_bytes ? o->line_bytes[i] : strlen(lines[i]),
                              o->pairs ? o->pairs[i] : NULL);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(&encoded[i], "", &reject, status, kept);
+            status = tfm__line_reject(&encoded[i], "", &reject, status, saved_message);
     }
     if (status != TFM_OK)
         tfm__lines_free(out, count);
@@ -208,7 +208,8 @@ tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count,
                            void *user) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options text = {.progress = o->progress, .progress_user = o->progress_user};
-    const int64_t tokens = o->batch_tokens > 0 ? o->batch_tokens : tfm__context_tuning(r->model->ctx)->read_tokens;
+    const int64_t tokens =
+        o->batch_tokens > 0 ? o->batch_tokens : tfm__context_tuning(r->model->ctx)->encode_batch_tokens;
     const tfm__batch_limit limit = {
         .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* nothing is given out before the end */
     const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text,

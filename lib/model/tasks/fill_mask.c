@@ -29,8 +29,8 @@ static size_t count_masks(const tfm__line *line, int32_t mask) {
 static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
     const tfm_embed_options *o = j->reader.options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     j->first = tfm__alloc(count + 1, sizeof(*j->first));
     if (!j->first)
         return TFM_ERROR_MEMORY;
@@ -41,7 +41,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
         if (found == 0 && !lines[i].rejected) {
             tfm__fail(TFM_ERROR_INPUT, "there is no %s in what the model reads of it",
                       tfm_tokenizer_piece(j->reader.model->tokenizer, TFM_SOURCE, j->mask));
-            status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, kept);
+            status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, saved_message);
         }
         if (status != TFM_OK)
             return status;
@@ -169,8 +169,8 @@ tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t co
         tfm__needs_texts("guess_words", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     options = options ? options : &defaults;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("guess_words", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_status status = check(model, top);

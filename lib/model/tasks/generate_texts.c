@@ -64,14 +64,14 @@ static tfm_status read_prompt(const job *j, tfm__line *line, const tfm_prompt *p
     return TFM_OK;
 }
 
-static tfm_status reject(const job *j, tfm__line *line, tfm_status status, const char *kept) {
+static tfm_status reject(const job *j, tfm__line *line, tfm_status status, const char *saved_message) {
     const tfm_text_options options = {.reject = j->options->reject, .reject_user = j->options->reject_user};
-    return tfm__line_reject(line, "", &options, status, kept);
+    return tfm__line_reject(line, "", &options, status, saved_message);
 }
 
 static tfm_status read_prompts(job *j) {
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     j->lines = tfm__alloc(j->count, sizeof(*j->lines));
     tfm_status status = j->lines ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < j->count && status == TFM_OK; i++) {
@@ -81,7 +81,7 @@ static tfm_status read_prompts(job *j) {
         if (status == TFM_OK)
             status = tfm__prompt_check(j->model, "the prompt ", line->ids, line->count);
         if (status == TFM_ERROR_INPUT || (status == TFM_ERROR_ARGUMENT && j->options->reject))
-            status = reject(j, line, status, kept);
+            status = reject(j, line, status, saved_message);
         line->cost = line->count + (size_t)(j->rules.beam * j->rules.copies) *
                                        (size_t)tfm__generate_limit(&j->rules, j->model, line->count);
     }

@@ -169,8 +169,8 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
         return TFM_ERROR_ARGUMENT;
     static const tfm_text_options defaults;
     options = options ? options : &defaults;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "score: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "score: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("score", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "score") != TFM_OK)

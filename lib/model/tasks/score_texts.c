@@ -69,14 +69,14 @@ static tfm_status encode(job *j, size_t *count, size_t line, const char *text, s
 
 static tfm_status encode_all(job *j, const char *const *texts, size_t count, const tfm_text_options *o) {
     tfm_status status = TFM_OK;
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         size_t tokens = 0;
         tfm__line line = {.index = i, .line = i};
         status = encode(j, &tokens, i, texts[i], o->line_bytes ? o->line_bytes[i] : strlen(texts[i]), o);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(&line, "", o, status, kept);
+            status = tfm__line_reject(&line, "", o, status, saved_message);
         else if (status == TFM_OK && tokens > 1)
             status = add_windows(j, i, tokens);
     }
@@ -148,8 +148,8 @@ static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch
 /* ---- The door ---- */
 
 static tfm_status check(const tfm_model *model, const tfm_text_options *options) {
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "score_texts: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "score_texts: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("score_texts", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "score_texts") != TFM_OK)

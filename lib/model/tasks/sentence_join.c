@@ -56,11 +56,11 @@ static tfm_status split_line(tfm__translations *t, tfm__splitter *splitter, size
     tfm_sentence *found = NULL;
     size_t count = 0;
     const size_t code = tfm__code_bytes(text, bytes);
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     tfm_status status = tfm__splitter_run(splitter, &found, &count, text + code, bytes - code);
     if (status == TFM_ERROR_INPUT) { /* the encoder says what is wrong */
-        tfm__error_restore(kept);
+        tfm__error_restore(saved_message);
         return add_text(t, room, line, text, bytes, NULL, 0);
     }
     if (status == TFM_OK && count == 0)

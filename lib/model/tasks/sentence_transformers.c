@@ -162,7 +162,7 @@ static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *fil
     if (status != TFM_OK || !ctx)
         return status;
     tfm_scope_open(ctx);
-    tfm__tensor_new_lasting(ctx, &out->value, TFM_F32, rank, dims);
+    tfm__tensor_new_persistent(ctx, &out->value, TFM_F32, rank, dims);
     if (stored->dtype == TFM_F32) {
         tfm_tensor_write(ctx, out->value, stored->data);
     } else {
@@ -256,7 +256,7 @@ static tfm_status add_normalize(tfm_embedder *e) {
         .kind = TFM__STEP_NORMALIZE, .width = (int)width, .norm = {.epsilon = 1e-30f, .kind = TFM_NORM_RMS}};
     if (!ctx)
         return TFM_OK;
-    tfm__tensor_new_lasting(ctx, &step->norm.gamma.value, TFM_F32, 1, &width);
+    tfm__tensor_new_persistent(ctx, &step->norm.gamma.value, TFM_F32, 1, &width);
     return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
 }
 

@@ -153,8 +153,8 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         texts[i] = first && t->text->prefixes[line] ? t->text->prefixes[line] : "";
     }
     const tfm__spoken bare = {.plain = true};
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     tfm_status status =
         tfm__lines_encode(t->model, &t->prefixes, &(tfm__text_batch){texts, NULL, t->texts.owners, count}, TFM_TARGET,
                           "its prefix: ", &bare, t->text);
@@ -167,7 +167,7 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         if (line->ids && prefix->ids)
             status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
         if (status != TFM_OK)
-            status = tfm__line_reject(prefix, "its prefix: ", t->text, status, kept);
+            status = tfm__line_reject(prefix, "its prefix: ", t->text, status, saved_message);
         line->rejected = line->rejected || prefix->rejected;
     }
     return status;
@@ -176,8 +176,8 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
 tfm_status tfm__translations_check(const tfm__translations *t) {
     const tfm_text_options *text = t->text;
     const tfm__stack_arch *decoder = &t->model->arch.decoder;
-    if (TFM__UNKNOWN(text))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "translate: %s", TFM__UNKNOWN_OPTION);
+    if (TFM__RESERVED_SET(text))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "translate: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("translate", text->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (text->split && t->n_best > 1)

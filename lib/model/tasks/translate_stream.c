@@ -152,7 +152,7 @@ static void gather(feed *f, size_t most) {
             return;
         f->status = ask(f, &came);
         if (f->status != TFM_OK)
-            tfm__error_keep(f->message);
+            tfm__error_save(f->message);
     }
 }
 
@@ -217,7 +217,7 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     remove_line(f, line);
     if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
         f->status = status;
-        tfm__error_keep(f->message);
+        tfm__error_save(f->message);
     }
     return status;
 }
@@ -246,21 +246,21 @@ static tfm_status run_joined(feed *f) {
     tfm_context *ctx = f->model->ctx;
     const int depth = tfm__scope_depth(ctx);
     const tfm__feed asks = {.take = take, .found = found, .user = f, .most = f->limit.lines};
-    char kept[TFM__MESSAGE];
-    tfm__error_keep(kept);
+    char saved_message[TFM__MESSAGE_MAX];
+    tfm__error_save(saved_message);
     const tfm_status status = tfm__search_fed(f->model, &asks, &f->search);
     if (f->status != TFM_OK) {
         tfm__error_restore(f->message);
         return f->status;
     }
-    const bool again = tfm__context_again(ctx, depth, status);
+    const bool again = tfm__context_retry(ctx, depth, status);
     if (!again && status != TFM_ERROR_MEMORY)
         return status;
     if (!again) {
         tfm__log(TFM_LOG_INFO, "%zu sentences at a time do not fit: %s", f->live, tfm_error_message());
         tfm__context_recover(ctx, depth);
     }
-    tfm__error_restore(kept);
+    tfm__error_restore(saved_message);
     return run_chunks(f);
 }
 

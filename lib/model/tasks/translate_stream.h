@@ -25,7 +25,7 @@ typedef struct tfm__feed_call {
     size_t ready;          /* texts that wait for the search */
     int waited;            /* steps */
     tfm_status status;     /* of what failed where only the search can end */
-    char message[TFM__MESSAGE];
+    char message[TFM__MESSAGE_MAX];
 } tfm__feed_call;
 
 /* Lines that make up a call of their own. */

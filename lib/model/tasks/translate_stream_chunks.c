@@ -9,14 +9,15 @@
 enum { BYTES_PER_TOKEN = 3 };
 
 tfm_status tfm__feed_name_line(tfm_status status, const size_t *numbers, size_t count) {
-    char kept[TFM__MESSAGE], *rest;
-    tfm__error_keep(kept);
-    char *at = status == TFM_OK ? NULL : strstr(kept, "line ");
+    char saved_message[TFM__MESSAGE_MAX], *rest;
+    tfm__error_save(saved_message);
+    char *at = status == TFM_OK ? NULL : strstr(saved_message, "line ");
     if (!at || !isdigit((unsigned char)at[5]))
         return status;
     const unsigned long long line = strtoull(at + 5, &rest, 10);
     *at = 0;
-    return line < 1 || line > count ? status : tfm__fail(status, "%sline %zu%s", kept, numbers[line - 1] + 1, rest);
+    return line < 1 || line > count ? status
+                                    : tfm__fail(status, "%sline %zu%s", saved_message, numbers[line - 1] + 1, rest);
 }
 
 tfm_status tfm__chunk_add(tfm__chunk *c, const char *text, size_t bytes, size_t number) {

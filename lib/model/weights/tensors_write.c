@@ -183,7 +183,7 @@ static tfm_status put_header(target *to, const char *text) {
 
 static tfm_status put_seal(target *to) {
     unsigned char seal[TFM__SEAL_BYTES];
-    tfm__seal(seal, tfm__hash_end(&to->hash));
+    tfm__seal(seal, tfm__hash_finish(&to->hash));
     return add(to, seal, sizeof(seal));
 }
 

@@ -67,7 +67,7 @@ tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
     if (size == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is empty: copy or download it again", file->path);
     bool text = true;
-    size_t begin = tfm__json_begin(data, size);
+    size_t begin = tfm__json_skip_bom(data, size);
     for (size_t i = 0; i < size; i++)
         text &= data[i] >= 0x20 ? data[i] != 0x7f : data[i] >= 9 && data[i] <= 13;
     /* The last character may be cut off. */

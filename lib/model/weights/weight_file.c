@@ -157,7 +157,7 @@ bool tfm__weights_place(uint64_t *first, const tfm__weights *weights, const tfm_
 void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored) {
     const tfm__file *map = file_of(weights, stored);
     if (map)
-        tfm__file_leave(map, stored->data, stored->bytes);
+        tfm__file_evict(map, stored->data, stored->bytes);
 }
 
 tfm_status tfm__weights_verify(const tfm__weights *weights) {

@@ -15,18 +15,19 @@ static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64
  */
 static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t queries = a->heads / a->kv_heads * a->targets, most = tuning->attention_shared;
+    const int64_t queries = a->heads / a->kv_heads * a->targets, most = tuning->attention_shared_queries;
     const size_t there = tfm__context_limits(ctx)->local_bytes;
-    const bool shared = queries >= tuning->attention_shared_least && a->value_width <= tuning->attention_shared_widest;
+    const bool shared =
+        queries >= tuning->attention_shared_min_queries && a->value_width <= tuning->attention_shared_max_head_dim;
     int64_t block = shared ? most : 1;
-    while (block > 1 && local_bytes(ctx, a, block) > there / (size_t)tuning->attention_shared_local)
+    while (block > 1 && local_bytes(ctx, a, block) > there / (size_t)tuning->attention_shared_local_divisor)
         block = block == most && most > 3 ? most / 2 : 1;
     if (block == 1 && local_bytes(ctx, a, 1) > there)
         return tfm__op_refuse(ctx, "attention",
                               "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
                               "use more heads",
                               a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
-    const int64_t items = a->q.dims[0] * a->kv_heads * tfm__divide_up(queries, block);
+    const int64_t items = a->q.dims[0] * a->kv_heads * tfm__ceil_div(queries, block);
     const int64_t spans = tfm__attention_spans(ctx, a, items);
     if (spans > 1)
         return tfm__attention_split(ctx, a, (int)block, items, spans);
@@ -80,7 +81,7 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
     }
     if (options->log_sum)
         a->log_sum = *options->log_sum;
-    if (tuning->class == TFM__WIDE && tuning->width > 1)
+    if (tuning->class == TFM__CLASS_CPU && tuning->width > 1)
         tfm__attention_wide(ctx, a);
     else if (tfm__attention_tiled_fits(ctx, a))
         tfm__attention_tiled(ctx, a);

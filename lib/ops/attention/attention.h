@@ -27,7 +27,7 @@ enum { TFM__ATTENTION_MOST = 1 << 29, TFM__ATTENTION_FAR = 1 << 30 };
 /* Fills in the rest from the inputs and options: lib/ops/attention/attention_shape.c. */
 tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options);
 
-/* What wide devices run instead: lib/ops/attention/attention_cpu.c. */
+/* What CPU-style devices run instead: lib/ops/attention/attention_cpu.c. */
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a);
 
 /* Scores (B, H, T, S) at a stage: lib/ops/attention/attention_scores.c. */
@@ -38,8 +38,8 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
  * lib/ops/attention/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Tiles of SIMT devices: lib/ops/attention/attention_tiles.c. Rows of a tile that a work-group owns, and those that
- * come by; rows of an item, and items; and whether the queries that are owned stay in local memory, which is the
+/* Tiles of GPU-style devices: lib/ops/attention/attention_tiles.c. Rows of a tile that a work-group owns, and those
+ * that come by; rows of an item, and items; and whether the queries that are owned stay in local memory, which is the
  * forward's alone. */
 typedef struct tfm__attention_tile {
     int owned, passing, rows, group;
@@ -60,7 +60,7 @@ const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_cont
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
 /* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */
 static inline int64_t tfm__attention_query_tiles(const tfm__attention *a, tfm__attention_tile t) {
-    return tfm__divide_up(a->targets + (tfm__dropout_on(&a->dropout) ? 3 : 0), t.owned);
+    return tfm__ceil_div(a->targets + (tfm__dropout_on(&a->dropout) ? 3 : 0), t.owned);
 }
 /* Multiplications of one launch, at most, so that it ends soon: the tuning's, or by the device. */
 int64_t tfm__attention_bound(const tfm_context *ctx);

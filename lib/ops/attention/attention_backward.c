@@ -25,9 +25,9 @@ static bool meet(tfm__gradient a, tfm__gradient b) {
 
 static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const tfm__gradient *to) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t widest = tuning->attention_backward_widest;
+    const int64_t widest = tuning->attention_backward_max_head_dim;
     const bool wide =
-        tuning->class == TFM__WIDE && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
+        tuning->class == TFM__CLASS_CPU && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
     const int64_t items = a->q.dims[0] * a->kv_heads;
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, wide ? "attention_backward_cpu" : "attention_backward",

@@ -1,4 +1,4 @@
-/* Attention backwards by tiles, on SIMT devices: cl/attention/attention_backward_tiled.cl. */
+/* Attention backwards by tiles, on GPU-style devices: cl/attention/attention_backward_tiled.cl. */
 #include "ops/attention/attention.h"
 
 enum { OWN, KEYS, QUERIES }; /* kernels by their number in the program */
@@ -7,7 +7,7 @@ enum { OWN, KEYS, QUERIES }; /* kernels by their number in the program */
  * items cannot, are left to attention_backward.c. */
 static bool is_narrow(const tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tuning->gemm_held > 0 && !tuning->more_registers;
+    return tuning->gemm_register_floats > 0 && !tuning->large_grf_option;
 }
 enum { MOST_NARROW = 256 }; /* of both widths */
 
@@ -36,7 +36,7 @@ bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const char *name, int pass,
                               tfm__attention_tile t, int queries, int keys) {
     char items[TFM__ATTENTION_ITEMS];
-    const char *more = tfm__context_tuning(ctx)->more_registers; /* which sums fill */
+    const char *more = tfm__context_tuning(ctx)->large_grf_option; /* which sums fill */
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0 && a->y.offset % 4 == 0 &&
                          dy.offset % 4 == 0;
     return tfm__kernel_get(
@@ -49,7 +49,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_ten
 static tfm_status keys_pass(tfm_context *ctx, const tfm__attention *a, tfm_tensor own, tfm_tensor dy, tfm__gradient dk,
                             tfm__gradient dv) {
     const tfm__attention_tile t = key_tile(ctx, a);
-    const int64_t all[] = {tfm__divide_up(a->length, t.owned), a->kv_heads, a->q.dims[0]};
+    const int64_t all[] = {tfm__ceil_div(a->length, t.owned), a->kv_heads, a->q.dims[0]};
     const int64_t group = a->heads / a->kv_heads;
     if (!dk.to.buffer)
         tfm_tensor_new(ctx, &dk.to, TFM_F32, a->k.rank, a->k.dims);
@@ -101,7 +101,7 @@ tfm_status tfm__attention_backward_tiled(tfm_context *ctx, const tfm__attention 
     tfm_tensor own = {0};
     tfm_tensor_new(ctx, &own, TFM_F32, 3, (int64_t[]){a->q.dims[0], a->heads, a->targets});
     tfm__launch(ctx, kernel_of(ctx, a, dy, "attention_backward_own", OWN, tfm__attention_tile_of(ctx, 4, 4), 4, 4),
-                tfm__row_grid(ctx, tfm__divide_up(rows, group)),
+                tfm__row_grid(ctx, tfm__ceil_div(rows, group)),
                 TFM__ARGS(TFM__T(own), TFM__T_AS("y", a->y), TFM__T(dy), TFM__I(rows), TFM__I_AS("targets", a->targets),
                           TFM__I_AS("heads", a->heads), TFM__I_AS("heads_first", a->heads_first)));
     if (dk.to.buffer || dv.to.buffer)

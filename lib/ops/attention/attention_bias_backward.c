@@ -16,11 +16,11 @@ static void dims_of(int64_t *dims, const tfm__attention *a) {
 static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm_tensor to, bool add,
                          const int64_t *dims) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t widest = tuning->attention_backward_widest;
+    const int64_t widest = tuning->attention_backward_max_head_dim;
     const bool wide =
-        tuning->class == TFM__WIDE && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
-    const int64_t span = dims[2] > 1 ? SPAN : 1, spans = tfm__divide_up(dims[2], span);
-    const int64_t tiles = tfm__divide_up(a->columns, wide ? tuning->width : tuning->group);
+        tuning->class == TFM__CLASS_CPU && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
+    const int64_t span = dims[2] > 1 ? SPAN : 1, spans = tfm__ceil_div(dims[2], span);
+    const int64_t tiles = tfm__ceil_div(a->columns, wide ? tuning->width : tuning->group);
     const int64_t items = tiles * spans * dims[1] * dims[0];
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "attention_bias_backward", wide ? "attention_bias_backward_wide" : "attention_bias_backward_group",

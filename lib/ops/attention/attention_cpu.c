@@ -1,9 +1,9 @@
-/* Attention on wide devices: cl/attention/attention_cpu.cl, cl/attention/attention_cpu_decode.cl. */
+/* Attention on CPU-style devices: cl/attention/attention_cpu.cl, cl/attention/attention_cpu_decode.cl. */
 #include "ops/attention/attention.h"
 
 /* Work-items of blocks of so many queries. */
 static int64_t items_of(const tfm__attention *a, int block) {
-    return a->q.dims[0] * a->kv_heads * tfm__divide_up(a->heads / a->kv_heads * a->targets, block);
+    return a->q.dims[0] * a->kv_heads * tfm__ceil_div(a->heads / a->kv_heads * a->targets, block);
 }
 
 /* Queries of one work-item that transposes keys for all of them. What each query comes to does not depend on it. */
@@ -12,10 +12,10 @@ static int block_of(tfm_context *ctx, const tfm__attention *a) {
     const tfm__attention_block *block = tfm__context_tuning(ctx)->attention_blocks,
                                *last = block + TFM__ATTENTION_BLOCKS - 1;
     const int64_t cores = tfm_context_device(ctx)->compute_units;
-    while (block < last && a->key_width + a->value_width > block->most_width)
+    while (block < last && a->key_width + a->value_width > block->max_head_dim)
         block++;
-    const bool several = a->heads / a->kv_heads * a->targets > block->many;
-    return several && items_of(a, block->many) >= EACH * cores ? block->many : block->queries;
+    const bool several = a->heads / a->kv_heads * a->targets > block->queries_large;
+    return several && items_of(a, block->queries_large) >= EACH * cores ? block->queries_large : block->queries;
 }
 
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
@@ -23,10 +23,11 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
     const int64_t batch = a->q.dims[0], queries = a->heads / a->kv_heads * a->targets;
     /* Keys are not worth transposing for one query, nor are private copies of very wide ones or of the sums of
      * very wide values: a thread's stack would not hold them. */
-    if (queries == 1 || a->key_width > tuning->attention_widest || a->value_width > tuning->attention_widest) {
+    if (queries == 1 || a->key_width > tuning->attention_max_head_dim ||
+        a->value_width > tuning->attention_max_head_dim) {
         const int64_t beside = a->mapped ? 8 : 1; /* sequences that the kernel takes side by side where keys are many */
         return tfm__attention_fused(ctx, a, "attention_cpu_decode", "attention_query", 1,
-                                    tfm__divide_up(batch, beside) * beside * a->kv_heads * queries, batch);
+                                    tfm__ceil_div(batch, beside) * beside * a->kv_heads * queries, batch);
     }
     const int block = block_of(ctx, a);
     const int64_t items = items_of(a, block);

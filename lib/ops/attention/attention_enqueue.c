@@ -53,7 +53,7 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
 tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
                                    int block, const char *more) {
     const int64_t odd = a->q.offset | a->k.offset | a->v.offset | a->key_width | a->value_width;
-    const bool aligned = odd % 4 == 0 && tfm__context_tuning(ctx)->class == TFM__SIMT;
+    const bool aligned = odd % 4 == 0 && tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
     return tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d%s -DSCORED=%d -DDROPS=%d%s%s",
                            (int)a->key_width, (int)a->value_width, block, (int)a->k.dtype, tfm__attention_q_define(a),
                            a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout), aligned ? " -DALIGNED=1" : "",

@@ -10,7 +10,7 @@ static int64_t keys_seen(const tfm__attention *a) {
     const int64_t window = a->to - a->from + a->targets - 1, end = a->to + a->targets - 1;
     int64_t seen = a->length < a->columns ? a->length : a->columns;
     if (a->paged)
-        seen = tfm__divide_up(seen, PAST_STEP) * PAST_STEP;
+        seen = tfm__ceil_div(seen, PAST_STEP) * PAST_STEP;
     seen = window < seen ? window : seen;
     return !a->aligned && end < seen ? end : seen;
 }
@@ -18,11 +18,12 @@ static int64_t keys_seen(const tfm__attention *a) {
 /* As many spans as give each compute unit its work-groups, but none so short that it is not worth the sum over them. */
 int64_t tfm__attention_spans(const tfm_context *ctx, const tfm__attention *a, int64_t items) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t units = tfm_context_device(ctx)->compute_units, wish = (units > 0 ? units : 1) * tuning->split_groups;
-    if (tuning->split_keys == 0 || items < 1 || tfm__dropout_on(&a->dropout) || a->log_sum.buffer)
+    const int64_t units = tfm_context_device(ctx)->compute_units,
+                  wish = (units > 0 ? units : 1) * tuning->split_workgroups;
+    if (tuning->split_min_keys == 0 || items < 1 || tfm__dropout_on(&a->dropout) || a->log_sum.buffer)
         return 1;
-    const int64_t most = keys_seen(a) / tuning->split_keys;
-    int64_t spans = tfm__divide_up(wish, items);
+    const int64_t most = keys_seen(a) / tuning->split_min_keys;
+    int64_t spans = tfm__ceil_div(wish, items);
     spans = spans > most ? most : spans;
     return spans > MOST_SPANS ? MOST_SPANS : spans > 1 ? spans : 1;
 }
@@ -30,7 +31,7 @@ int64_t tfm__attention_spans(const tfm_context *ctx, const tfm__attention *a, in
 tfm__attention_cut tfm__attention_cut_into(tfm_context *ctx, const tfm__attention *a, int64_t spans) {
     const int64_t rows = a->q.dims[0] * a->heads * a->targets;
     tfm__attention_cut cut = {
-        .part = *a, .spans = spans, .span = tfm__divide_up(keys_seen(a), spans), .query_rows = rows};
+        .part = *a, .spans = spans, .span = tfm__ceil_div(keys_seen(a), spans), .query_rows = rows};
     cut.part.y = cut.part.log_sum = (tfm_tensor){0};
     tfm_tensor_new(ctx, &cut.part.y, TFM_F32, 3, (int64_t[]){spans, rows, a->value_width});
     tfm_tensor_new(ctx, &cut.part.log_sum, TFM_F32, 3, (int64_t[]){spans, rows, 2});

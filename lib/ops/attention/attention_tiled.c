@@ -1,4 +1,4 @@
-/* Attention by tiles, for heads with many queries on SIMT devices: cl/attention/attention_tiled.cl. */
+/* Attention by tiles, for heads with many queries on GPU-style devices: cl/attention/attention_tiled.cl. */
 #include "ops/attention/attention.h"
 
 enum { LEAST_QUERIES = 16 }; /* of a head: with fewer, tiles would be empty for the most part */
@@ -8,7 +8,7 @@ static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention 
     if (!tfm__attention_many(ctx, a))
         return tfm__attention_tile_of(ctx, a->value_width, a->k.dtype == TFM_F32 ? 32 : 16);
     tfm__attention_tile t = tfm__attention_tile_many(ctx, 64, a->value_width > 64 ? 32 : 64);
-    t.resident = tfm__context_tuning(ctx)->attention_resident;
+    t.resident = tfm__context_tuning(ctx)->attention_resident_queries;
     t.resident = t.resident && tfm__attention_tile_fits(ctx, a, t);
     return t;
 }

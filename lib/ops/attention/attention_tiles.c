@@ -1,4 +1,4 @@
-/* Tiles of attention on SIMT devices: their sizes, what fits, and launches that end soon.
+/* Tiles of attention on GPU-style devices: their sizes, what fits, and launches that end soon.
  * cl/attention/attention_tiles.cl. */
 #include <stdio.h>
 #include "ops/attention/attention.h"
@@ -14,16 +14,16 @@ enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA
 enum { MANY_GROUP = 128, MANY_LOCAL = 36 << 10 };
 
 int64_t tfm__attention_bound(const tfm_context *ctx) {
-    const int64_t said = tfm__context_tuning(ctx)->attention_launch;
+    const int64_t said = tfm__context_tuning(ctx)->attention_max_launch_macs;
     const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
     return said > 0 ? said : units > LAUNCH_WORK ? units : LAUNCH_WORK;
 }
 
 bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t least = tuning->attention_rows_least;
+    const int64_t least = tuning->attention_tile_min_rows;
     const bool narrow = a->key_width <= MANY_WIDTH && a->value_width <= MANY_WIDTH; /* sums in registers */
-    return narrow && tuning->attention_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
+    return narrow && tuning->attention_tile_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
            tuning->group >= MANY_GROUP && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
 }
 
@@ -42,8 +42,8 @@ tfm__attention_tile tfm__attention_tile_many(const tfm_context *ctx, int owned, 
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     return (tfm__attention_tile){.owned = owned,
                                  .passing = passing,
-                                 .rows = tuning->attention_rows,
-                                 .group = owned * passing / (ITEM_KEYS * tuning->attention_rows)};
+                                 .rows = tuning->attention_tile_rows,
+                                 .group = owned * passing / (ITEM_KEYS * tuning->attention_tile_rows)};
 }
 
 const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_context *ctx, tfm__attention_tile t) {
@@ -58,7 +58,7 @@ const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_cont
 static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
     const int64_t rows = t.passing + (t.resident ? 0 : t.owned), staged = rows * (rows > 96 ? 5 : 9);
     const int64_t weights = t.passing * (t.owned / 4 + 1 + (t.rows > TFM__ATTENTION_ROWS));
-    const int64_t kept = t.resident ? t.owned * (tfm__divide_up(a->key_width, 16) * 4 + 1) : 0;
+    const int64_t kept = t.resident ? t.owned * (tfm__ceil_div(a->key_width, 16) * 4 + 1) : 0;
     return (size_t)(staged + weights + kept) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
 }
 
@@ -68,7 +68,7 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
     const int64_t queries = (a->targets + MOST_PASSING) * a->heads;
     const int64_t keys = a->paged ? a->k.dims[0] : a->length + MOST_PASSING;
     const int64_t widest = a->key_width > a->value_width ? a->key_width : a->value_width;
-    return tuning->class == TFM__SIMT && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
+    return tuning->class == TFM__CLASS_GPU && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
            a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH &&
            queries <= UINT32_MAX / (widest * (int64_t)sizeof(float)) &&
            keys <= UINT32_MAX / (widest * a->kv_heads * (int64_t)tfm_dtype_size(a->k.dtype)) &&

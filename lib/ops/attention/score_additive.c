@@ -17,7 +17,7 @@ tfm_status tfm_score_additive(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q
         return tfm_context_status(ctx);
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t keys = tuning->width > 1 ? 64 : tuning->group, queries = tuning->width > 1 ? 1 : 4;
-    const int64_t items = B * tfm__divide_up(T, queries) * tfm__divide_up(S, keys);
+    const int64_t items = B * tfm__ceil_div(T, queries) * tfm__ceil_div(S, keys);
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "score_additive", "-DKEYS=%d", (int)keys),
                        tfm__row_grid(ctx, items),
                        TFM__ARGS(TFM__T_AS("scores", *scores), TFM__T(q), TFM__T(k), TFM__T(v), TFM__I(items),

@@ -21,7 +21,7 @@ static char SLOT;
 tfm__tape *tfm__tape_of(const tfm_context *ctx) {
     if (!ctx)
         return NULL;
-    return tfm__context_slot(ctx, &SLOT);
+    return tfm__context_storage_get(ctx, &SLOT);
 }
 
 tfm_status tfm__tape_grow(tfm_context *ctx, void *array, size_t *room, size_t count, size_t size) {
@@ -38,7 +38,7 @@ bool tfm__tape_on(tfm_context *ctx) {
 uint32_t tfm__slot_find(const tfm__tape *t, tfm_tensor x) {
     if (!x.buffer || x.dtype != TFM_F32)
         return 0;
-    const uint64_t mark = *tfm__tensor_mark(x);
+    const uint64_t mark = *tfm__tensor_tag(x);
     uint32_t by_ops = 0;
     for (uint32_t i = mark >> 32 == t->epoch ? (uint32_t)mark : 0; i; i = t->slots[i].next) {
         const tfm__slot *s = &t->slots[i];
@@ -58,7 +58,7 @@ bool tfm__slot_watched(const tfm__tape *t, tfm_tensor x) {
 static uint32_t slot_new(tfm_context *ctx, tfm__tape *t, tfm_tensor x) {
     if (tfm__tape_grow(ctx, &t->slots, &t->slot_room, t->slot_count + 1, sizeof(tfm__slot)) != TFM_OK)
         return 0;
-    uint64_t *mark = tfm__tensor_mark(x);
+    uint64_t *mark = tfm__tensor_tag(x);
     const uint32_t i = (uint32_t)++t->slot_count;
     t->slots[i] = (tfm__slot){.next = *mark >> 32 == t->epoch ? (uint32_t)*mark : 0};
     *mark = (uint64_t)t->epoch << 32 | i;
@@ -96,7 +96,7 @@ tfm_status tfm_tape_start(tfm_context *ctx) {
         t = tfm__alloc(1, sizeof(*t));
         if (!t)
             return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
-        if (tfm__context_set_slot(ctx, &SLOT, t, tape_release) != TFM_OK)
+        if (tfm__context_storage_set(ctx, &SLOT, t, tape_release) != TFM_OK)
             return tfm_context_status(ctx);
     }
     tfm__tape_clear(ctx, t);
@@ -251,7 +251,7 @@ bool tfm__tape_ones(tfm_context *ctx, const tfm__record *record, int i) {
 tfm__gradient tfm__slot_gradient(tfm_context *ctx, tfm__slot *s, tfm_tensor x) {
     tfm__gradient to = {{0}, s->written};
     if (!s->gradient.buffer &&
-        tfm__tensor_new_lasting(ctx, &s->gradient, TFM_F32, 1, (int64_t[]){(int64_t)(s->end - s->begin)}) != TFM_OK)
+        tfm__tensor_new_persistent(ctx, &s->gradient, TFM_F32, 1, (int64_t[]){(int64_t)(s->end - s->begin)}) != TFM_OK)
         return to;
     if (!s->written && tfm_tensor_count(x) != s->end - s->begin) {
         tfm__tensor_fill(ctx, s->gradient, &(float){0});

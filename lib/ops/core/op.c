@@ -138,13 +138,13 @@ tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows) {
 
 int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tfm__divide_up(columns, (int64_t)tuning->width * tuning->group);
+    return tfm__ceil_div(columns, (int64_t)tuning->width * tuning->group);
 }
 
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     int64_t per_group = (int64_t)tuning->chunk * tuning->group;
-    return folded(tfm__divide_up(elements, per_group), tuning->group);
+    return folded(tfm__ceil_div(elements, per_group), tuning->group);
 }
 
 bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors) {
@@ -152,25 +152,25 @@ bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tenso
     size_t offsets = 0;
     for (size_t i = 0; i < count; i++)
         offsets |= tensors[i].offset;
-    return tuning->class == TFM__SIMT && tuning->chunk == 1 && offsets % 4 == 0;
+    return tuning->class == TFM__CLASS_GPU && tuning->chunk == 1 && offsets % 4 == 0;
 }
 
 const char *tfm__fours_define(bool fours) {
-    return fours ? " -DTFM_FOURS" : "";
+    return fours ? " -DTFM_VEC4" : "";
 }
 
 tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours) {
-    return tfm__element_grid(ctx, fours ? tfm__divide_up(elements, 4) : elements);
+    return tfm__element_grid(ctx, fours ? tfm__ceil_div(elements, 4) : elements);
 }
 
 const char *tfm__stored_define(tfm_dtype dtype) {
-    return dtype == TFM_F16 ? " -DSTORED=1" : dtype == TFM_BF16 ? " -DSTORED=2" : "";
+    return dtype == TFM_F16 ? " -DLOAD_DTYPE=1" : dtype == TFM_BF16 ? " -DLOAD_DTYPE=2" : "";
 }
 
 const char *tfm__narrow_define(tfm_dtype dtype) {
-    return dtype == TFM_F16 ? " -DNARROW=1" : dtype == TFM_BF16 ? " -DNARROW=2" : "";
+    return dtype == TFM_F16 ? " -DSTORE_DTYPE=1" : dtype == TFM_BF16 ? " -DSTORE_DTYPE=2" : "";
 }
 
 const char *tfm__kept_define(tfm_dtype dtype) {
-    return dtype == TFM_F16 ? " -DNARROW=1 -DSATURATES=1" : tfm__narrow_define(dtype);
+    return dtype == TFM_F16 ? " -DSTORE_DTYPE=1 -DSATURATE=1" : tfm__narrow_define(dtype);
 }

@@ -62,12 +62,12 @@ typedef struct more_heads {
 /* y = x turned by the angles of the tables, or back by them. */
 static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, const more_heads *m,
                          tfm_tensor cosines, tfm_tensor sines, tfm_tensor positions) {
-    /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
+    /* A work-item of a CPU-style device gets a row's worth of elements, for a head alone is small. */
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const shape s = t->s;
     const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)tuning->chunk * tuning->group / s.D;
     const int64_t more = s.B * s.T * m->count, share = wish < 1 ? 1 : wish;
-    const int64_t groups = tfm__divide_up(vectors + more, share);
+    const int64_t groups = tfm__ceil_div(vectors + more, share);
     const char *kept = m->count ? tfm__kept_define(m->y.dtype) : "";
     return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", "%s", kept), tfm__row_grid(ctx, groups),
                        TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T_AS("more_y", m->y), TFM__T_AS("more_x", m->x),

@@ -29,9 +29,9 @@ tfm_status tfm__screen_make(tfm_context *ctx, tfm__screen *screen, const tfm_par
     if (screen->version == weight->version + 1)
         return tfm_context_status(ctx);
     tfm__screen_free(ctx, screen);
-    tfm__tensor_new_lasting(ctx, &screen->bytes.value, TFM_I8, 2, w.dims);
-    tfm__tensor_new_lasting(ctx, &screen->bytes.scales, TFM_F32, 1, &n);
-    tfm__tensor_new_lasting(ctx, &screen->bounds, TFM_F32, 2, (int64_t[]){2, n});
+    tfm__tensor_new_persistent(ctx, &screen->bytes.value, TFM_I8, 2, w.dims);
+    tfm__tensor_new_persistent(ctx, &screen->bytes.scales, TFM_F32, 1, &n);
+    tfm__tensor_new_persistent(ctx, &screen->bounds, TFM_F32, 2, (int64_t[]){2, n});
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(ctx, kernel(ctx, "screen_bytes"), tfm__row_grid(ctx, n),
                     TFM__ARGS(TFM__T_AS("q", screen->bytes.value), TFM__T_AS("scales", screen->bytes.scales),
@@ -46,7 +46,7 @@ tfm_status tfm__screen_make(tfm_context *ctx, tfm__screen *screen, const tfm_par
 static int64_t parts_of(tfm_context *ctx, int64_t rows, int64_t n) {
     enum { SHORTEST = 2048 };
     const int64_t units = tfm_context_device(ctx)->compute_units, most = n / SHORTEST;
-    const int64_t wanted = rows > 0 ? tfm__divide_up(units, rows) : 1, parts = wanted < most ? wanted : most;
+    const int64_t wanted = rows > 0 ? tfm__ceil_div(units, rows) : 1, parts = wanted < most ? wanted : most;
     return parts > 1 ? parts : 1;
 }
 
@@ -54,7 +54,7 @@ static int64_t parts_of(tfm_context *ctx, int64_t rows, int64_t n) {
  * values and tokens are of. */
 static void look(tfm_context *ctx, tfm_tensor values, tfm_tensor tokens, tfm_tensor near, const tfm__screened *p,
                  int64_t first, bool goes_on, int64_t parts) {
-    const int64_t rows = near.dims[0], n = near.dims[1], length = tfm__divide_up(tfm__divide_up(n, parts), 64) * 64;
+    const int64_t rows = near.dims[0], n = near.dims[1], length = tfm__ceil_div(tfm__ceil_div(n, parts), 64) * 64;
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(ctx, kernel(ctx, "screen_best"), tfm__row_grid(ctx, rows * parts),
                     TFM__ARGS(TFM__T(values), TFM__T(tokens), TFM__T_AS("tried", p->tried), TFM__T(near),

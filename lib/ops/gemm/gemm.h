@@ -48,9 +48,9 @@ typedef struct tfm__gemm_provider {
     tfm_status (*multiply_grouped)(tfm_context *ctx, const tfm__gemm_task *tasks, int count);
     /* Bytes that it takes from the pool while it runs. Sizes, transposes, `weight` and offsets count. NULL: none. */
     uint64_t (*memory)(tfm_context *ctx, const tfm__gemm_task *task);
-    /* Settings as text of TFM__TUNED_LETTERS, for `tfm tune`. NULL: it knows none.
+    /* Settings as text of TFM__TUNING_CHARSET, for `tfm tune`. NULL: it knows none.
      * The one of this index that is worth a try on the task: "" if that one is not; false after the last. */
-    bool (*candidate)(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
+    bool (*candidate)(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNING_TEXT_MAX]);
     /* False for a text that means nothing to it. */
     bool (*read_setting)(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
     /* Whether it runs the task by the setting of the row in force, once it has run it: one that the device does not
@@ -68,12 +68,12 @@ typedef struct tfm__gemm_provider {
     bool external;
 } tfm__gemm_provider;
 
-extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
-extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
+extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, CPU-style devices */
+extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, CPU-style devices */
 extern const tfm__gemm_provider tfm__gemm_dots;    /* bf16 by processors that multiply such numbers */
 extern const tfm__gemm_provider tfm__gemm_thirds;  /* floats as three of bf16 each, by the same processors' tiles */
-extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
-extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
+extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, GPU-style devices */
+extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, GPU-style devices */
 extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
 extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
@@ -126,7 +126,7 @@ static inline tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
 /* The dtype that the kernel may round its operands to: what b is stored in, or else what the context's tuning says.
  * F32: it rounds nothing. */
 static inline tfm_dtype tfm__gemm_inputs(const tfm_context *ctx, const tfm__gemm_task *task) {
-    return task->b.dtype != TFM_F32 ? task->b.dtype : tfm__context_tuning(ctx)->gemm_inputs;
+    return task->b.dtype != TFM_F32 ? task->b.dtype : tfm__context_tuning(ctx)->gemm_input_dtype;
 }
 
 /* ---- gemm_dispatch.c: which provider, and the call of it ---- */
@@ -138,8 +138,9 @@ tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provid
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
 /* Why the provider does not take the task, its validation in this context included; NULL if it does. */
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
-/* NULL where large fp32 GEMMs use matrix cores, or a processor's bf16 instructions, once tfm__context_set_inputs allows
- * them to round to `inputs`; else why they do not: half a sentence. After a failure it is the context's. */
+/* NULL where large fp32 GEMMs use matrix cores, or a processor's bf16 instructions, once
+ * tfm__context_set_gemm_input_dtype allows them to round to `inputs`; else why they do not: half a sentence. After a
+ * failure it is the context's. */
 const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs);
 /* Bytes that the task takes from the pool, by the provider that is chosen for it, besides operands and c. 0 after a
  * failure. */
@@ -156,7 +157,7 @@ bool tfm__gemm_obeys(tfm_context *ctx, const tfm__gemm_provider *provider, const
 void tfm__gemm_tuned_again(tfm_context *ctx);
 /* The name of the row that the task falls under; `inputs`, as tfm__gemm_inputs has them, or F32 for the row of tasks
  * that round nothing. False where there is none for its like. */
-bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs);
+bool tfm__gemm_row_name(char name[TFM__TUNING_TEXT_MAX], const tfm__gemm_task *task, tfm_dtype inputs);
 
 /* ---- gemm_cpu_pack.c, for the providers that work on panels ---- */
 
@@ -173,7 +174,7 @@ typedef enum tfm__panel_kernel {
 /* Columns of a panel on this device, and rows of one for an inner dimension of k: cl/gemm/gemm_cpu_pack.cl. */
 static inline int tfm__gemm_panel_width(const tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return tuning->gemm_vectors * tuning->width;
+    return tuning->gemm_nr_vectors * tuning->width;
 }
 int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k);
 /* One of their kernels, built for this activation and the dtype of b. */

@@ -31,7 +31,7 @@ typedef struct state {
 static char STATE, USED;
 
 static state *state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &STATE, sizeof(state));
+    return tfm__context_storage_get_or_create(ctx, &STATE, sizeof(state));
 }
 
 /* CLBlast's cache is one for the process, and holds programs of contexts that are gone. */
@@ -42,17 +42,17 @@ static void release(void *data) {
 }
 
 static tfm_status use(tfm_context *ctx) {
-    if (tfm__context_slot(ctx, &USED))
+    if (tfm__context_storage_get(ctx, &USED))
         return ctx->status;
     atomic_fetch_add(&users, 1);
-    return tfm__context_set_slot(ctx, &USED, &USED, release);
+    return tfm__context_storage_set(ctx, &USED, &USED, release);
 }
 
 /* Where `batch` matrices end, each padded to CLBlast's tiles. */
 static double end_of(const tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
     const int64_t tile = 128;
     return (double)x.offset +
-           (double)batch * (double)(tfm__divide_up(rows, tile) * tile) * (double)(tfm__divide_up(columns, tile) * tile);
+           (double)batch * (double)(tfm__ceil_div(rows, tile) * tile) * (double)(tfm__ceil_div(columns, tile) * tile);
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -61,8 +61,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     /* Its ints reach the last element; of the copies that it makes too, which lie one after the other. */
     const double end = end_of(task->a, task->batch, task->m, task->k) + end_of(task->b, batch, task->k, task->n) +
                        end_of(task->c, task->batch, task->m, task->n);
-    if (tfm__context_closed(ctx))
-        return tfm__context_closed(ctx);
+    if (tfm__context_build_restriction(ctx))
+        return tfm__context_build_restriction(ctx);
     if (task->b.dtype != TFM_F32)
         return "it is for fp32, and b is of 16 bits";
     if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows || end >= INT32_MAX)
@@ -156,17 +156,17 @@ static CLBlastStatusCode call_clblast(tfm_context *ctx, const tfm__gemm_task *ta
 static uint64_t copies_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const operands o = operands_of(task);
     const size_t bytes = temporary_bytes(ctx, task, &o, 0);
-    return bytes > 0 ? tfm__pool_block(bytes) : 0;
+    return bytes > 0 ? tfm__pool_block_bytes(bytes) : 0;
 }
 
 /* After a failure that is CLBlast's own the context stays as it is, with the sentence as the thread's. */
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task, uint64_t bytes) {
     if (use(ctx) != TFM_OK)
         return ctx->status;
-    const tfm__pocl_turn turn = tfm__pocl_begin_unseen(ctx);
+    const tfm__pocl_order order = tfm__pocl_begin_external(ctx);
     const CLBlastStatusCode code = call_clblast(ctx, task, (size_t)bytes);
-    const cl_int waited = turn == TFM__POCL_ALONE ? clFinish(ctx->queue) : CL_SUCCESS;
-    tfm__pocl_end(turn, true);
+    const cl_int waited = order == TFM__POCL_EXCLUSIVE ? clFinish(ctx->queue) : CL_SUCCESS;
+    tfm__pocl_end(order, true);
     if (waited != CL_SUCCESS)
         return tfm__cl_fail_wait(ctx, waited, "gemm: CLBlast's kernels");
     if (ctx->status != TFM_OK)
@@ -223,8 +223,8 @@ static int64_t compared_rows(const tfm__gemm_task *task) {
 /* Bytes that a comparison takes from the pool. */
 static uint64_t comparison_memory(const tfm__gemm_task *task) {
     const uint64_t c = sizeof(float) * (uint64_t)(task->batch * task->m * task->n);
-    return (task->accumulate ? tfm__pool_block(c) : 0) +
-           tfm__pool_block(sizeof(float) * (uint64_t)(compared_rows(task) * task->n));
+    return (task->accumulate ? tfm__pool_block_bytes(c) : 0) +
+           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(compared_rows(task) * task->n));
 }
 
 /* Compares `result`, the task's c as the provider left it, with the plain kernel. `before`: what c was, where the task

@@ -23,16 +23,16 @@ typedef struct state {
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
 /* The better form of those that the processor has and that were not seen to fail. */
 static form form_of(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
-    const bool fits = tuning->width == 16 && tuning->gemm_vectors == 2;
-    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] <= TFM__VALID &&
-                   (tuning->engine_emulated || tfm__tiles_allowed())
+    const bool fits = tuning->width == 16 && tuning->gemm_nr_vectors == 2;
+    return tuning->amx_bf16 && fits && s && s->verdicts[TILES] <= TFM__VALID &&
+                   (tuning->mma_emulated || tfm__amx_allowed())
                ? TILES
                : DOTS;
 }
@@ -51,11 +51,11 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (why)
         return why;
     const form which = form_of(ctx);
-    if (which == DOTS && !(tuning->bf16_dots && tuning->width == 16) && !tuning->engine_emulated)
+    if (which == DOTS && !(tuning->avx512_bf16 && tuning->width == 16) && !tuning->mma_emulated)
         return "the processor has no dot products of bf16";
     if (tfm__gemm_inputs(ctx, task) != TFM_BF16)
         return "it is for weights of bf16, or where products may round to that";
-    if (task->m <= tuning->gemm_part_rows || task->batch > 1)
+    if (task->m <= tuning->gemm_mr_tail || task->batch > 1)
         return "it is for one matrix of more than 8 rows, or 4 where the device has fewer registers";
     const state *s = state_of(ctx);
     return s ? trouble((tfm__verdict)s->verdicts[which]) : NULL;
@@ -68,9 +68,9 @@ static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, cons
     if (!*known)
         *known = tfm__kernel_get(ctx, which == TILES ? "gemm_cpu_amx" : "gemm_cpu_bf16", name,
                                  "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
-                                 tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
+                                 tuning->gemm_mr, tuning->gemm_mr_tail, tuning->gemm_nr_vectors,
                                  activation == TFM_RELU ? TFM_NO_ACTIVATION : activation,
-                                 tuning->engine_emulated ? " -DEMULATED" : "", rounded_a ? " -DROUNDED_A" : "");
+                                 tuning->mma_emulated ? " -DEMULATED" : "", rounded_a ? " -DROUNDED_A" : "");
     return *known;
 }
 
@@ -81,8 +81,8 @@ static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, cons
         TFM__F_AS("alpha", task->alpha), TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)
 
 static void launch_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
-    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
-    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__divide_up(task->m, 64);
+    const int64_t row_tiles = tfm__ceil_div(task->m, tfm__context_tuning(ctx)->gemm_mr);
+    const int64_t panels = tfm__ceil_div(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__ceil_div(task->m, 64);
     const int64_t group = tfm__gemm_panel_group(ctx, task, 1, row_tiles);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     tfm_tensor rounded = {0};
@@ -91,14 +91,14 @@ static void launch_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, 
     } else if (tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, tfm__gemm_pairs_row(task->k)}) ==
                TFM_OK) {
         tfm__launch(ctx, find(ctx, &s->round, DOTS, "gemm_dots_round", TFM_NO_ACTIVATION, false),
-                    TFM__GRID_1D((size_t)tfm__divide_up(task->m, rows), 1),
+                    TFM__GRID_1D((size_t)tfm__ceil_div(task->m, rows), 1),
                     TFM__ARGS(TFM__T(rounded), TFM__T_AS("a", task->a), TFM__I_AS("m", task->m),
                               TFM__I_AS("k", task->k), TFM__I(rows)));
     }
     if (tfm_context_status(ctx) != TFM_OK)
         return;
     tfm__launch(ctx, find(ctx, &s->products[DOTS][task->activation], DOTS, "gemm_dots", task->activation, false),
-                TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), 1, 1),
+                TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__ceil_div(panels, group), 1, 1),
                 TFM__ARGS(PRODUCT_ARGS(rounded)));
 }
 
@@ -106,19 +106,19 @@ static void launch_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, 
  * each of them rounds what it reads. */
 static void launch_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
-    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx));
-    const int64_t wanted = tfm__divide_up(tfm__divide_up(task->m, MOST_ROWS), cores) * cores;
-    const int64_t most = tfm__divide_up(task->m, LEAST_ROWS), parts = wanted < most ? wanted : most;
-    const int64_t rows = tfm__divide_up(tfm__divide_up(task->m, parts), BLOCK) * BLOCK;
-    const int64_t row_parts = tfm__divide_up(task->m, rows), shares = tfm__divide_up(cores, row_parts);
-    const int64_t group = tfm__divide_up(panels, shares < panels ? shares : panels);
+    const int64_t panels = tfm__ceil_div(task->n, tfm__gemm_panel_width(ctx));
+    const int64_t wanted = tfm__ceil_div(tfm__ceil_div(task->m, MOST_ROWS), cores) * cores;
+    const int64_t most = tfm__ceil_div(task->m, LEAST_ROWS), parts = wanted < most ? wanted : most;
+    const int64_t rows = tfm__ceil_div(tfm__ceil_div(task->m, parts), BLOCK) * BLOCK;
+    const int64_t row_parts = tfm__ceil_div(task->m, rows), shares = tfm__ceil_div(cores, row_parts);
+    const int64_t group = tfm__ceil_div(panels, shares < panels ? shares : panels);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     tfm__kernel **known = task->transpose_a ? &s->turned[task->activation] : &s->products[TILES][task->activation];
     tfm_tensor read = task->transpose_a ? (tfm_tensor){0} : task->a;
     if (task->transpose_a && tfm__gemm_pairs_turned(ctx, &read, task) != TFM_OK)
         return;
     tfm__launch(ctx, find(ctx, known, TILES, "gemm_amx", task->activation, task->transpose_a),
-                TFM__GRID_2D((size_t)row_parts, (size_t)tfm__divide_up(panels, group), 1, 1),
+                TFM__GRID_2D((size_t)row_parts, (size_t)tfm__ceil_div(panels, group), 1, 1),
                 TFM__ARGS(PRODUCT_ARGS(read), TFM__I(rows)));
 }
 
@@ -179,7 +179,7 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
 
 /* An emulation, which only tests run, is no instruction. */
 static tfm__verdict validate(tfm_context *ctx, state *s, form which) {
-    const bool emulated = tfm__context_tuning(ctx)->engine_emulated;
+    const bool emulated = tfm__context_tuning(ctx)->mma_emulated;
     return tfm__validate(ctx, &s->verdicts[which],
                          &(tfm__validation){.program = emulated         ? NULL
                                                        : which == TILES ? "gemm_cpu_amx"
@@ -203,7 +203,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
     const uint64_t trial =
-        s && s->verdicts[form_of(ctx)] == TFM__UNTESTED ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
+        s && s->verdicts[form_of(ctx)] == TFM__UNTESTED ? 6 * tfm__pool_block_bytes(sizeof(float) * 64 * 64) : 0;
     /* Tiles that turn out to be wrong leave it to dots, which take memory for what they round. */
     const bool tiles = form_of(ctx) == TILES && s && s->verdicts[TILES] == TFM__VALID;
     const uint64_t own = tiles && !task->transpose_a ? 0 : tfm__gemm_pairs_memory(task);

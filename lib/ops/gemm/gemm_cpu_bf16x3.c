@@ -19,7 +19,7 @@ typedef struct state {
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
 static const char *trouble(tfm__verdict v) {
@@ -35,8 +35,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const char *why = tfm__gemm_declines_panels(ctx, task);
     if (why)
         return why;
-    if (!tuning->bf16_tiles || tuning->width != 16 || tuning->gemm_vectors != 2 ||
-        !(tuning->engine_emulated || tfm__tiles_allowed()))
+    if (!tuning->amx_bf16 || tuning->width != 16 || tuning->gemm_nr_vectors != 2 ||
+        !(tuning->mma_emulated || tfm__amx_allowed()))
         return "the processor does not multiply tiles of bf16";
     if (task->b.dtype != TFM_F32 || tfm__gemm_inputs(ctx, task) != TFM_F32)
         return "it is for floats that are not to be rounded";
@@ -53,7 +53,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *
     tfm__kernel **known = &s->products[task->transpose_a][activation];
     if (!*known)
         *known = tfm__kernel_get(ctx, "gemm_cpu_bf16x3", "gemm_thirds", "-DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
-                                 tuning->gemm_vectors, activation, tuning->engine_emulated ? " -DEMULATED" : "",
+                                 tuning->gemm_nr_vectors, activation, tuning->mma_emulated ? " -DEMULATED" : "",
                                  task->transpose_a ? " -DTURNED" : "");
     return *known;
 }
@@ -68,17 +68,17 @@ typedef struct deal {
 static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
     enum { SPLITTING = 50 };
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
-    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
-    const int64_t steps = tfm__divide_up(task->k, 32),
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__ceil_div(task->n, width);
+    const int64_t steps = tfm__ceil_div(task->k, 32),
                   together = PANELS * (steps > 0 && steps < STEPS ? STEPS / steps : 1);
     deal best = {0};
     int64_t least = INT64_MAX;
     for (int64_t r = 1; r <= cores; r++) {
-        deal d = {.rows = tfm__divide_up(tfm__divide_up(task->m, r), BLOCK) * BLOCK,
-                  .group = tfm__divide_up(panels, cores / r)};
-        d.row_items = tfm__divide_up(task->m, d.rows);
-        d.panel_items = tfm__divide_up(panels, d.group);
-        const int64_t columns = d.group * width, passes = tfm__divide_up(d.group, together);
+        deal d = {.rows = tfm__ceil_div(tfm__ceil_div(task->m, r), BLOCK) * BLOCK,
+                  .group = tfm__ceil_div(panels, cores / r)};
+        d.row_items = tfm__ceil_div(task->m, d.rows);
+        d.panel_items = tfm__ceil_div(panels, d.group);
+        const int64_t columns = d.group * width, passes = tfm__ceil_div(d.group, together);
         const int64_t cost = d.rows * columns + SPLITTING * (d.rows * passes + columns);
         if (cost < least) {
             least = cost;
@@ -108,7 +108,7 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
                           TFM__T_AS("addend", addend.tensor), TFM__T(scratch), TFM__I_AS("m", task->m), TFM__I(n),
                           TFM__I(k), TFM__I_AS("rows", d.rows), TFM__I_AS("group", d.group), TFM__I(b_panel),
                           TFM__I(b_row), TFM__I(b_column),
-                          TFM__I_AS("b_width", packed ? tfm__divide_up(n, width) * width : n),
+                          TFM__I_AS("b_width", packed ? tfm__ceil_div(n, width) * width : n),
                           TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
                           TFM__F_AS("alpha", task->alpha),
                           TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
@@ -168,7 +168,7 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
 /* An emulation, which only tests run, is no instruction. */
 static tfm__verdict validate(tfm_context *ctx, state *s) {
     return tfm__validate(ctx, &s->verdict,
-                         &(tfm__validation){.program = tfm__context_tuning(ctx)->engine_emulated ? NULL : "gemm_thirds",
+                         &(tfm__validation){.program = tfm__context_tuning(ctx)->mma_emulated ? NULL : "gemm_thirds",
                                             .what = "AMX tiles",
                                             .without = "them, which takes longer",
                                             .trouble = trouble,
@@ -187,7 +187,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 
 static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
     const deal d = deal_of(ctx, task);
-    return tfm__pool_block(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH));
+    return tfm__pool_block_bytes(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH));
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -197,10 +197,10 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
         return own;
     /* Before validation: what that takes, and then perhaps what `packed` does. */
     const uint64_t packed = tfm__gemm_packed.memory(ctx, task);
-    const uint64_t trial = tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
-                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +
-                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.n)) +
-                           tfm__pool_block(sizeof(float) * (uint64_t)TRIAL.n) + scratch_memory(ctx, &TRIAL);
+    const uint64_t trial = tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.n)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)TRIAL.n) + scratch_memory(ctx, &TRIAL);
     return (own > packed ? own : packed) + trial;
 }
 

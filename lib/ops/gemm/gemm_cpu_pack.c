@@ -9,14 +9,14 @@ enum { PIECE_BYTES = 4 << 20 }; /* of a weight that are packed at a time where i
 
 int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
     const int64_t paired = 32; /* PAIRED_DEPTH of gemm_cpu_pack.cl */
-    return dtype == TFM_BF16 ? tfm__divide_up(k, paired) * paired : k;
+    return dtype == TFM_BF16 ? tfm__ceil_div(k, paired) * paired : k;
 }
 
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     (void)task;
-    return tuning->class == TFM__WIDE && tuning->gemm_rows > 0 ? NULL
-                                                               : "it is for devices that vectorise one work-item";
+    return tuning->class == TFM__CLASS_CPU && tuning->gemm_mr > 0 ? NULL
+                                                                  : "it is for devices that vectorise one work-item";
 }
 
 /* The kernels that were looked up: a name and its defines take longer to look up than to launch. */
@@ -38,7 +38,7 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
                    {"gemm_cpu_packed", "gemm_packed"},
                    {"gemm_cpu_tn", "gemm_turned"}};
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    panel_kernels *kept = tfm__context_slot_made(ctx, &SLOT, sizeof(*kept));
+    panel_kernels *kept = tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(*kept));
     if (activation == TFM_RELU)
         activation = TFM_NO_ACTIVATION;
     tfm__kernel **kernel = kept ? &kept->all[which][activation][stored] : NULL;
@@ -46,8 +46,8 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
         *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
                                   "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
                                   "-DTFM_ACTIVATION=%d%s",
-                                  tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
-                                  tuning->gemm_strip_tiles, activation, tfm__stored_define(stored));
+                                  tuning->gemm_mr, tuning->gemm_mr_tail, tuning->gemm_nr_vectors,
+                                  tuning->gemm_tn_strip_tiles, activation, tfm__stored_define(stored));
     return kernel ? *kernel : NULL;
 }
 
@@ -56,7 +56,7 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
         return tfm__gemm_pairs_panels(ctx, packed, task);
     const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    tfm__grid grid = TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(packed.dims[2], block),
+    tfm__grid grid = TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__ceil_div(packed.dims[2], block),
                                   (size_t)packed.dims[0], 1, 1, 1);
     return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, task->b.dtype), grid,
                        TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
@@ -77,20 +77,20 @@ static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm_
         part.b.offset += (size_t)(first * width * task->k);
         part.b.dims[0] = part.n;
         pack(ctx, out, &part);
-        tfm__tensor_leave_pages(ctx, part.b);
+        tfm__tensor_evict_pages(ctx, part.b);
     }
     return tfm_context_status(ctx);
 }
 
 uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
-    const int64_t numbers = batch * tfm__divide_up(task->n, width) * width * tfm__gemm_panel_depth(dtype, task->k);
-    return task->weight ? 0 : tfm__pool_block(tfm_dtype_size(dtype) * (uint64_t)numbers);
+    const int64_t numbers = batch * tfm__ceil_div(task->n, width) * width * tfm__gemm_panel_depth(dtype, task->k);
+    return task->weight ? 0 : tfm__pool_block_bytes(tfm_dtype_size(dtype) * (uint64_t)numbers);
 }
 
 tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int width = tfm__gemm_panel_width(ctx);
-    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width),
+    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__ceil_div(task->n, width),
                             tfm__gemm_panel_depth(dtype, task->k), width};
     tfm_param *weight = task->weight;
     if (!weight) {
@@ -104,7 +104,7 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
         weight->packed_version = 0;
         if (tfm_tensor_new(ctx, &weight->packed, dtype, 4, dims) != TFM_OK)
             return tfm_context_status(ctx);
-        tfm__tensor_keep(ctx, weight->packed);
+        tfm__tensor_persist(ctx, weight->packed);
         weight->packed_layout = width;
     }
     *packed = weight->packed;
@@ -112,7 +112,7 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
         return TFM_OK;
     const bool rows = task->transpose_b && task->b.rank == 2 && packed->dims[0] == 1;
     tfm_status status =
-        rows && tfm__tensor_is_on_file(task->b) ? pack_from_file(ctx, *packed, task) : pack(ctx, *packed, task);
+        rows && tfm__tensor_is_mmapped(task->b) ? pack_from_file(ctx, *packed, task) : pack(ctx, *packed, task);
     weight->packed_version = status == TFM_OK ? weight->version + 1 : 0;
     return status;
 }
@@ -123,18 +123,18 @@ int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task
     const int64_t width = tfm__gemm_panel_width(ctx);
     int64_t panels = 0, all = 0;
     for (int i = 0; i < count; i++) {
-        const int64_t own = tfm__divide_up(tasks[i].n, width);
+        const int64_t own = tfm__ceil_div(tasks[i].n, width);
         panels = own > panels ? own : panels;
         all += own;
     }
-    const int64_t by_size = tuning->gemm_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
-    const int64_t by_items = row_tiles * all * task->batch / tuning->gemm_group_items;
+    const int64_t by_size = tuning->gemm_panel_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
+    const int64_t by_items = row_tiles * all * task->batch / tuning->gemm_panel_group_min_items;
     const int64_t group = by_size < by_items ? by_size : by_items;
     return tfm__gemm_even(panels, group > 1 ? group : 1);
 }
 
 int64_t tfm__gemm_even(int64_t panels, int64_t group) {
-    return panels > group ? tfm__divide_up(panels, tfm__divide_up(panels, group)) : group;
+    return panels > group ? tfm__ceil_div(panels, tfm__ceil_div(panels, group)) : group;
 }
 
 tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
@@ -148,7 +148,7 @@ tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     for (int i = 0; i < count; i++) {
-        const int64_t own = tfm__divide_up(tasks[i].n, width);
+        const int64_t own = tfm__ceil_div(tasks[i].n, width);
         if (!loose)
             tfm__gemm_packed_b(ctx, &packed[i], &tasks[i], task->b.dtype);
         addends[i] = tfm__gemm_addend_of(&tasks[i]);
@@ -157,7 +157,7 @@ tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks
         panels = own > panels ? own : panels;
     }
     const int64_t b_batch = task->shared_b ? 0 : loose ? task->n * task->k : panels * width * depth;
-    const tfm__grid grid = TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group),
+    const tfm__grid grid = TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__ceil_div(panels, group),
                                         (size_t)(joined ? count : task->batch), 1, 1, 1);
     const tfm_tensor c1 = joined ? tasks[1].c : (tfm_tensor){0}, c2 = count > 2 ? tasks[2].c : (tfm_tensor){0};
     tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation, task->b.dtype), grid,

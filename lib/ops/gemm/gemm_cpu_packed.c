@@ -2,7 +2,7 @@
 #include "ops/gemm/gemm.h"
 
 static tfm_status multiply_grouped(tfm_context *ctx, const tfm__gemm_task *tasks, int count) {
-    const int64_t row_tiles = tfm__divide_up(tasks[0].m, tfm__context_tuning(ctx)->gemm_rows);
+    const int64_t row_tiles = tfm__ceil_div(tasks[0].m, tfm__context_tuning(ctx)->gemm_mr);
     return tfm__gemm_launch_panels(ctx, tasks, count, TFM__GEMM_PACKED, row_tiles,
                                    tfm__gemm_panel_group(ctx, tasks, count, row_tiles));
 }

@@ -4,7 +4,7 @@
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const char *why = tfm__gemm_declines_panels(ctx, task);
-    if (!why && task->m > tfm__context_tuning(ctx)->gemm_part_rows)
+    if (!why && task->m > tfm__context_tuning(ctx)->gemm_mr_tail)
         why = "it is for few rows: 8, or 4 where the device has fewer registers";
     if (!why && task->transpose_a)
         why = "it reads rows of a, which is transposed";

@@ -6,11 +6,11 @@
 /* Rows of a that one item sums. A small c has few strips: then K comes in parts, so that there is work for
  * many cores. A function of shapes alone, as is the order in which the parts are added. */
 static int64_t chunk_of(const tfm__tuning *tuning, const tfm__gemm_task *task, int64_t strips) {
-    const int64_t steps = tuning->gemm_turned_steps, most = tfm__divide_up(task->k, steps);
-    int64_t parts = tfm__divide_up(tuning->gemm_turned_items, strips * task->batch);
+    const int64_t steps = tuning->gemm_tn_min_k, most = tfm__ceil_div(task->k, steps);
+    int64_t parts = tfm__ceil_div(tuning->gemm_tn_items, strips * task->batch);
     if (task->bias.buffer || task->activation != TFM_NO_ACTIVATION)
         parts = 1;
-    return tfm__divide_up(most, parts < most ? parts : most) * steps;
+    return tfm__ceil_div(most, parts < most ? parts : most) * steps;
 }
 
 /* Where the kernel writes: c itself, or a sum for each part. */
@@ -28,13 +28,13 @@ typedef struct panels {
 
 /* Few strips read b once or twice: there packing it would cost more than it gains. */
 static bool packs_b(tfm_context *ctx, const tfm__gemm_task *task, int64_t strips) {
-    return strips > tfm__context_tuning(ctx)->gemm_turned_loose || task->n % tfm__gemm_panel_width(ctx) != 0 ||
+    return strips > tfm__context_tuning(ctx)->gemm_tn_unpacked_strips || task->n % tfm__gemm_panel_width(ctx) != 0 ||
            task->transpose_b;
 }
 
 static panels panels_of(tfm_context *ctx, const tfm__gemm_task *task, int64_t strips) {
     const int64_t width = tfm__gemm_panel_width(ctx);
-    panels p = {task->b, tfm__divide_up(task->n, width), task->n * task->k, width, task->n};
+    panels p = {task->b, tfm__ceil_div(task->n, width), task->n * task->k, width, task->n};
     if (packs_b(ctx, task, strips)) {
         p.panel = task->k * width;
         p.batch = p.count * p.panel;
@@ -50,10 +50,10 @@ static void launch(tfm_context *ctx, const tfm__gemm_task *task, const target *t
                    int64_t parts) {
     const panels p = panels_of(ctx, task, strips);
     /* Where there are fewer items than that, several share a strip, and each makes some panels of it. */
-    const int64_t few = tfm__context_tuning(ctx)->gemm_turned_shared, items = strips * task->batch * parts;
-    const int64_t group = items < few ? tfm__gemm_even(p.count, tfm__divide_up(p.count * items, few)) : p.count;
+    const int64_t few = tfm__context_tuning(ctx)->gemm_tn_shared_strips, items = strips * task->batch * parts;
+    const int64_t group = items < few ? tfm__gemm_even(p.count, tfm__ceil_div(p.count * items, few)) : p.count;
     const tfm__grid grid =
-        TFM__GRID_3D((size_t)strips, (size_t)tfm__divide_up(p.count, group), (size_t)(task->batch * parts), 1, 1, 1);
+        TFM__GRID_3D((size_t)strips, (size_t)tfm__ceil_div(p.count, group), (size_t)(task->batch * parts), 1, 1, 1);
     tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_TURNED, task->activation, TFM_F32), grid,
                 TFM__ARGS(TFM__T_AS("c", to->c), TFM__T_AS("a_sums", to->a_sums), TFM__T_AS("a", task->a),
                           TFM__T_AS("b", p.b), TFM__T_AS("addend", to->addend.tensor), TFM__I_AS("m", task->m),
@@ -66,23 +66,23 @@ static void launch(tfm_context *ctx, const tfm__gemm_task *task, const target *t
 }
 
 static int64_t strips_of(const tfm__tuning *tuning, const tfm__gemm_task *task) {
-    return tfm__divide_up(task->m, (int64_t)tuning->gemm_strip_tiles * tuning->gemm_rows);
+    return tfm__ceil_div(task->m, (int64_t)tuning->gemm_tn_strip_tiles * tuning->gemm_mr);
 }
 
 uint64_t tfm__gemm_turned_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t strips = strips_of(tuning, task), parts = tfm__divide_up(task->k, chunk_of(tuning, task, strips));
+    const int64_t strips = strips_of(tuning, task), parts = tfm__ceil_div(task->k, chunk_of(tuning, task, strips));
     const uint64_t c_sums = sizeof(float) * (uint64_t)(task->batch * parts * task->m * task->n),
                    a_sums = sizeof(float) * (uint64_t)(parts * task->m);
     return (packs_b(ctx, task, strips) ? tfm__gemm_panels_memory(ctx, task, task->b.dtype) : 0) +
-           (parts > 1 ? tfm__pool_block(c_sums) : 0) +
-           (parts > 1 && task->a_sums.to.rank > 0 ? tfm__pool_block(a_sums) : 0);
+           (parts > 1 ? tfm__pool_block_bytes(c_sums) : 0) +
+           (parts > 1 && task->a_sums.to.rank > 0 ? tfm__pool_block_bytes(a_sums) : 0);
 }
 
 tfm_status tfm__gemm_turned(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t strips = strips_of(tuning, task), chunk = chunk_of(tuning, task, strips),
-                  parts = tfm__divide_up(task->k, chunk), batch = task->batch;
+                  parts = tfm__ceil_div(task->k, chunk), batch = task->batch;
     target to = {task->c, task->a_sums.to, tfm__gemm_addend_of(task), task->a_sums.add};
     if (task->activation > TFM_RELU) { /* sums go through c, and must not be activated on the way */
         tfm__gemm_task inner = *task;

@@ -34,8 +34,8 @@ typedef struct state {
     mode mode;
     struct {
         const tfm__gemm_provider *provider;
-        int64_t least_rows, least_pairs;
-    } order[TFM__PREFERENCES]; /* the tuning's, which has names */
+        int64_t min_rows, min_macs;
+    } order[TFM__GEMM_PREFERENCES]; /* the tuning's, which has names */
     size_t order_count;
     tuned_row *rows; /* [row_count] */
     size_t row_count;
@@ -88,10 +88,10 @@ static uint32_t class_of(const tfm__gemm_task *task, tfm_dtype inputs) {
                             task->transpose_b);
 }
 
-bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs) {
+bool tfm__gemm_row_name(char name[TFM__TUNING_TEXT_MAX], const tfm__gemm_task *task, tfm_dtype inputs) {
     if (!class_of(task, inputs))
         return false;
-    snprintf(name, TFM__TUNED_TEXT, "gemm %s%c%c %u %u %u",
+    snprintf(name, TFM__TUNING_TEXT_MAX, "gemm %s%c%c %u %u %u",
              inputs == TFM_F32 ? "" : KINDS[kind_of(task->b.dtype, inputs)].name, task->transpose_a ? 't' : 'n',
              task->transpose_b ? 't' : 'n', octave(task->m), octave(task->n), octave(task->k));
     return true;
@@ -107,10 +107,10 @@ static const char *read_kind(size_t *kind, const char *text) {
 }
 
 /* False for a row that is not about products, or that means nothing to this version. */
-static bool read_row(tfm_context *ctx, tuned_row *out, const tfm__tuned_row *row) {
+static bool read_row(tfm_context *ctx, tuned_row *out, const tfm__tuning_entry *row) {
     static const char ABOUT[] = "gemm ";
     unsigned m, n, k;
-    char a, b, provider[TFM__TUNED_TEXT];
+    char a, b, provider[TFM__TUNING_TEXT_MAX];
     int end = 0, name_end = 0;
     size_t kind;
     if (strncmp(row->name, ABOUT, strlen(ABOUT)) != 0)
@@ -134,7 +134,7 @@ static int by_class(const void *x, const void *y) {
 /* Reads the context's rows, in place of those that were there. */
 static tfm_status read_rows(tfm_context *ctx, state *s) {
     size_t count;
-    const tfm__tuned_row *rows = tfm__tuned_rows(ctx, &count);
+    const tfm__tuning_entry *rows = tfm__tuning_db_entries(ctx, &count);
     free(s->rows);
     s->row_count = 0;
     s->rows = count > 0 ? tfm__alloc(count, sizeof(*s->rows)) : NULL;
@@ -151,10 +151,10 @@ static tfm_status read_rows(tfm_context *ctx, state *s) {
 
 static tfm_status find_order(tfm_context *ctx, state *s) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    for (size_t i = 0; i < TFM__PREFERENCES && tuning->gemm_order[i].provider; i++) {
+    for (size_t i = 0; i < TFM__GEMM_PREFERENCES && tuning->gemm_order[i].provider; i++) {
         s->order[i].provider = tfm__gemm_named(tuning->gemm_order[i].provider);
-        s->order[i].least_rows = tuning->gemm_order[i].least_rows;
-        s->order[i].least_pairs = tuning->gemm_order[i].least_pairs;
+        s->order[i].min_rows = tuning->gemm_order[i].min_rows;
+        s->order[i].min_macs = tuning->gemm_order[i].min_macs;
         if (!s->order[i].provider)
             return tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED,
                                      "gemm: the variant '%s' asks for a provider '%s', and there is none of that name",
@@ -172,7 +172,7 @@ static void state_free(void *data) {
 
 /* Made at first use. NULL after a failure, such as a tuning that names a provider that there is not. */
 static state *state_of(tfm_context *ctx) {
-    state *s = tfm__context_slot(ctx, &SLOT);
+    state *s = tfm__context_storage_get(ctx, &SLOT);
     if (s || tfm_context_status(ctx) != TFM_OK)
         return s;
     static const char *const names[] = {"auto", "clblast", "builtin"};
@@ -194,7 +194,7 @@ static state *state_of(tfm_context *ctx) {
         state_free(s);
         return NULL;
     }
-    return tfm__context_set_slot(ctx, &SLOT, s, state_free) == TFM_OK ? s : NULL;
+    return tfm__context_storage_set(ctx, &SLOT, s, state_free) == TFM_OK ? s : NULL;
 }
 
 void tfm__gemm_tuned_again(tfm_context *ctx) {
@@ -249,7 +249,7 @@ static const tfm__gemm_provider *in_order(tfm_context *ctx, const state *s, cons
     const double pairs = (double)task->m * (double)task->n * (double)task->k;
     for (size_t i = 0; i < s->order_count; i++) {
         const tfm__gemm_provider *provider = s->order[i].provider;
-        if (task->m >= s->order[i].least_rows && pairs >= (double)s->order[i].least_pairs &&
+        if (task->m >= s->order[i].min_rows && pairs >= (double)s->order[i].min_macs &&
             (s->mode != BUILTIN || !provider->external) && !refusal(ctx, s, provider, task))
             return provider;
     }
@@ -290,17 +290,17 @@ const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
     const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
     const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
     const state *s = state_of(ctx);
-    const tfm_dtype before = tfm__context_set_inputs(ctx, inputs);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, inputs);
     const char *why = NULL;
     /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
     const bool asked = s && s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, &task);
     if (s && (asked || !rounds(in_order(ctx, s, &task)))) {
         const tfm__gemm_provider *own =
-            tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
+            tfm__context_tuning(ctx)->class == TFM__CLASS_CPU ? &tfm__gemm_dots : &tfm__gemm_engine;
         why = asked ? "the environment variable TFM_GEMM asks for CLBlast" : tfm__gemm_declines(ctx, own, &task);
         why = why ? why : "this kind of device uses none for products";
     }
-    tfm__context_set_inputs(ctx, before);
+    tfm__context_set_gemm_input_dtype(ctx, before);
     return why;
 }
 
@@ -319,15 +319,15 @@ tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provid
     if (s && !provider)
         provider = tfm__gemm_choose(ctx, task);
     while (s && provider) {
-        char kept[TFM__MESSAGE];
+        char saved_message[TFM__MESSAGE_MAX];
         if (provider->external)
-            tfm__error_keep(kept);
+            tfm__error_save(saved_message);
         const tfm_status status = provider->multiply(ctx, with_setting(&own, ctx, s, provider, task));
         if (status == TFM_OK || tfm_context_status(ctx) != TFM_OK)
             return status;
         fail_asked(ctx, s, status);
         if (provider->external && tfm_context_status(ctx) == TFM_OK)
-            tfm__error_restore(kept);           /* the failure is dealt with */
+            tfm__error_restore(saved_message);  /* the failure is dealt with */
         provider = tfm__gemm_choose(ctx, task); /* the one that was called declines by now */
     }
     return tfm_context_status(ctx);

@@ -43,9 +43,9 @@ bool tfm__skinny_by_fours(tfm_tensor x) {
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm__limits *limits = tfm__context_limits(ctx);
-    if (tuning->class != TFM__SIMT)
+    if (tuning->class != TFM__CLASS_GPU)
         return "the device vectorises what one work-item says";
-    if (task->m > tuning->gemm_few_rows)
+    if (task->m > tuning->gemm_skinny_rows)
         return "it is for few rows";
     if (task->m > MOST_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)
         return "it would read a large weight several times";
@@ -62,13 +62,13 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 static int64_t blocks_of(const tfm__skinny_launch *l, int64_t columns) {
     int64_t blocks = 0;
     for (int i = 0; i < TFM__GEMM_JOINED; i++)
-        blocks += tfm__divide_up(l->n[i], columns);
+        blocks += tfm__ceil_div(l->n[i], columns);
     return blocks;
 }
 
 tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l) {
     const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
-    const int64_t columns = (l->gated ? 2 : 4) * TEAMS, row_blocks = tfm__divide_up(l->m, rows);
+    const int64_t columns = (l->gated ? 2 : 4) * TEAMS, row_blocks = tfm__ceil_div(l->m, rows);
     const int parts = parts_of(ctx, blocks_of(l, columns) * row_blocks, l->k);
     const int64_t groups = blocks_of(l, columns / parts) * row_blocks;
     unsigned kept = 0;

@@ -33,14 +33,14 @@ static size_t items_of(const struct tile *tile) {
 /* Whether an item sums up, or reads ahead, more floats than the device's registers hold, unless it is asked for more of
  * those. */
 static bool wants_registers(tfm_context *ctx, const struct tile *tile) {
-    const int most = tfm__context_tuning(ctx)->gemm_held;
+    const int most = tfm__context_tuning(ctx)->gemm_register_floats;
     const int ahead = tile->k * (tile->pace.m + tile->pace.n) / (int)items_of(tile);
     return most > 0 && (tile->item_m * tile->item_n > most || ahead > most);
 }
 
 static bool fits(tfm_context *ctx, const struct tile *tile) {
     const tfm__limits *limits = tfm__context_limits(ctx);
-    if (wants_registers(ctx, tile) && !tfm__context_tuning(ctx)->more_registers)
+    if (wants_registers(ctx, tile) && !tfm__context_tuning(ctx)->large_grf_option)
         return false;
     const size_t items = items_of(tile);
     const size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->pace.m + tile->pace.n + 8);
@@ -50,8 +50,8 @@ static bool fits(tfm_context *ctx, const struct tile *tile) {
 /* What tests ask for; else what the tuning row has, unless that tile cannot be taken. */
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
-        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
+    if (tuning->gemm_tile > 0 || tuning->gemm_split_k > 0)
+        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_split_k, 0};
     const tfm__gemm_setting own = {0}, s = task->setting;
     return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(ctx, &TILES[s.tile - 1])) ? own : s;
 }
@@ -73,7 +73,7 @@ static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refus
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
-    if (tfm__context_tuning(ctx)->class != TFM__SIMT)
+    if (tfm__context_tuning(ctx)->class != TFM__CLASS_GPU)
         return "the device vectorises what one work-item says";
     const plan p = plan_of(ctx, task, 0);
     if (!p.tile)
@@ -95,7 +95,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_t
                            p->unit, p->quads, p->large ? "long" : "int", task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
                            tfm__stored_define(task->b.dtype),
-                           wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->more_registers : "");
+                           wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->large_grf_option : "");
 }
 
 /* The best tile whose kernel the driver takes in groups of so many items. */
@@ -103,7 +103,7 @@ static tfm__kernel *choose(tfm_context *ctx, plan *p, const tfm__gemm_task *task
     for (unsigned refused = 0;; refused |= 1U << (p->tile - TILES)) {
         *p = plan_of(ctx, task, refused);
         tfm__kernel *kernel = p->tile ? kernel_of(ctx, p, task) : NULL;
-        if (!kernel || tfm__kernel_most(ctx, kernel) >= items_of(p->tile))
+        if (!kernel || tfm__kernel_max_workgroup(ctx, kernel) >= items_of(p->tile))
             return kernel;
     }
 }
@@ -117,7 +117,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 
 /* ---- What else could be run: "64x64x16/4" is a tile and the parts of the inner dimension ---- */
 
-static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]) {
+static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNING_TEXT_MAX]) {
     static const int64_t PARTS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
     const struct tile *tile = &TILES[index / TFM__COUNT(PARTS)];
     const int64_t asked = PARTS[index % TFM__COUNT(PARTS)];
@@ -129,9 +129,9 @@ static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index
     /* Parts that come to what was tried already are not tried again. */
     if (!fits(ctx, tile) || (asked > 0 && (parts != asked || asked == by_rule)))
         return true;
-    const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->pace.m, tile->pace.n, tile->k);
+    const int used = snprintf(setting, TFM__TUNING_TEXT_MAX, "%dx%dx%d", tile->pace.m, tile->pace.n, tile->k);
     if (asked > 0)
-        snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "/%d", (int)asked);
+        snprintf(setting + used, TFM__TUNING_TEXT_MAX - (size_t)used, "/%d", (int)asked);
     return true;
 }
 

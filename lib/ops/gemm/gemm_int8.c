@@ -21,27 +21,27 @@ typedef struct state {
 typedef tfm__gemm_task task;
 
 static bool is_wide(const tfm_context *ctx) {
-    return tfm__context_tuning(ctx)->class == TFM__WIDE;
+    return tfm__context_tuning(ctx)->class == TFM__CLASS_CPU;
 }
 
 static state *state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
 /* Whether many rows are multiplied by the processor's own instruction for tiles. */
 static bool has_tiles(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
-    return tuning->int8_tiles && tuning->width == 16 && s && s->verdicts[1] <= TFM__VALID && tfm__tiles_allowed();
+    return tuning->amx_int8 && tuning->width == 16 && s && s->verdicts[1] <= TFM__VALID && tfm__amx_allowed();
 }
 
-/* Of so many rows as whole numbers, which wide devices may keep in 16 bits, and of which tiles read blocks. */
+/* Of so many rows as whole numbers, which CPU-style devices may keep in 16 bits, and of which tiles read blocks. */
 static int64_t row_bytes(tfm_context *ctx, int64_t m, int64_t k) {
-    return has_tiles(ctx) ? tfm__divide_up(m, TILE) * TILE * tfm__int8_padded(k)
+    return has_tiles(ctx) ? tfm__ceil_div(m, TILE) * TILE * tfm__int8_padded(k)
                           : m * tfm__int8_padded(k) * (is_wide(ctx) ? 2 : 1);
 }
 
-/* ---- Wide devices ---- */
+/* ---- CPU-style devices ---- */
 
 /* None and ReLU share a program. */
 static tfm__kernel *wide_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
@@ -57,7 +57,7 @@ static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
         return TFM_OK;
     tfm_tensor_free(ctx, &weight->packed);
     weight->packed_version = 0;
-    if (tfm__tensor_new_lasting(ctx, &weight->packed, TFM_I32, 1, &n) != TFM_OK)
+    if (tfm__tensor_new_persistent(ctx, &weight->packed, TFM_I32, 1, &n) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm_status status =
         tfm__launch(ctx, wide_kernel(ctx, "int8_row_sums", TFM_NO_ACTIVATION), tfm__row_grid(ctx, n),
@@ -75,14 +75,14 @@ static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
 
 /* Columns of an item: enough that making its own whole numbers is little beside them, and some items for each core. */
 static int64_t few_columns(int64_t n) {
-    const int64_t columns = tfm__divide_up(n, 64);
-    return columns <= 64 ? 64 : tfm__divide_up(columns, 4) * 4;
+    const int64_t columns = tfm__ceil_div(n, 64);
+    return columns <= 64 ? 64 : tfm__ceil_div(columns, 4) * 4;
 }
 
 static tfm_status launch_few(tfm_context *ctx, const task *t) {
     const int64_t columns = few_columns(t->n);
     return tfm__launch(ctx, wide_kernel(ctx, "int8_few", t->activation),
-                       TFM__GRID_1D((size_t)tfm__divide_up(t->n, columns), 1),
+                       TFM__GRID_1D((size_t)tfm__ceil_div(t->n, columns), 1),
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), PRODUCT_ARGS(t), TFM__I(columns)));
 }
 
@@ -100,19 +100,19 @@ static tfm_status launch_strips(tfm_context *ctx, const task *t, tfm_tensor a, t
     const bool own = has_tiles(ctx);
     const int64_t strip = 32, kept = own ? 256 : 96, tiles = own ? TILE : 24,
                   units = tfm_context_device(ctx)->compute_units;
-    const int64_t columns = tfm__divide_up(t->n, strip), fit = block / tfm__int8_padded(t->k) / tiles * tiles,
+    const int64_t columns = tfm__ceil_div(t->n, strip), fit = block / tfm__int8_padded(t->k) / tiles * tiles,
                   of_piece = fit < MOST_ROWS_OF_PIECE ? fit : MOST_ROWS_OF_PIECE;
     int64_t most = t->k <= PIECE && of_piece > kept && !own ? of_piece : kept;
-    while (most > kept && columns * tfm__divide_up(t->m, most) < ITEMS * units)
+    while (most > kept && columns * tfm__ceil_div(t->m, most) < ITEMS * units)
         most = most / 2 > kept ? most / 2 / tiles * tiles : kept;
-    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
+    const int64_t each = tfm__ceil_div(t->m, tfm__ceil_div(t->m, most)), rows = tfm__ceil_div(each, tiles) * tiles;
     return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
-                       TFM__GRID_2D((size_t)columns, (size_t)tfm__divide_up(t->m, rows), 1, 1),
+                       TFM__GRID_2D((size_t)columns, (size_t)tfm__ceil_div(t->m, rows), 1, 1),
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
 }
 
 static int64_t panel_ints(const task *t) {
-    return tfm__divide_up(t->n, TILE) * (tfm__int8_padded(t->k) / 4) * TILE;
+    return tfm__ceil_div(t->n, TILE) * (tfm__int8_padded(t->k) / 4) * TILE;
 }
 static bool takes_panels(tfm_context *ctx, const task *t) {
     return has_tiles(ctx) && t->m >= (t->k > PIECE ? 4 * LEAST_FOR_PANELS : LEAST_FOR_PANELS) &&
@@ -126,12 +126,11 @@ static bool reads_once(tfm_context *ctx, const task *t) {
 /* As many groups of rows as there are cores, or a multiple of that, each of which fits the second cache. */
 static void launch_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1, most = 256;
-    const int64_t strips = tfm__divide_up(t->n, TILE), count = panel_ints(t);
-    const int64_t wanted = tfm__divide_up(tfm__divide_up(t->m, most), cores) * cores,
-                  least = tfm__divide_up(t->m, TILE);
-    const int64_t rows = tfm__divide_up(tfm__divide_up(t->m, wanted < least ? wanted : least), TILE) * TILE;
-    const int64_t parts = tfm__divide_up(t->m, rows), shares = tfm__divide_up(cores, parts);
-    const int64_t group = tfm__divide_up(strips, shares < strips ? shares : strips);
+    const int64_t strips = tfm__ceil_div(t->n, TILE), count = panel_ints(t);
+    const int64_t wanted = tfm__ceil_div(tfm__ceil_div(t->m, most), cores) * cores, least = tfm__ceil_div(t->m, TILE);
+    const int64_t rows = tfm__ceil_div(tfm__ceil_div(t->m, wanted < least ? wanted : least), TILE) * TILE;
+    const int64_t parts = tfm__ceil_div(t->m, rows), shares = tfm__ceil_div(cores, parts);
+    const int64_t group = tfm__ceil_div(strips, shares < strips ? shares : strips);
     tfm_tensor panels = {0};
     if (tfm_tensor_new(ctx, &panels, TFM_I32, 1, &count) != TFM_OK)
         return;
@@ -139,15 +138,15 @@ static void launch_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_ten
         ctx, wide_kernel(ctx, "int8_turn", t->activation), TFM__GRID_1D((size_t)strips, 1),
         TFM__ARGS(TFM__T(panels), TFM__T_AS("q", t->weight->value), TFM__I_AS("n", t->n), TFM__I_AS("k", t->k)));
     tfm__launch(ctx, wide_kernel(ctx, "int8_tiles", t->activation),
-                TFM__GRID_2D((size_t)parts, (size_t)tfm__divide_up(strips, group), 1, 1),
+                TFM__GRID_2D((size_t)parts, (size_t)tfm__ceil_div(strips, group), 1, 1),
                 TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", a.buffer ? (tfm_tensor){0} : t->a), TFM__T(a),
                           TFM__T(steps), PRODUCT_ARGS(t), TFM__T(panels), TFM__I(rows), TFM__I(group)));
 }
 
 static tfm_status launch_many(tfm_context *ctx, const task *t) {
-    const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_group_items, k = t->k;
-    int64_t rows = 96, few = tfm__divide_up(t->m, 64); /* of an item that makes whole numbers */
-    while (rows > 12 && tfm__divide_up(t->m, rows) * tfm__divide_up(t->n, columns) < least_items)
+    const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_panel_group_min_items, k = t->k;
+    int64_t rows = 96, few = tfm__ceil_div(t->m, 64); /* of an item that makes whole numbers */
+    while (rows > 12 && tfm__ceil_div(t->m, rows) * tfm__ceil_div(t->n, columns) < least_items)
         rows /= 2;
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
@@ -161,7 +160,7 @@ static tfm_status launch_many(tfm_context *ctx, const task *t) {
     tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(ctx, wide_kernel(ctx, "int8_rows", t->activation),
-                    TFM__GRID_1D((size_t)tfm__divide_up(t->m, few), 1),
+                    TFM__GRID_1D((size_t)tfm__ceil_div(t->m, few), 1),
                     TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->a), TFM__I_AS("m", t->m), TFM__I(k),
                               TFM__I_AS("rows", few)));
     if (tfm_context_status(ctx) == TFM_OK && takes_panels(ctx, t))
@@ -171,7 +170,7 @@ static tfm_status launch_many(tfm_context *ctx, const task *t) {
     else if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(
             ctx, wide_kernel(ctx, "int8_product", t->activation),
-            TFM__GRID_2D((size_t)tfm__divide_up(t->m, rows), (size_t)tfm__divide_up(t->n, columns), 1, 1),
+            TFM__GRID_2D((size_t)tfm__ceil_div(t->m, rows), (size_t)tfm__ceil_div(t->n, columns), 1, 1),
             TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows), TFM__I(columns)));
     return tfm_scope_close(ctx, 0, NULL);
 }
@@ -224,8 +223,8 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
     task t = {.m = PROOF_FEW, .n = PROOF_N, .k = PROOF_K, .weight = &weight};
     fill_proof(x, q, scales);
     tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){PROOF_MANY, PROOF_K});
-    tfm__tensor_new_lasting(ctx, &weight.value, TFM_I8, 2, (int64_t[]){PROOF_N, PROOF_K});
-    tfm__tensor_new_lasting(ctx, &weight.scales, TFM_F32, 1, (int64_t[]){PROOF_N});
+    tfm__tensor_new_persistent(ctx, &weight.value, TFM_I8, 2, (int64_t[]){PROOF_N, PROOF_K});
+    tfm__tensor_new_persistent(ctx, &weight.scales, TFM_F32, 1, (int64_t[]){PROOF_N});
     if (tfm_context_status(ctx) == TFM_OK) {
         tfm_tensor_write(ctx, t.a, x);
         tfm_tensor_write(ctx, weight.value, q);

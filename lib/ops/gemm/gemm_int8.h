@@ -7,7 +7,7 @@
 /* Rows of quantized activations are padded to this many numbers, as cl/common/int8_common.cl has it. */
 enum { TFM__INT8_PADDING = 64 };
 static inline int64_t tfm__int8_padded(int64_t k) {
-    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
+    return tfm__ceil_div(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
 }
 
 /* gemm_int8_reference.c: runs anywhere. */

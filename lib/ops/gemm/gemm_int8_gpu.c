@@ -45,7 +45,7 @@ typedef struct form {
 enum { DEPTHS = 3, ROW_KINDS = 4, PART_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * PART_KINDS };
 
 typedef struct state {
-    unsigned char verdicts[TFM__DOTS][FORMS];
+    unsigned char verdicts[TFM__DP4A_COUNT][FORMS];
     unsigned refused; /* tiles whose kernel the driver does not take in groups of so many items */
     bool waited;      /* for another program, in vain */
 } state;
@@ -54,7 +54,7 @@ typedef struct state {
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
 /* ---- The form ---------------------------------------------------------------------------------------------------- */
@@ -82,18 +82,18 @@ static bool rows_fit(tfm_context *ctx, int rows) {
 
 /* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
  * taken apart. */
-static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
+static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, tfm__dp4a dp4a, unsigned refused) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int asked = tfm__context_tuning(ctx)->gemm_tile;
     const struct tile *best = NULL;
     double least = 0;
     for (int i = 0; i < TILES; i++) {
         const struct tile *tile = &TILE[i];
-        if (refused >> i & 1 || (i == 0 && dot == TFM__NO_DOT) || (asked > 0 && asked <= TILES && asked != i + 1) ||
+        if (refused >> i & 1 || (i == 0 && dp4a == TFM__DP4A_NONE) || (asked > 0 && asked <= TILES && asked != i + 1) ||
             !tile_fits(ctx, tile))
             continue;
-        const int64_t groups = tfm__divide_up(t->m, tile->size) * tfm__divide_up(t->n, tile->size);
-        const double time = (double)tfm__divide_up(groups, cores) * tile->size * tile->size / tile->speed;
+        const int64_t groups = tfm__ceil_div(t->m, tile->size) * tfm__ceil_div(t->n, tile->size);
+        const double time = (double)tfm__ceil_div(groups, cores) * tile->size * tile->size / tile->speed;
         if (!best || time < least) {
             best = tile;
             least = time;
@@ -106,7 +106,7 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, t
  * would have none, as long as each item has bytes to read. */
 static int parts_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
-    const int64_t groups = tfm__divide_up(t->n, COLUMNS) * tfm__divide_up(t->m, rows);
+    const int64_t groups = tfm__ceil_div(t->n, COLUMNS) * tfm__ceil_div(t->m, rows);
     int parts = 1;
     while (parts < MOST_PARTS && groups * parts < units && 2 * parts * LANES * 16 <= t->k)
         parts *= 2;
@@ -114,12 +114,12 @@ static int parts_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
 }
 
 /* False where the device has no room for any. */
-static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__dot dot, unsigned refused) {
-    const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
+static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__dp4a dp4a, unsigned refused) {
+    const int64_t few = tfm__context_tuning(ctx)->gemm_skinny_rows;
     const tfm_tensor q = t->weight->value;
     *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->a.offset % 4 == 0 ? 16 : 1};
     if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
-        const bool apart = f->unit == 1 || dot == TFM__NO_DOT;
+        const bool apart = f->unit == 1 || dp4a == TFM__DP4A_NONE;
         f->rows = apart ? APART : MOST_ROWS;
         while (f->rows > 1 && f->rows / 2 >= t->m)
             f->rows /= 2;
@@ -127,7 +127,7 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__d
             f->rows /= 2;
         f->parts = parts_of(ctx, t, f->rows);
         const int64_t depth = tfm__int8_padded(t->k),
-                      again = tfm__divide_up(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
+                      again = tfm__ceil_div(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
         if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
         else if (apart && f->rows > APART_BEFORE)
@@ -136,18 +136,18 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__d
         if (rows_fit(ctx, f->rows))
             return true;
     }
-    f->tile = best_tile(ctx, t, dot, refused);
+    f->tile = best_tile(ctx, t, dp4a, refused);
     f->quads = t->n % 4 == 0 && t->c.offset % 4 == 0;
     return f->tile != NULL;
 }
 
-static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dot dot) {
+static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     state *s = state_of(ctx);
     const int unit = f->unit == 16, depth = f->depth == 0 ? 0 : f->depth == USUAL_DEPTH ? 1 : 2;
     const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2, part_kind = f->parts / 2; /* of 1, 2, 4 */
     const int place = f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit
                               : 4 * TILES + ((part_kind * ROW_KINDS + kind) * DEPTHS + depth) * 2 + unit;
-    return s ? &s->verdicts[dot][place] : NULL;
+    return s ? &s->verdicts[dp4a][place] : NULL;
 }
 
 /* ---- The launches ------------------------------------------------------------------------------------------------ */
@@ -156,17 +156,17 @@ static const char *program_of(const form *f) {
     return f->tile ? "gemm_int8_gpu_tile" : "gemm_int8_gpu_skinny";
 }
 
-static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm_activation activation) {
-    const char *has = dot == TFM__NO_DOT ? "" : " -DTFM_HAS_DOT";
+static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dp4a dp4a, tfm_activation activation) {
+    const char *has = dp4a == TFM__DP4A_NONE ? "" : " -DTFM_HAS_DP4A";
     char split[24] = "";
     if (f->parts > 1)
         snprintf(split, sizeof(split), " -DPARTS=%d", f->parts);
     return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
-                                     f->unit, f->quads, (int)dot, (int)activation, has)
+                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
+                                     f->unit, f->quads, (int)dp4a, (int)activation, has)
                    : tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
-                                     f->depth, f->unit, (int)dot, (int)activation, split, has);
+                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
+                                     f->depth, f->unit, (int)dp4a, (int)activation, split, has);
 }
 
 #define PRODUCT_ARGS(t)                                                                                                \
@@ -178,7 +178,7 @@ static void launch_product(tfm_context *ctx, const tfm__gemm_task *t, const form
                            tfm_tensor steps) {
     const size_t items = items_of(f);
     const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->parts;
-    const size_t groups = (size_t)(tfm__divide_up(t->m, height) * tfm__divide_up(t->n, width));
+    const size_t groups = (size_t)(tfm__ceil_div(t->m, height) * tfm__ceil_div(t->n, width));
     if (f->tile)
         tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
                     TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
@@ -187,9 +187,9 @@ static void launch_product(tfm_context *ctx, const tfm__gemm_task *t, const form
                     TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
 }
 
-static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__dot dot,
+static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__dp4a dp4a,
                               tfm_activation activation) {
-    tfm__kernel *kernel = kernel_of(ctx, f, dot, activation);
+    tfm__kernel *kernel = kernel_of(ctx, f, dp4a, activation);
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
     if (f->tile || f->depth == 0) {
@@ -237,7 +237,7 @@ static void fill(float *x, int8_t *q, float *scales, const tfm__gemm_task *t) {
 }
 
 /* Runs t by both, into poison: whether each element is the same. */
-static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dot dot) {
+static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dp4a dp4a) {
     const size_t count = (size_t)(t->m * t->n);
     const float poison = NAN;
     float *got = tfm__alloc(2 * count, sizeof(*got)), *want = got ? got + count : NULL;
@@ -245,7 +245,7 @@ static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dot d
     if (!got)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
     tfm__tensor_fill(ctx, t->c, &poison);
-    if (got && launch_form(ctx, t, f, dot, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
+    if (got && launch_form(ctx, t, f, dp4a, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
         tfm__int8_reference(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
         same = true;
         for (size_t i = 0; i < count; i++)
@@ -257,7 +257,7 @@ static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dot d
 
 /* More than one tile or block of rows and columns, none of them whole, and several steps along K: of few rows more than
  * all teams that share columns read at once, where a group's own rows may be so long. */
-static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
+static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     const int odd = f->quads || f->unit == 16 ? 4 : 5;
     const int64_t line = (f->tile ? 1 : f->parts) * LANES * 16 + (f->unit == 16 ? 16 : 11);
     tfm_param weight = {0};
@@ -282,35 +282,35 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
     free(x);
     free(scales);
     free(q);
-    return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dot);
+    return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dp4a);
 }
 
 /* A form and its instruction, as a trial has them. */
 typedef struct dotted {
     const form *form;
-    tfm__dot dot;
+    tfm__dp4a dp4a;
 } dotted;
 
 static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     const dotted *d = of;
-    return compare(ctx, d->form, d->dot) ? TFM__VALID : TFM__WRONG;
+    return compare(ctx, d->form, d->dp4a) ? TFM__VALID : TFM__WRONG;
 }
 
 /* What is known of the form, by now. */
-static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dot dot) {
-    unsigned char *known = verdict_of(ctx, f, dot);
+static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
+    unsigned char *known = verdict_of(ctx, f, dp4a);
     char what[96];
     if (!known || *known != TFM__UNTESTED)
         return known ? (tfm__verdict)*known : TFM__UNTESTED;
     if (f->tile)
-        snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
+        snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dp4a, f->tile->size, f->unit,
                  f->quads ? ", in quads" : "");
     else
-        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d%s", (int)dot, f->rows, f->depth, f->unit,
+        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d%s", (int)dp4a, f->rows, f->depth, f->unit,
                  f->parts == 1   ? ""
                  : f->parts == 2 ? ", in 2 parts"
                                  : ", in 4 parts");
-    const dotted d = {f, dot};
+    const dotted d = {f, dp4a};
     return tfm__validate(ctx, known,
                          &(tfm__validation){.program = program_of(f),
                                             .what = what,
@@ -326,33 +326,33 @@ static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dot dot) {
 
 /* The form and its instruction; false where there is no form, or the context has failed. Tiles in larger groups than
  * the driver takes are passed over. */
-static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__gemm_task *t) {
+static bool choose(tfm_context *ctx, form *f, tfm__dp4a *dp4a, const tfm__gemm_task *t) {
     state *s = state_of(ctx);
-    *dot = tfm__context_tuning(ctx)->dot;
-    while (s && find_form(ctx, f, t, *dot, s->refused)) {
+    *dp4a = tfm__context_tuning(ctx)->dp4a;
+    while (s && find_form(ctx, f, t, *dp4a, s->refused)) {
         const int depth = tfm__scope_depth(ctx);
-        tfm__kernel *kernel = kernel_of(ctx, f, *dot, t->activation);
-        if (!kernel && (*dot == TFM__NO_DOT || tfm_context_status(ctx) != TFM_ERROR_BUILD))
+        tfm__kernel *kernel = kernel_of(ctx, f, *dp4a, t->activation);
+        if (!kernel && (*dp4a == TFM__DP4A_NONE || tfm_context_status(ctx) != TFM_ERROR_BUILD))
             return false;
         if (!kernel) /* the trial builds it once more, and keeps what comes of that */
             tfm__context_recover(ctx, depth);
-        if (kernel && f->tile && tfm__kernel_most(ctx, kernel) < items_of(f))
+        if (kernel && f->tile && tfm__kernel_max_workgroup(ctx, kernel) < items_of(f))
             s->refused |= 1U << (f->tile - TILE);
-        else if (*dot == TFM__NO_DOT || (validate(ctx, f, *dot) == TFM__VALID && kernel))
+        else if (*dp4a == TFM__DP4A_NONE || (validate(ctx, f, *dp4a) == TFM__VALID && kernel))
             return tfm_context_status(ctx) == TFM_OK;
         else if (tfm_context_status(ctx) != TFM_OK)
             return false;
         else
-            *dot = TFM__NO_DOT;
+            *dp4a = TFM__DP4A_NONE;
     }
     return false;
 }
 
 tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task) {
     form f;
-    tfm__dot dot;
-    if (tfm__context_tuning(ctx)->int8_groups && choose(ctx, &f, &dot, task))
-        return launch_form(ctx, task, &f, dot, task->activation);
+    tfm__dp4a dp4a;
+    if (tfm__context_tuning(ctx)->int8_gpu && choose(ctx, &f, &dp4a, task))
+        return launch_form(ctx, task, &f, dp4a, task->activation);
     return tfm_context_status(ctx) == TFM_OK ? tfm__int8_reference(ctx, task) : tfm_context_status(ctx);
 }
 
@@ -360,10 +360,10 @@ const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task) 
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     form f;
-    if (!tuning->int8_groups || !s || !find_form(ctx, &f, task, tuning->dot, s->refused))
+    if (!tuning->int8_gpu || !s || !find_form(ctx, &f, task, tuning->dp4a, s->refused))
         return "the device multiplies bytes in another way";
-    if (tuning->dot == TFM__NO_DOT)
+    if (tuning->dp4a == TFM__DP4A_NONE)
         return "the device has no dot products of bytes that this version knows";
-    const unsigned char *known = verdict_of(ctx, &f, tuning->dot);
+    const unsigned char *known = verdict_of(ctx, &f, tuning->dp4a);
     return known ? trouble((tfm__verdict)*known) : NULL;
 }

@@ -27,7 +27,7 @@ static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tf
     const int depth = tfm__scope_depth(ctx);
     tfm__kernel *kernel = tfm__engine_kernel(ctx, task, p);
     unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
-    if (kernel && tfm__kernel_most(ctx, kernel) >= tfm__engine_items(ctx, p->tile))
+    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) >= tfm__engine_items(ctx, p->tile))
         return kernel;
     if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
         tfm__context_recover(ctx, depth);
@@ -51,7 +51,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
     const unsigned char *known = tfm__engine_verdict_on(ctx, task, &p);
-    const uint64_t trial = known && *known == TFM__UNTESTED ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
+    const uint64_t trial = known && *known == TFM__UNTESTED ? 10 * tfm__pool_block_bytes(sizeof(float) * 512 * 256) : 0;
     const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
     return own > trial ? own : trial;
 }

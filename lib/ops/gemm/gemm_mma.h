@@ -36,7 +36,7 @@ typedef struct tfm__engine_plan {
 typedef struct tfm__engine_state {
     /* Of engines, and of their emulations: by tile, stages, whether b is stored in 16 bits, unit, inputs, transposes.
      */
-    unsigned char verdicts[2 * TFM__ENGINES][CLASSES];
+    unsigned char verdicts[2 * TFM__MMA_COUNT][CLASSES];
     bool waited; /* for another program, in vain */
 } tfm__engine_state;
 
@@ -90,7 +90,8 @@ void tfm__engine_check_rings(tfm__check *c);
 
 /* ---- gemm_mma_tune.c: as tfm__gemm_provider has them ------- */
 
-bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
+bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index,
+                           char setting[TFM__TUNING_TEXT_MAX]);
 bool tfm__engine_read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
 bool tfm__engine_obeys(tfm_context *ctx, const tfm__gemm_task *task);
 

@@ -7,7 +7,7 @@ enum {
 };
 
 static int64_t whole(int64_t line) {
-    return tfm__divide_up(line, CHUNK) * CHUNK;
+    return tfm__ceil_div(line, CHUNK) * CHUNK;
 }
 
 size_t tfm__gemm_ring_stage(tfm__gemm_pace pace) {
@@ -42,7 +42,7 @@ static lines lines_of_b(const tfm__gemm_task *task) {
 }
 
 static uint64_t bytes_of(lines l) {
-    return tfm__pool_block(sizeof(uint16_t) * (uint64_t)(l.count * whole(l.length)));
+    return tfm__pool_block_bytes(sizeof(uint16_t) * (uint64_t)(l.count * whole(l.length)));
 }
 
 uint64_t tfm__gemm_ring_memory(const tfm__gemm_task *task) {
@@ -53,12 +53,12 @@ tfm__kernel *tfm__gemm_ring_kernel(tfm_context *ctx, const tfm__gemm_task *task,
                                    const char *name) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     return tfm__kernel_get(ctx, "gemm_mma_multistage", name,
-                           "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
+                           "-DMMA_KIND=%d -DMMA_DTYPE=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
                            "-DSTAGES=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
-                           (int)tuning->engine, (int)ring->inputs, ring->cut.pace.m, ring->cut.pace.n, TFM__RING_K,
+                           (int)tuning->mma, (int)ring->inputs, ring->cut.pace.m, ring->cut.pace.n, TFM__RING_K,
                            ring->wave_m, ring->wave_n, ring->stages, ring->large ? "long" : "int", task->transpose_a,
                            task->transpose_b, ring->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+                           tuning->mma_emulated ? "" : " -DTFM_HAS_MMA");
 }
 
 /* `operand` becomes its copy in 16 bits, of the scope that is open. */
@@ -70,7 +70,7 @@ static void narrow(tfm_context *ctx, tfm_tensor *operand, const tfm__gemm_task *
     tfm_tensor_new(ctx, &rounded, ring->inputs, 2, (int64_t[]){l.count, whole(l.length)});
     if (l.length % CHUNK == 0) /* as one line, where nothing lies between them */
         l = (lines){1, l.count * l.length};
-    const size_t groups = (size_t)tfm__divide_up(l.count * tfm__divide_up(l.length, CHUNK), GROUP);
+    const size_t groups = (size_t)tfm__ceil_div(l.count * tfm__ceil_div(l.length, CHUNK), GROUP);
     tfm__launch(ctx, kernel, TFM__GRID_1D(groups * GROUP, GROUP),
                 TFM__ARGS(TFM__T(rounded), TFM__T(from), TFM__I_AS("lines", l.count), TFM__I_AS("line", l.length)));
     *operand = rounded;

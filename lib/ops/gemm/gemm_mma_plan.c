@@ -35,24 +35,24 @@ static const tfm__engine_tile DPAS_16_TILES[TILES] = {{{128, 64, 2, 2, false, fa
                                                       {{32, 32, 0.8, 4, false, false}, 8, 16},
                                                       {{16, 32, 0.6, 4, false, false}, 8, 16}};
 
-static const tfm__engine_kind ENGINE[TFM__ENGINES] = {
-    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES, TILES + RINGS, NULL},
-    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES, TILES, NULL},
-    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES, TILES, NULL},
-    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES, TILES, NULL},
-    [TFM__ENGINE_DPAS] = {8, 16, true, DPAS_TILES, TILES, DPAS_OPTION},
-    [TFM__ENGINE_DPAS_16] = {16, 16, true, DPAS_16_TILES, TILES, DPAS_OPTION},
+static const tfm__engine_kind ENGINE[TFM__MMA_COUNT] = {
+    [TFM__MMA_M16N8K16] = {32, 6, true, MMA_TILES, TILES + RINGS, NULL},
+    [TFM__MMA_M16N8K8] = {32, 3, false, MMA_TILES, TILES, NULL},
+    [TFM__MMA_WMMA] = {32, 16, true, WMMA_TILES, TILES, NULL},
+    [TFM__MMA_MFMA] = {64, 4, true, MFMA_TILES, TILES, NULL},
+    [TFM__MMA_DPAS_8] = {8, 16, true, DPAS_TILES, TILES, DPAS_OPTION},
+    [TFM__MMA_DPAS_16] = {16, 16, true, DPAS_16_TILES, TILES, DPAS_OPTION},
 };
 
 /* Its address is the key under which a context keeps what was tried. */
 static char SLOT;
 
 tfm__engine_state *tfm__engine_state_of(tfm_context *ctx) {
-    return tfm__context_slot_made(ctx, &SLOT, sizeof(tfm__engine_state));
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(tfm__engine_state));
 }
 
 const tfm__engine_kind *tfm__engine_kind_of(tfm_context *ctx) {
-    return &ENGINE[tfm__context_tuning(ctx)->engine];
+    return &ENGINE[tfm__context_tuning(ctx)->mma];
 }
 
 size_t tfm__engine_items(tfm_context *ctx, const tfm__engine_tile *tile) {
@@ -62,7 +62,7 @@ size_t tfm__engine_items(tfm_context *ctx, const tfm__engine_tile *tile) {
 /* Bytes of local memory that the emulation takes besides; a ring's has a place for each item. */
 static size_t emulation_of(tfm_context *ctx, const tfm__engine_tile *tile) {
     const size_t words = (size_t)tfm__engine_kind_of(ctx)->words + (tile->pace.narrows ? 1 : 0);
-    return tfm__context_tuning(ctx)->engine_emulated ? sizeof(uint32_t) * tfm__engine_items(ctx, tile) * words : 0;
+    return tfm__context_tuning(ctx)->mma_emulated ? sizeof(uint32_t) * tfm__engine_items(ctx, tile) * words : 0;
 }
 
 int tfm__engine_stages(tfm_context *ctx, const tfm__engine_tile *tile, int asked) {
@@ -98,7 +98,7 @@ unsigned char *tfm__engine_verdict_of(tfm_context *ctx, const tfm__gemm_task *ta
     const size_t class = (size_t)form << 5 | (task->b.dtype != TFM_F32 ? 16U : 0U) |
                          (unit_of(task, tile) == 4 ? 8U : 0U) | (tfm__gemm_inputs(ctx, task) == TFM_BF16 ? 4U : 0U) |
                          (task->transpose_a ? 2U : 0U) | (task->transpose_b ? 1U : 0U);
-    return s ? &s->verdicts[2 * tuning->engine + tuning->engine_emulated][class] : NULL;
+    return s ? &s->verdicts[2 * tuning->mma + tuning->mma_emulated][class] : NULL;
 }
 
 unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
@@ -127,8 +127,8 @@ bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm
 /* What tests ask for; else what the tuning row has. */
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
-        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
+    if (tuning->gemm_tile > 0 || tuning->gemm_split_k > 0)
+        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_split_k, 0};
     const tfm__gemm_setting own = {0}, s = task->setting;
     return tfm__engine_follows(ctx, task, &s) ? s : own;
 }
@@ -180,12 +180,12 @@ const char *tfm__engine_trouble(tfm__verdict v) {
 
 const char *tfm__engine_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    if (tuning->class != TFM__SIMT)
+    if (tuning->class != TFM__CLASS_GPU)
         return "the device vectorises what one work-item says";
     const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
     if (inputs == TFM_F32)
         return "the product reads numbers of 32 bits";
-    if (tuning->engine == TFM__NO_ENGINE)
+    if (tuning->mma == TFM__MMA_NONE)
         return "the device has no matrix engine that this version knows";
     if (inputs == TFM_BF16 && !tfm__engine_kind_of(ctx)->bf16)
         return "the device's matrix engine has no bf16";
@@ -209,14 +209,13 @@ tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, co
         return tfm__gemm_ring_kernel(ctx, task, &ring, "gemm_ring");
     }
     return tfm__kernel_get(ctx, "gemm_mma", "gemm_engine",
-                           "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
+                           "-DMMA_KIND=%d -DMMA_DTYPE=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
                            "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s%s",
-                           (int)tuning->engine, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n,
-                           TILE_K, p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int",
-                           task->transpose_a, task->transpose_b,
-                           p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE",
-                           tuning->engine_emulated || !kind->option ? "" : kind->option);
+                           (int)tuning->mma, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n, TILE_K,
+                           p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
+                           task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           tfm__stored_define(task->b.dtype), tuning->mma_emulated ? "" : " -DTFM_HAS_MMA",
+                           tuning->mma_emulated || !kind->option ? "" : kind->option);
 }
 
 tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,

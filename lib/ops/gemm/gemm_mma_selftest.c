@@ -66,7 +66,7 @@ static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int n
 /* Those for which the device has room: of rings each depth. One that is not built, or cannot be tried now, does not
  * keep the others from it, and is told at the end; one that is wrong does, for all of them are of one instruction. */
 static void check_all(tfm__check *c, bool rings) {
-    const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
     const tfm__engine_kind *kind = tfm__engine_kind_of(c->ctx);
     const tfm__gemm_task any = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
     const char *first = NULL;
@@ -87,7 +87,7 @@ static void check_all(tfm__check *c, bool rings) {
     if (!c->why && ran == 0)
         c->why = rings && kind->count <= TILES ? "the device's matrix engine has no rings of tiles"
                                                : "the device's work-groups or local memory are too small for its tiles";
-    tfm__context_set_inputs(c->ctx, before);
+    tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 
 void tfm__engine_check_tiles(tfm__check *c) {

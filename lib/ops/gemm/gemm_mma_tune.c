@@ -6,7 +6,8 @@
 
 /* "64x64x32/4" is a tile and the parts of the inner dimension, and "ring 64x64x32-3/4" one of a ring of three. Rings of
  * fewer tiles than there is room for leave it to more of them on a core. */
-bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]) {
+bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index,
+                           char setting[TFM__TUNING_TEXT_MAX]) {
     static const int64_t PARTS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
     const size_t each = TFM__COUNT(PARTS) * DEPTHS;
     const tfm__engine_kind *engine = tfm__engine_kind_of(ctx);
@@ -23,12 +24,12 @@ bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t 
     if (!tfm__engine_usable(ctx, task, tile, stages) || (asked > 0 && (parts != asked || asked == by_rule)) ||
         (stages > 0 && (asked > 1 || stages >= tfm__engine_stages(ctx, tile, 0))))
         return true;
-    int used = snprintf(setting, TFM__TUNED_TEXT, "%s%dx%dx%d", tile->pace.narrows ? "ring " : "", tile->pace.m,
+    int used = snprintf(setting, TFM__TUNING_TEXT_MAX, "%s%dx%dx%d", tile->pace.narrows ? "ring " : "", tile->pace.m,
                         tile->pace.n, TILE_K);
     if (stages > 0)
-        used += snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "-%d", stages);
+        used += snprintf(setting + used, TFM__TUNING_TEXT_MAX - (size_t)used, "-%d", stages);
     if (asked > 0)
-        snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "/%d", (int)asked);
+        snprintf(setting + used, TFM__TUNING_TEXT_MAX - (size_t)used, "/%d", (int)asked);
     return true;
 }
 

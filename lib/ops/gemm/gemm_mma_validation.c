@@ -84,7 +84,7 @@ typedef struct form {
 static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     const form *f = of;
     tfm__kernel *kernel = tfm__engine_kernel(ctx, f->task, f->plan);
-    if (kernel && tfm__kernel_most(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
+    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
         return TFM__NOT_BUILT;
     return compare(ctx, f->task, f->plan) ? TFM__VALID : TFM__WRONG;
 }
@@ -95,7 +95,7 @@ tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, 
     char what[160];
     if (!known || *known != TFM__UNTESTED)
         return known ? (tfm__verdict)*known : TFM__UNTESTED;
-    snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->engine,
+    snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->mma,
              tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
              p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
              task->transpose_b ? 't' : 'n', p->tile->pace.narrows ? p->stages : p->unit,
@@ -104,7 +104,7 @@ tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, 
     tfm__engine_state *s = tfm__engine_state_of(ctx);
     const form f = {task, p};
     return tfm__validate(ctx, known,
-                         &(tfm__validation){.program = tuning->engine_emulated ? NULL
+                         &(tfm__validation){.program = tuning->mma_emulated    ? NULL
                                                        : p->tile->pace.narrows ? "gemm_mma_multistage"
                                                                                : "gemm_mma",
                                             .what = what,

@@ -42,8 +42,8 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
         "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d%s", tile->m, tile->n, tile->k,
         tile->item_m, tile->item_n, task->activation, tfm__stored_define(task->b.dtype));
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
-    tfm__grid grid = TFM__GRID_3D((size_t)tfm__divide_up(n, tile->n) * x,
-                                  at_most(tfm__divide_up(m, tile->m), widest) * y, at_most(batch, widest), x, y, 1);
+    tfm__grid grid = TFM__GRID_3D((size_t)tfm__ceil_div(n, tile->n) * x, at_most(tfm__ceil_div(m, tile->m), widest) * y,
+                                  at_most(batch, widest), x, y, 1);
     const int64_t a_batch = m * k, b_batch = task->shared_b ? 0 : k * n;
     const int64_t a_row = task->transpose_a ? 1 : k, a_column = task->transpose_a ? m : 1;
     const int64_t b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;

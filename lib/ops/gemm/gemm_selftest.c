@@ -87,12 +87,12 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
 
 /* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
 static void check_engine(tfm__check *c) {
-    const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
     for (int t = 0; t < 4 && !c->why && tfm__check_ready(c); t++)
         engine_shape(c, 17, 65, 33, t & 1, t & 2);
     if (!c->why && tfm__check_ready(c))
         engine_shape(c, 100, 96, 64, false, true);
-    tfm__context_set_inputs(c->ctx, before);
+    tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 
 /* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what

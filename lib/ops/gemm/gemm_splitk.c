@@ -10,12 +10,12 @@ static int64_t cores_of(tfm_context *ctx) {
 static tfm__gemm_cut cut_into(const tfm__gemm_task *task, tfm__gemm_pace pace, int64_t parts) {
     enum { LEAST_CHUNK = 64, MOST_PARTS = 64 };
     tfm__gemm_cut cut = {
-        .pace = pace, .tiles_m = tfm__divide_up(task->m, pace.m), .tiles_n = tfm__divide_up(task->n, pace.n)};
+        .pace = pace, .tiles_m = tfm__ceil_div(task->m, pace.m), .tiles_n = tfm__ceil_div(task->n, pace.n)};
     const int64_t most = task->k / LEAST_CHUNK;
     parts = parts > most ? most : parts;
     parts = parts > MOST_PARTS ? MOST_PARTS : parts < 1 ? 1 : parts;
-    cut.chunk = tfm__divide_up(tfm__divide_up(task->k, parts), LEAST_CHUNK) * LEAST_CHUNK;
-    cut.parts = task->k > cut.chunk ? tfm__divide_up(task->k, cut.chunk) : 1;
+    cut.chunk = tfm__ceil_div(tfm__ceil_div(task->k, parts), LEAST_CHUNK) * LEAST_CHUNK;
+    cut.parts = task->k > cut.chunk ? tfm__ceil_div(task->k, cut.chunk) : 1;
     return cut;
 }
 
@@ -50,7 +50,7 @@ static double filled(const tfm__gemm_pace *pace, double each) {
 static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
     const int64_t cores = cores_of(ctx);
     const int narrow = narrowings(task, &cut->pace), launches = 1 + narrow + (cut->parts > 1 ? 1 : 0);
-    const double each = (double)tfm__divide_up(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
+    const double each = (double)tfm__ceil_div(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
     const double depth = (double)(cut->chunk < task->k ? cut->chunk : task->k) + 32; /* and a group begins and ends */
     const double made = filled(&cut->pace, each) * cut->pace.m * cut->pace.n * depth / cut->pace.speed;
     const double moved = (double)(cut->parts + 1) * (double)(task->batch * task->m * task->n);
@@ -96,7 +96,7 @@ static char SLOT;
 
 int tfm__gemm_cut_best(tfm_context *ctx, tfm__gemm_cut *out, const tfm__gemm_task *task, const void *tiles, int count,
                        size_t size, unsigned usable, int64_t asked) {
-    found *all = tfm__context_slot_made(ctx, &SLOT, FOUND * sizeof(found));
+    found *all = tfm__context_storage_get_or_create(ctx, &SLOT, FOUND * sizeof(found));
     if (!all)
         return -1;
     uint64_t hash = usable + (uint64_t)asked * 7 + (uint64_t)task->b.dtype * 31 + (uintptr_t)tiles;
@@ -137,7 +137,7 @@ bool tfm__gemm_to_fours(const tfm__gemm_task *task) {
 
 bool tfm__gemm_cut_large(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
     const int64_t most = INT32_MAX;
-    return tfm__context_tuning(ctx)->gemm_large || task->batch * task->m * task->k > most ||
+    return tfm__context_tuning(ctx)->gemm_index_64bit || task->batch * task->m * task->k > most ||
            task->batch * task->k * task->n > most || cut->parts * task->batch * task->m * task->n > most;
 }
 
@@ -151,8 +151,9 @@ const char *tfm__gemm_cut_declines(const tfm__gemm_task *task, const tfm__gemm_c
 }
 
 uint64_t tfm__gemm_cut_memory(const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
-    return cut->parts > 1 ? tfm__pool_block(sizeof(float) * (uint64_t)(cut->parts * task->batch * task->m * task->n))
-                          : 0;
+    return cut->parts > 1
+               ? tfm__pool_block_bytes(sizeof(float) * (uint64_t)(cut->parts * task->batch * task->m * task->n))
+               : 0;
 }
 
 /* c = activation(alpha times the sum of all parts + addend). */

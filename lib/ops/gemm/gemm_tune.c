@@ -9,7 +9,7 @@
 typedef struct product {
     tfm_context *ctx;
     tfm__gemm_task task;
-    char row[TFM__TUNED_TEXT];
+    char row[TFM__TUNING_TEXT_MAX];
     const tfm__gemm_provider *provider; /* in force */
     tfm_dtype stored, inputs;           /* of b; of what the product may round to */
     tfm_tensor x, y;                    /* (n, 1), (m, 1) */
@@ -18,7 +18,7 @@ typedef struct product {
 
 static tfm_status use(void *self, const char *setting) {
     product *p = self;
-    const tfm_status status = tfm__tuned_set(p->ctx, p->row, setting[0] ? setting : NULL);
+    const tfm_status status = tfm__tuning_db_set(p->ctx, p->row, setting[0] ? setting : NULL);
     tfm__gemm_tuned_again(p->ctx);
     p->provider = tfm__gemm_choose(p->ctx, &p->task);
     return status;
@@ -121,7 +121,7 @@ static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool tr
  * is it has run by then: an engine is tried at its first product, and left aside where it fails. Settings are asked for
  * one by one, since a provider whose rule takes what fails here may be right with another. */
 static void add_candidates(tfm__contest *c, product *p) {
-    char setting[TFM__TUNED_TEXT], row[TFM__TUNED_TEXT];
+    char setting[TFM__TUNING_TEXT_MAX], row[TFM__TUNING_TEXT_MAX];
     tfm__contest_add(c, "%s", "");
     use(p, "");
     multiply(p);
@@ -151,10 +151,10 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
                               bool transpose_b) {
     tfm_context *ctx = p->ctx;
     tfm__contest *c = tfm__alloc(1, sizeof(*c));
-    char before[TFM__TUNED_TEXT];
+    char before[TFM__TUNING_TEXT_MAX];
     size_t winner = 0;
     if (c && set_up(p, sizes, transpose_a, transpose_b)) {
-        const char *now = tfm__tuned_find(ctx, p->row);
+        const char *now = tfm__tuning_db_find(ctx, p->row);
         snprintf(before, sizeof(before), "%s", now ? now : "");
         *c = (tfm__contest){.ctx = ctx, .self = p, .use = use, .run = multiply, .right = right};
         add_candidates(c, p);
@@ -164,7 +164,7 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
         if (c->next < c->count)
             snprintf(out->other, sizeof(out->other), "%s", c->next > 0 ? c->list[c->next].setting : out->before);
         if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
-            tfm__tuned_set(ctx, p->row, before[0] ? before : NULL);
+            tfm__tuning_db_set(ctx, p->row, before[0] ? before : NULL);
             tfm__gemm_tuned_again(ctx);
         }
     } else if (!c) {
@@ -189,16 +189,16 @@ static tfm_status tune(tfm_context *ctx, const char *call, tfm_tune_record *out,
                              call, sizes[0], sizes[1], sizes[2]);
     const int depth = tfm__scope_depth(ctx);
     const bool recorded = tfm__tape_pause(ctx);
-    const tfm_dtype before = tfm__context_set_inputs(ctx, rounded);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, rounded);
     do {
         product p = {.ctx = ctx, .stored = stored, .inputs = stored != TFM_F32 ? stored : rounded};
         *out = (tfm_tune_record){0};
         tfm_scope_open(ctx);
         status = try_product(&p, out, sizes, transpose_a, transpose_b);
-    } while (tfm__context_again(ctx, depth, status));
+    } while (tfm__context_retry(ctx, depth, status));
     if (status == TFM_OK)
         tfm_scope_close(ctx, 0, NULL);
-    tfm__context_set_inputs(ctx, before);
+    tfm__context_set_gemm_input_dtype(ctx, before);
     tfm__tape_resume(ctx, recorded);
     return status;
 }

@@ -15,7 +15,8 @@ enum { PATIENCE = 20 };
 
 static char *key_of(tfm_context *ctx, const char *program, const char *what) {
     uint64_t text = 0;
-    char *device = tfm__program_hash(ctx, &text, program) ? tfm__device_identity(ctx->device) : NULL, *key = NULL;
+    char *device = tfm__program_hash(ctx, &text, program) ? tfm__device_fingerprint_text(ctx->device) : NULL,
+         *key = NULL;
     if (device)
         key = tfm__format(BEGINNING "%s.cl, %s\ntext %016" PRIx64 "\n%s", program, what, text, device);
     free(device);
@@ -24,7 +25,7 @@ static char *key_of(tfm_context *ctx, const char *program, const char *what) {
 
 static bool verdict_load(tfm_context *ctx, int *verdict, const char *program, const char *what) {
     size_t bytes = 0;
-    char *key = ctx->collects ? NULL : key_of(ctx, program, what); /* the programs of a validation are wanted, too */
+    char *key = ctx->exports ? NULL : key_of(ctx, program, what); /* the programs of a validation are wanted, too */
     unsigned char *stored = key ? tfm__cache_get(key, &bytes) : NULL;
     const bool known = stored && bytes == 1;
     if (known)
@@ -43,7 +44,7 @@ static void verdict_store(tfm_context *ctx, int verdict, const char *program, co
 }
 
 tfm_status tfm__validation_forget(tfm_context *ctx) {
-    char *device = tfm__device_identity(ctx->device), *end = device ? tfm__format("\n%s", device) : NULL;
+    char *device = tfm__device_fingerprint_text(ctx->device), *end = device ? tfm__format("\n%s", device) : NULL;
     free(device);
     if (!end)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the name of %s", ctx->info.name);

@@ -46,8 +46,8 @@ static tfm_status quantize(tfm_context *ctx, tfm_param *param, copies *host) {
         if (!tfm__quantize_row(host->bytes + i * columns, host->scales + i, host->floats + i * columns, columns))
             return tfm__op_refuse(ctx, "param_quantize", "row %zu of %s has a number that is not finite", i,
                                   TFM__SHAPE(x));
-    tfm__tensor_new_lasting(ctx, &made.value, TFM_I8, 2, x.dims);
-    tfm__tensor_new_lasting(ctx, &made.scales, TFM_F32, 1, x.dims);
+    tfm__tensor_new_persistent(ctx, &made.value, TFM_I8, 2, x.dims);
+    tfm__tensor_new_persistent(ctx, &made.scales, TFM_F32, 1, x.dims);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm_tensor_write(ctx, made.value, host->bytes);
     if (tfm_context_status(ctx) == TFM_OK && tfm_tensor_write(ctx, made.scales, host->scales) == TFM_OK) {
@@ -80,7 +80,7 @@ tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *ta
     const tfm_tensor value = table->value;
     const int64_t count = ids.dims[0], width = value.dims[1];
     tfm_tensor from = {0}, to = {0};
-    tfm__tensor_new_lasting(ctx, &out->value, value.dtype, 2, (int64_t[]){count, width});
+    tfm__tensor_new_persistent(ctx, &out->value, value.dtype, 2, (int64_t[]){count, width});
     if (value.dtype == TFM_F32)
         return tfm_gather(ctx, &out->value, value, ids);
     const bool bytes = value.dtype == TFM_I8;
@@ -93,7 +93,7 @@ tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *ta
                           TFM__I(width), TFM__I_AS("vocabulary", value.dims[0])));
     if (!bytes)
         return tfm_context_status(ctx);
-    tfm__tensor_new_lasting(ctx, &out->scales, TFM_F32, 1, &count);
+    tfm__tensor_new_persistent(ctx, &out->scales, TFM_F32, 1, &count);
     tfm_tensor_reshape(ctx, &from, table->scales, 2, (int64_t[]){value.dims[0], 1});
     tfm_tensor_reshape(ctx, &to, out->scales, 2, (int64_t[]){count, 1});
     return tfm_gather(ctx, &to, from, ids);

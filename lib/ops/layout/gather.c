@@ -10,7 +10,7 @@ tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, t
     int64_t parts = 1, most = 64; /* enough for any CPU */
     if (!to.to.buffer)
         return tfm_context_status(ctx);
-    if (tfm__context_tuning(ctx)->class == TFM__SIMT && 4 * cores > most)
+    if (tfm__context_tuning(ctx)->class == TFM__CLASS_GPU && 4 * cores > most)
         most = 4 * cores;
     while (2 * parts * outer <= most && 2 * parts <= count)
         parts *= 2;

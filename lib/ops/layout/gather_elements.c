@@ -18,7 +18,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm__iter iter = tfm__iter_make(all.rank, dims, 2, (const int64_t *const[]){from_strides, to_strides});
     const int64_t n = iter.kernel.n, lines = n < 2 * busy ? 1 : n / busy < chunk ? n / busy : chunk;
     return tfm__iter_launch(ctx, &iter, tfm__kernel_get(ctx, "gather_elements", "gather_elements_backward", ""),
-                            tfm__element_grid(ctx, tfm__divide_up(n, lines) * chunk), (const int[]){1, 0, 0},
+                            tfm__element_grid(ctx, tfm__ceil_div(n, lines) * chunk), (const int[]){1, 0, 0},
                             TFM__ARGS(TFM__T_AS("dx", to.to), TFM__T_AS("dy", all), TFM__T_AS("indices", chosen),
                                       TFM__I(count), TFM__I(step), TFM__I(taken), TFM__I(from_step), TFM__I(lines)));
 }

@@ -138,7 +138,7 @@ tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x
     tfm__iter by_tiles = *iter;
     if (tiled(ctx, &by_tiles)) {
         const int64_t *dims = by_tiles.kernel.dims, area = dims[last] * dims[last - 1];
-        const int64_t tiles = n / area * tfm__divide_up(dims[last], width) * tfm__divide_up(dims[last - 1], width);
+        const int64_t tiles = n / area * tfm__ceil_div(dims[last], width) * tfm__ceil_div(dims[last - 1], width);
         return tfm__iter_launch(ctx, &by_tiles, kernel_get(ctx, "strided_transpose", y, false),
                                 tfm__row_grid(ctx, tiles), (const int[]){0, 1},
                                 TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles)));

@@ -31,7 +31,7 @@ tfm__iter tfm__iter_make(int rank, const int64_t *dims, int count, const int64_t
  * inputs[i], tensor i + 1. False where the dims do not fit. */
 bool tfm__iter_broadcast(tfm__iter *iter, tfm_tensor *y, int count, const tfm_tensor *inputs);
 
-/* Whether a work-item may take four elements at once (TFM_FOURS): the last dim is a multiple of four, along which each
+/* Whether a work-item may take four elements at once (TFM_VEC4): the last dim is a multiple of four, along which each
  * of the `count` tensors has a stride of 1 or 0, and those with 1 begin each run at a multiple of four. */
 bool tfm__iter_by_fours(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors);
 

@@ -9,7 +9,7 @@ tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x) {
     if (TFM__OP_BEGIN(ctx, op, "f", x) != TFM_OK || TFM__TAPE_NONE(ctx, op, x) != TFM_OK ||
         tfm__op_output(ctx, op, norm, TFM_F32, 1, &one) != TFM_OK || TFM__OP_APART(ctx, op, *norm, x) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t n = (int64_t)tfm_tensor_count(x), parts = tfm__divide_up(n, share);
+    const int64_t n = (int64_t)tfm_tensor_count(x), parts = tfm__ceil_div(n, share);
     tfm_tensor partial = {0};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &partial, TFM_F32, 1, &parts);

@@ -44,7 +44,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, c
     const tfm_dropout_options *dropout = record->data;
     const tfm_tensor *keep = record->keep;
     tfm__kernel *kernel = kernel_get(ctx, "layernorm_backward", dropout);
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__divide_up(rows, chunk)),
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__ceil_div(rows, chunk)),
                        TFM__ARGS(TFM__T_AS("dx", part[DX]), TFM__T_AS("dresidual", part[DRESIDUAL]),
                                  TFM__T_AS("dgamma", part[DGAMMA]), TFM__T_AS("dbeta", part[DBETA]), TFM__T(dy),
                                  TFM__T(dsum), TFM__T_AS("s", keep[0]), TFM__T_AS("mean", keep[1]),
@@ -55,7 +55,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, c
 
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__divide_up(rows, tfm__sum_chunk(ctx, rows));
+    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient to[4];
     tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), zeros = {0};
     const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};

@@ -11,7 +11,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, t
                                   tfm__gradient dresidual, tfm_tensor dgamma, tfm_tensor dy, tfm_tensor dsum) {
     const int64_t rows = record->n[0], n = record->n[1], chunk = tfm__sum_chunk(ctx, rows);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "rmsnorm", "rmsnorm_backward", "");
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__divide_up(rows, chunk)),
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__ceil_div(rows, chunk)),
                        TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T_AS("dresidual", dresidual.to), TFM__T(dgamma),
                                  TFM__T(dy), TFM__T(dsum), TFM__T_AS("s", record->keep[0]),
                                  TFM__T_AS("gamma", record->keep[1]), TFM__I(rows), TFM__I(n), TFM__I(chunk),
@@ -21,7 +21,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, t
 
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__divide_up(rows, tfm__sum_chunk(ctx, rows));
+    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient dx = tfm__tape_in(ctx, record, DX);
     const tfm__gradient dresidual = tfm__tape_in(ctx, record, DRESIDUAL), dgamma = tfm__tape_in(ctx, record, DGAMMA);
     tfm_tensor dy = tfm__tape_out(ctx, record, 0), part = {0}, zeros = {0};

@@ -149,8 +149,8 @@ static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t 
 static int64_t chunk_rows(const tfm_cross_entropy_options *o, int64_t rows, int64_t vocabulary) {
     const int64_t by_size = ((int64_t)16 << 20) / 4 / vocabulary;
     int64_t chunk = o->chunk > 0 ? o->chunk : by_size < 512 ? 512 : by_size;
-    const int64_t chunks = tfm__divide_up(rows, chunk);
-    return tfm__divide_up(rows, chunks);
+    const int64_t chunks = tfm__ceil_div(rows, chunk);
+    return tfm__ceil_div(rows, chunks);
 }
 
 int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary) {

@@ -16,7 +16,7 @@ typedef struct shape {
 
 static tfm_status launch(tfm_context *ctx, int function, tfm_tensor y, tfm_tensor x, tfm_tensor peak, shape s,
                          int64_t chunk, float divisor) {
-    const int64_t chunks = s.rows > chunk ? tfm__divide_up(s.rows, chunk) : 1, rows = s.rows, inner = s.inner;
+    const int64_t chunks = s.rows > chunk ? tfm__ceil_div(s.rows, chunk) : 1, rows = s.rows, inner = s.inner;
     const int64_t blocks = inner == 1 ? 1 : tfm__column_blocks(ctx, inner), items = s.outer * chunks * blocks;
     if (inner == 1)
         return tfm__launch(ctx, tfm__kernel_get(ctx, "reduce", "reduce_rows", ""), tfm__row_grid(ctx, items),
@@ -38,7 +38,7 @@ static tfm_status reduce(tfm_context *ctx, int function, tfm_tensor y, tfm_tenso
         return tfm_context_status(ctx);
     if (s.rows <= 2 * chunk)
         return launch(ctx, function, y, x, peak, s, s.rows > 0 ? s.rows : 1, divisor);
-    const shape less = {s.outer, tfm__divide_up(s.rows, chunk), s.inner};
+    const shape less = {s.outer, tfm__ceil_div(s.rows, chunk), s.inner};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &parts, TFM_F32, 3, (int64_t[]){less.outer, less.rows, less.inner});
     launch(ctx, function, parts, x, peak, s, chunk, 1);

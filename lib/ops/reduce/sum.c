@@ -21,7 +21,7 @@ static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, c
                                  int64_t outer, int64_t rows, int64_t chunk) {
     const tfm__column_sum none = {.inner = 1}, *more = two ? two : &none;
     /* No rows are one chunk too, whose sum is 0. */
-    const int64_t chunks = rows > 0 ? tfm__divide_up(rows, chunk) : 1;
+    const int64_t chunks = rows > 0 ? tfm__ceil_div(rows, chunk) : 1;
     const int64_t items = outer * chunks * tfm__column_blocks(ctx, one->inner);
     const int64_t more_items = two ? outer * chunks * tfm__column_blocks(ctx, two->inner) : 0;
     return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
@@ -43,7 +43,7 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
 /* A group goes through its rows one by one, and waits for memory at each: a GPU has eight groups a core at that. */
 int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows) {
     enum { GROUPS = 8, LEAST = 4, MOST = 64 };
-    if (tfm__context_tuning(ctx)->class == TFM__WIDE)
+    if (tfm__context_tuning(ctx)->class == TFM__CLASS_CPU)
         return rows > 1024 ? MOST : 16;
     const unsigned units = tfm_context_device(ctx)->compute_units;
     const int64_t chunk = rows / ((units > 0 ? (int64_t)units : 1) * GROUPS);
@@ -59,12 +59,12 @@ static bool by_chunks(int64_t rows) {
 
 uint64_t tfm__sum_memory(int64_t outer, int64_t rows, int64_t inner) {
     return inner > 1 && by_chunks(rows)
-               ? tfm__pool_block(sizeof(float) * (uint64_t)(outer * tfm__divide_up(rows, CHUNK) * inner))
+               ? tfm__pool_block_bytes(sizeof(float) * (uint64_t)(outer * tfm__ceil_div(rows, CHUNK) * inner))
                : 0;
 }
 
 tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer, int64_t rows) {
-    const int64_t chunks = tfm__divide_up(rows, CHUNK);
+    const int64_t chunks = tfm__ceil_div(rows, CHUNK);
     tfm__column_sum sums[2];
     int count = 0;
     if (one.to.to.buffer)

@@ -8,10 +8,10 @@
 int64_t tfm__topk_parts(const tfm_context *ctx, int64_t rows, int64_t n) {
     enum { MOST_PARTS = 64 };
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    if (tuning->split_entries == 0 || rows < 1)
+    if (tuning->split_min_logits == 0 || rows < 1)
         return 1;
-    const int64_t units = tfm_context_device(ctx)->compute_units, most = n / tuning->split_entries;
-    int64_t parts = tfm__divide_up((units > 0 ? units : 1) * tuning->split_groups, rows);
+    const int64_t units = tfm_context_device(ctx)->compute_units, most = n / tuning->split_min_logits;
+    int64_t parts = tfm__ceil_div((units > 0 ? units : 1) * tuning->split_workgroups, rows);
     parts = parts > most ? most : parts;
     return parts > MOST_PARTS ? MOST_PARTS : parts > 1 ? parts : 1;
 }
@@ -19,7 +19,7 @@ int64_t tfm__topk_parts(const tfm_context *ctx, int64_t rows, int64_t n) {
 tfm_status tfm__topk_of_parts(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *tops, tfm_tensor x,
                               int k, int64_t parts) {
     const int64_t rows = x.dims[0], n = x.dims[1], group = tfm__context_tuning(ctx)->group;
-    const int64_t length = tfm__divide_up(tfm__divide_up(n, parts), group) * group;
+    const int64_t length = tfm__ceil_div(tfm__ceil_div(n, parts), group) * group;
     tfm_tensor_new(ctx, values, TFM_F32, 3, (int64_t[]){rows, parts, k});
     tfm_tensor_new(ctx, indices, TFM_I32, 3, (int64_t[]){rows, parts, k});
     tfm_tensor_new(ctx, tops, TFM_F32, 3, (int64_t[]){rows, parts, 2});

@@ -24,7 +24,7 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
         c = (tfm__check){.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
         tfm_scope_open(ctx);
         entry->run(&c);
-    } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));
+    } while (tfm__context_retry(ctx, depth, tfm_context_status(ctx)));
     tfm_selftest_record record = {entry->op, entry->form, TFM_SELFTEST_PASS, c.error, message};
     if (tfm_context_status(ctx) != TFM_OK) {
         record.state = TFM_SELFTEST_FAIL;

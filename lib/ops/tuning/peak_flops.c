@@ -48,6 +48,6 @@ tfm_status tfm_measure_peak(tfm_context *ctx, double *flops) {
     do {
         tfm_scope_open(ctx);
         status = measure(ctx, flops);
-    } while (tfm__context_again(ctx, depth, status));
+    } while (tfm__context_retry(ctx, depth, status));
     return status == TFM_OK ? tfm_scope_close(ctx, 0, NULL) : status;
 }

@@ -215,8 +215,8 @@ typedef struct rows {
 
 static tfm_status use_group(void *self, const char *setting) {
     rows *r = self;
-    const tfm_status status = tfm__tuned_set(r->ctx, TFM__TUNED_GROUP, setting[0] ? setting : NULL);
-    tfm__tuned_apply(r->ctx);
+    const tfm_status status = tfm__tuning_db_set(r->ctx, TFM__TUNING_WORKGROUP, setting[0] ? setting : NULL);
+    tfm__tuning_db_apply(r->ctx);
     return status;
 }
 
@@ -270,8 +270,8 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
     r.query = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
     r.past = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
     r.whole = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
-    const char *now = tfm__tuned_find(ctx, TFM__TUNED_GROUP);
-    char before[TFM__TUNED_TEXT];
+    const char *now = tfm__tuning_db_find(ctx, TFM__TUNING_WORKGROUP);
+    char before[TFM__TUNING_TEXT_MAX];
     snprintf(before, sizeof(before), "%s", now ? now : "");
     use_group(&r, "");
     const int own = tfm__context_tuning(ctx)->group;
@@ -301,7 +301,7 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
 /* ---- The public calls ---- */
 
 bool tfm__tune_possible(const tfm_context *ctx) {
-    return tfm__context_tuning(ctx)->class == TFM__SIMT;
+    return tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
 }
 
 tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out) {
@@ -331,7 +331,7 @@ tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t w
         *out = (tfm_tune_record){0};
         tfm_scope_open(ctx);
         status = try_groups(ctx, out, width, vocabulary);
-    } while (tfm__context_again(ctx, depth, status));
+    } while (tfm__context_retry(ctx, depth, status));
     if (status == TFM_OK)
         tfm_scope_close(ctx, 0, NULL);
     tfm__tape_resume(ctx, recorded);
@@ -341,17 +341,17 @@ tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t w
 void tfm_tune_clear(tfm_context *ctx) {
     if (!ctx)
         return;
-    tfm__tuned_clear(ctx);
-    tfm__tuned_apply(ctx);
+    tfm__tuning_db_clear(ctx);
+    tfm__tuning_db_apply(ctx);
     tfm__gemm_tuned_again(ctx);
 }
 
 tfm_status tfm_tune_save(tfm_context *ctx) {
     if (TFM__NEEDS("tune_save", ctx) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    const bool cleared = tfm__tuned_is_cleared(ctx);
-    tfm_status status = cleared ? TFM_OK : tfm__tuned_storable(ctx);
+    const bool cleared = tfm__tuning_db_is_cleared(ctx);
+    tfm_status status = cleared ? TFM_OK : tfm__tuning_db_check_writable(ctx);
     if (status == TFM_OK)
-        status = tfm__tuned_save(ctx);
+        status = tfm__tuning_db_save(ctx);
     return status == TFM_OK && cleared ? tfm__validation_forget(ctx) : status;
 }

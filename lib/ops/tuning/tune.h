@@ -12,8 +12,8 @@
 enum { TFM__CANDIDATES = 96, TFM__TUNE_TURNS = 5 };
 
 typedef struct tfm__candidate {
-    char setting[TFM__TUNED_TEXT]; /* of the table's row; "": no row, the device's own rule */
-    int times;                     /* runs in a turn */
+    char setting[TFM__TUNING_TEXT_MAX]; /* of the table's row; "": no row, the device's own rule */
+    int times;                          /* runs in a turn */
     int turns;
     double seconds[TFM__TUNE_TURNS]; /* of a run, by turns */
     bool out;                        /* wrong, or failed */

@@ -294,7 +294,7 @@ static void test_position_offset(void **state) {
     for (int i = 0; i < 2; i++) {
         tfm_tensor *whole = &stacks[i]->learned.value;
         tfm_tensor_free(ctx, &stacks[i]->positions);
-        harness_ok(tfm__tensor_new_lasting(ctx, whole, TFM_F32, 2, (int64_t[]){ROWS + OFFSET, WIDTH}));
+        harness_ok(tfm__tensor_new_persistent(ctx, whole, TFM_F32, 2, (int64_t[]){ROWS + OFFSET, WIDTH}));
         harness_ok(tfm_tensor_write(ctx, *whole, table));
         archs[i]->positions = TFM__LEARNED_POSITIONS;
         archs[i]->position_offset = OFFSET;

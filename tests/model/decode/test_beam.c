@@ -398,7 +398,7 @@ static int64_t run(tfm_hypothesis *out, const setting *s) {
     for (int n = 0; n <= s->longest; n++)
         penalty[n] = (float)penalty_of(s, n);
     tfm__beam beam;
-    const int64_t least = tfm__context_tuning(ctx)->search_ragged;
+    const int64_t least = tfm__context_tuning(ctx)->search_ragged_rows;
     const bool ragged = least > 0 && s->sentences * s->width >= least; /* as search.c has it */
     const tfm__beam_setup setup = {.width = s->width,
                                    .vocabulary = VOCABULARY,
@@ -586,7 +586,7 @@ static void test_joins(void **state) {
 /* Who asks for one hypothesis has fewer rows than who asks for all, and rows that are over leave at once. */
 static void test_rows(void **state) {
     (void)state;
-    if (tfm__context_tuning(harness_context())->search_ragged == 0 || harness_poses())
+    if (tfm__context_tuning(harness_context())->search_ragged_rows == 0 || harness_poses())
         skip(); /* this device does not wait for how many rows there are */
     setting s = {.width = 4, .n_best = 4, .sentences = 40, .shortest = 30, .longest = 40, .alpha = 0.6, .end = 2};
     const int64_t all = check(&s);

@@ -25,7 +25,7 @@ static tfm_model *make(const char *config, tfm__parameter_fn fill, void *user) {
 
 static tfm_status put(const tfm__parameter *p, const float *values) {
     tfm_context *ctx = harness_context();
-    tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
+    tfm__tensor_new_persistent(ctx, &p->param->value, TFM_F32, p->rank, p->dims);
     return tfm_tensor_write(ctx, p->param->value, values);
 }
 
@@ -68,7 +68,7 @@ static tfm_model *open_sorter(json_t *file) {
              "\"n_positions\": 11, \"tie_word_embeddings\": false}",
              from_json, file);
     float *table = numbers(file, "transformer.wpe.weight", 11 * 48);
-    tfm__tensor_new_lasting(ctx, &model->decoder.positions, TFM_F32, 2, (int64_t[]){11, 48});
+    tfm__tensor_new_persistent(ctx, &model->decoder.positions, TFM_F32, 2, (int64_t[]){11, 48});
     harness_ok(tfm_tensor_write(ctx, model->decoder.positions, table));
     free(table);
     return model;

@@ -409,7 +409,7 @@ static void test_workers(void **state) {
 static bool has_spare(void) {
     const tfm_device_info *device = tfm_context_device(harness_context());
     return device->type == TFM_DEVICE_CPU && device->compute_units > 1 && !getenv("TFM_PROFILE") &&
-           tfm__context_tuning(harness_context())->class == TFM__WIDE;
+           tfm__context_tuning(harness_context())->class == TFM__CLASS_CPU;
 }
 
 static bool hear(void *user, size_t line, int best, const char *text, double score) {
@@ -435,8 +435,8 @@ static void test_a_spare_worker(void **state) {
     bool apart = !has_spare() || !harness_context()->on_pocl;
     for (size_t i = 0; i < tfm_fleet_count(fleet); i++) {
         const tfm_context *ctx = tfm_fleet_get_member(fleet, i)->context;
-        apart = apart || ctx->whole;
-        assert_true(!ctx->whole || ctx->queue == ctx->whole);
+        apart = apart || ctx->full_queue;
+        assert_true(!ctx->full_queue || ctx->queue == ctx->full_queue);
     }
     assert_true(apart);
     harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &(int){0}}),

@@ -211,7 +211,7 @@ static void test_lines(void **state) {
         }
     }
     printf("%zu lines overtook others\n", late);
-    if (tfm__context_tuning(harness_context())->search_ragged > 0)
+    if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
         assert_true(late > 0);
 }
 
@@ -223,7 +223,7 @@ static void test_unscored(void **state) {
     for (size_t i = 0; i < line_count; i++)
         expected[i].score[0] = isnan(expected[i].score[0]) ? expected[i].score[0] : 0;
     const size_t late = check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 0, 77);
-    if (tfm__context_tuning(harness_context())->search_ragged > 0)
+    if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
         assert_true(late > 0);
     assert_int_equal(model->screen.version != 0, tfm__screen_serves(model->ctx, model->output->value));
 }

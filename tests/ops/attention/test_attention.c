@@ -346,12 +346,12 @@ static void test_blocks(void **state) {
         attention_problem p = attention_make(&c);
         float *got[2];
         for (int k = 0; k < 2; k++) {
-            block->queries = block->many = k ? 64 : 256;
+            block->queries = block->queries_large = k ? 64 : 256;
             attention_check(c);
             got[k] = run(&p);
         }
         *block = own;
-        if (harness_context()->tuning.class == TFM__WIDE)
+        if (harness_context()->tuning.class == TFM__CLASS_CPU)
             assert_memory_equal(got[0], got[1], attention_count(&c) * sizeof(float));
         free(got[0]);
         free(got[1]);

@@ -294,7 +294,7 @@ static void check_tiles(void) {
 /* In one launch each, and in one for each tile. */
 static void test_tiles(void **state) {
     (void)state;
-    int64_t *most = &harness_context()->tuning.attention_launch;
+    int64_t *most = &harness_context()->tuning.attention_max_launch_macs;
     const int64_t before = *most;
     check_tiles();
     *most = 1;

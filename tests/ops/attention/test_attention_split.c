@@ -8,13 +8,13 @@
 #include "ops/attention/attention.h"
 
 static bool shares_rows(void) {
-    return tfm__context_tuning(harness_context())->class == TFM__SIMT;
+    return tfm__context_tuning(harness_context())->class == TFM__CLASS_GPU;
 }
 
 /* Spans of so many keys at least, and as many of them as there may be. */
 static void cut(int64_t keys) {
-    harness_context()->tuning.split_groups = 1 << 20;
-    harness_context()->tuning.split_keys = keys;
+    harness_context()->tuning.split_workgroups = 1 << 20;
+    harness_context()->tuning.split_min_keys = keys;
 }
 
 /* Launches of tfm_attention on these, and y; free with free(). */
@@ -149,7 +149,7 @@ static void test_launches(void **state) {
     const int64_t targets[] = {150, 150, 150, 9}, widths[] = {16, 16, 20, 17};
     if (!shares_rows())
         skip();
-    tuning->split_keys = 0;
+    tuning->split_min_keys = 0;
     for (int kind = 0; kind < 4; kind++) {
         attention_case c = {.batch = 3,
                             .targets = targets[kind],
@@ -163,13 +163,13 @@ static void test_launches(void **state) {
         attention_wanted want = attention_oracle(&p);
         float *whole, *part;
         uint64_t fewer = 1;
-        tuning->attention_launch = before.attention_launch;
+        tuning->attention_max_launch_macs = before.attention_max_launch_macs;
         assert_int_equal(launches_of(&whole, &p), 1);
         harness_close(whole, want.y, attention_count(&c), 3e-6, "one launch");
         /* All there is to do, or somewhat more; then a part of that, ever smaller. */
         const int64_t all = 16 * c.batch * c.heads * (c.targets + 128) * c.length * 2 * c.key_width;
         for (int64_t bound = all; bound > 0; bound /= 3) {
-            tuning->attention_launch = bound;
+            tuning->attention_max_launch_macs = bound;
             const uint64_t launches = launches_of(&part, &p);
             assert_true(launches >= fewer);
             if (!harness_poses())
@@ -178,7 +178,7 @@ static void test_launches(void **state) {
             free(part);
         }
         assert_true(fewer >= (uint64_t)(c.batch * c.kv_heads * (kind < 3 ? 2 * (c.heads / c.kv_heads) : 1)));
-        tuning->attention_launch = 1;
+        tuning->attention_max_launch_macs = 1;
         c.paged = c.causal = true;
         attention_check(c);
         free(whole);
@@ -199,7 +199,7 @@ static void test_fixed_order(void **state) {
     attention_problem p = attention_make(&c);
     attention_wanted want = attention_oracle(&p);
     float *whole, *first, *again;
-    harness_context()->tuning.split_keys = 0;
+    harness_context()->tuning.split_min_keys = 0;
     assert_int_equal(launches_of(&whole, &p), 1);
     cut(9);
     const uint64_t launches = launches_of(&first, &p);

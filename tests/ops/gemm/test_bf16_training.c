@@ -19,14 +19,14 @@ static tfm__tuning *tuning(void) {
 static void provide(void) {
     if (!tfm__gemm_rounds_not(harness_context(), TFM_BF16))
         return;
-    tuning()->engine_emulated = true;
-    tuning()->engine = TFM__ENGINE_MMA;
+    tuning()->mma_emulated = true;
+    tuning()->mma = TFM__MMA_M16N8K16;
     if (!harness_slow() || !tfm__gemm_rounds_not(harness_context(), TFM_BF16)) {
         assert_null(tfm__gemm_rounds_not(harness_context(), TFM_BF16));
         return;
     }
-    tuning()->engine_emulated = false;
-    tuning()->engine = TFM__NO_ENGINE;
+    tuning()->mma_emulated = false;
+    tuning()->mma = TFM__MMA_NONE;
     printf("skipped: this kind of device takes no matrix engine for products\n");
     skip();
 }
@@ -61,7 +61,7 @@ static float *train(double *losses, size_t *count, tfm_dtype precision, const ch
             harness_ok(tfm_trainer_load(trainer, NULL, path));
         }
         harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
-        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         losses[i] = report.loss;
     }
     *count = (size_t)trainer->count;
@@ -146,8 +146,8 @@ static void test_other_kind(void **state) {
     free(train(losses, &count, TFM_BF16, path));
     assert_int_equal(loads(path, TFM_BF16), 0);
     assert_int_equal(loads(path, TFM_F32), 0);
-    tuning()->bf16_dots = !tuning()->bf16_dots;
-    tuning()->engine_emulated = true;
+    tuning()->avx512_bf16 = !tuning()->avx512_bf16;
+    tuning()->mma_emulated = true;
     assert_int_equal(loads(path, TFM_BF16), 1);
     assert_int_equal(loads(path, TFM_F32), 0);
     scratch_teardown(state);
@@ -186,8 +186,8 @@ static void test_refused(void **state) {
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "precision");
     assert_null(trainer);
-    tuning()->bf16_dots = tuning()->bf16_tiles = tuning()->engine_emulated = false;
-    tuning()->engine = TFM__NO_ENGINE;
+    tuning()->avx512_bf16 = tuning()->amx_bf16 = tuning()->mma_emulated = false;
+    tuning()->mma = TFM__MMA_NONE;
     o.precision = TFM_BF16;
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_UNSUPPORTED, "has no");
     assert_null(trainer);

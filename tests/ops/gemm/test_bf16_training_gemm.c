@@ -27,18 +27,18 @@ static void again(void **state) {
 
 /* The device's own instruction, for vectors or for tiles; false where it has none. */
 static bool instruction(bool tiles) {
-    if (tuning()->class != TFM__WIDE || tuning()->width != 16 ||
-        !(tiles ? tuning()->bf16_tiles && tfm__tiles_allowed() : tuning()->bf16_dots))
+    if (tuning()->class != TFM__CLASS_CPU || tuning()->width != 16 ||
+        !(tiles ? tuning()->amx_bf16 && tfm__amx_allowed() : tuning()->avx512_bf16))
         return false;
-    tuning()->bf16_tiles = tiles;
+    tuning()->amx_bf16 = tiles;
     return true;
 }
 
 /* An emulation. */
 static void pose(bool tiles) {
-    tuning()->engine_emulated = true;
-    tuning()->engine = TFM__ENGINE_MMA;
-    tuning()->bf16_tiles = tiles;
+    tuning()->mma_emulated = true;
+    tuning()->mma = TFM__MMA_M16N8K16;
+    tuning()->amx_bf16 = tiles;
 }
 
 /* Four ways of multiplying; false where this device has none such, and where an emulator takes no engine. */
@@ -47,7 +47,7 @@ static bool set_way(int way) {
         return instruction(way == 1);
     pose(way == 3);
     return way < 3 ? !harness_slow() || !tfm__gemm_rounds_not(harness_context(), TFM_BF16)
-                   : tuning()->class == TFM__WIDE && tuning()->width == 16;
+                   : tuning()->class == TFM__CLASS_CPU && tuning()->width == 16;
 }
 
 static void skip_without(bool any, void **state) {
@@ -104,7 +104,7 @@ static void oracle(wanted *want, const layer *l, const float *x, const float *w,
 static void judge(const layer *l, tfm_tensor got, const double *want, const char *what) {
     char text[128];
     snprintf(text, sizeof(text), "%s%s, %d rows, %d outputs, %d inputs", what,
-             tuning()->engine_emulated ? ", emulated" : "", (int)l->rows, (int)l->outputs, (int)l->inputs);
+             tuning()->mma_emulated ? ", emulated" : "", (int)l->rows, (int)l->outputs, (int)l->inputs);
     float *host = harness_floats(got);
     harness_close(host, want, tfm_tensor_count(got), 2e-5, text);
     harness_guards(got);
@@ -120,7 +120,7 @@ static void check(layer l) {
     float *before = normals(&random, l.outputs * l.inputs), *none = calloc((size_t)(l.rows * l.inputs), sizeof(*none));
     wanted want = {zeros(l.rows * l.outputs), zeros(l.rows * l.inputs), zeros(l.outputs * l.inputs), zeros(l.outputs)};
     assert_non_null(none);
-    tuning()->gemm_inputs = TFM_BF16;
+    tuning()->gemm_input_dtype = TFM_BF16;
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, l.rows, l.inputs), tb = {0}, y = {0};
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, w, l.outputs, l.inputs)};
@@ -148,7 +148,7 @@ static void check(layer l) {
         judge(&l, dbias, want.dbias, "dbias");
     tfm_tensor_free(ctx, &weight.packed);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
-    tuning()->gemm_inputs = TFM_F32;
+    tuning()->gemm_input_dtype = TFM_F32;
     void *const all[] = {x, w, bias, dy, before, none, got, want.y, want.dx, want.dw, want.dbias};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
@@ -165,7 +165,7 @@ static void test_layers(void **state) {
             continue;
         ways++;
         assert_null(tfm__gemm_rounds_not(harness_context(), TFM_BF16));
-        const size_t count = tuning()->engine_emulated && harness_brief() ? 4 : sizeof(layers) / sizeof(*layers);
+        const size_t count = tuning()->mma_emulated && harness_brief() ? 4 : sizeof(layers) / sizeof(*layers);
         for (size_t i = 0; i < count; i++)
             check(layers[i]);
     }
@@ -190,9 +190,9 @@ static void test_turns(void **state) {
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, w, OUTPUTS, INPUTS)};
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, ROWS, INPUTS), y = HARNESS_TENSOR(TFM_F32, NULL, ROWS, OUTPUTS);
     for (int turn = 0; turn < 4; turn++) {
-        assert_int_equal(tfm__context_set_inputs(ctx, turn % 2 ? TFM_BF16 : TFM_F32), TFM_F32);
+        assert_int_equal(tfm__context_set_gemm_input_dtype(ctx, turn % 2 ? TFM_BF16 : TFM_F32), TFM_F32);
         harness_ok(tfm_linear(ctx, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION));
-        tfm__context_set_inputs(ctx, TFM_F32);
+        tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         float *got = harness_floats(y);
         harness_close(got, turn % 2 ? narrow : want, ROWS * OUTPUTS, 2e-5, turn % 2 ? "rounded" : "as it is");
         free(got);
@@ -209,12 +209,12 @@ static void test_turns(void **state) {
 /* A device that has nothing for it says why. */
 static void test_absent(void **state) {
     tfm_context *ctx = harness_context();
-    tuning()->bf16_dots = tuning()->bf16_tiles = false;
-    tuning()->engine = TFM__NO_ENGINE;
+    tuning()->avx512_bf16 = tuning()->amx_bf16 = false;
+    tuning()->mma = TFM__MMA_NONE;
     const char *why = tfm__gemm_rounds_not(ctx, TFM_BF16);
     assert_non_null(why);
     assert_non_null(strstr(why, "has no"));
-    assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+    assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
     again(state);
 }
 

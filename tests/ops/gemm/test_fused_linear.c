@@ -379,7 +379,7 @@ static void test_joined_panels(void **state) {
     static const int64_t n[] = {48, 130, 7};
     tfm_context *ctx = harness_context();
     harness_random random = {8};
-    if (ctx->tuning.class != TFM__WIDE || getenv("TFM_GEMM")) {
+    if (ctx->tuning.class != TFM__CLASS_CPU || getenv("TFM_GEMM")) {
         skip();
         return;
     }

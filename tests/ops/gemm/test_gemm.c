@@ -145,7 +145,7 @@ static void odd_shapes(const tfm__gemm_provider *provider, int stride, double mo
 
 /* Skips where the providers of panels decline whatever it is. */
 static void need_wide(void) {
-    if (tfm__context_tuning(harness_context())->class != TFM__WIDE) {
+    if (tfm__context_tuning(harness_context())->class != TFM__CLASS_CPU) {
         printf("skipped: this device does not take the packed kernels\n");
         skip();
     }
@@ -169,7 +169,7 @@ static void test_tiled(void **state) {
     (void)state;
     const tfm__gemm_provider *provider = &tfm__gemm_tiled;
     tfm__tuning *tuning = &harness_context()->tuning;
-    if (tuning->class != TFM__SIMT) {
+    if (tuning->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
@@ -184,7 +184,7 @@ static void test_tiled(void **state) {
             if (harness_brief() && t != tile % 4)
                 continue;
             const bool a = t & 1, b = t & 2;
-            tuning->gemm_parts = 1;
+            tuning->gemm_split_k = 1;
             ran += check(provider, (shape){.m = 133, .n = 135, .k = 37, .transpose_a = a, .transpose_b = b},
                          (extras){0}, &random);
             harness_align(4);
@@ -194,16 +194,16 @@ static void test_tiled(void **state) {
             if (b && (!few || tile == 3)) /* c is not written by fours */
                 check(provider, (shape){.m = 68, .n = 69, .k = 72, .transpose_a = a, .transpose_b = b}, (extras){0},
                       &random);
-            tuning->gemm_parts = 3;
+            tuning->gemm_split_k = 3;
             if (!few || tile == 2) /* parts are added up by fours */
                 check(provider, (shape){.m = 5, .n = 68, .k = 200, .transpose_a = a, .transpose_b = b}, sum, &random);
             harness_align(0);
-            tuning->gemm_large = true;
-            tuning->gemm_parts = 3;
+            tuning->gemm_index_64bit = true;
+            tuning->gemm_split_k = 3;
             if (!few || tile == 3)
                 check(provider, (shape){.m = 7, .n = 65, .k = 197, .transpose_a = a, .transpose_b = b, .batch = 2},
                       (extras){.alpha = 0.5f}, &random);
-            tuning->gemm_large = false;
+            tuning->gemm_index_64bit = false;
             if (!few || tile == 5)
                 check(provider, (shape){.m = 132, .n = 8, .k = 192, .transpose_a = a, .transpose_b = b}, sum, &random);
         }
@@ -221,7 +221,7 @@ static void test_tiled(void **state) {
 static void test_held(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
-    if (tuning->class != TFM__SIMT) {
+    if (tuning->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
@@ -235,8 +235,8 @@ static void test_held(void **state) {
         } devices[] = {{0, NULL}, {36, NULL}, {36, " -DMORE"}};
         tuning->gemm_tile = tile;
         for (int i = 0; i < 3; i++) {
-            tuning->gemm_held = devices[i].held;
-            tuning->more_registers = devices[i].more;
+            tuning->gemm_register_floats = devices[i].held;
+            tuning->large_grf_option = devices[i].more;
             taken[i] += tfm__gemm_tiled.declines(harness_context(), &task) == NULL;
         }
     }
@@ -245,8 +245,8 @@ static void test_held(void **state) {
     /* A device that holds none of them has its products from another provider. */
     harness_random random = {12};
     tuning->gemm_tile = 0;
-    tuning->gemm_held = 1;
-    tuning->more_registers = NULL;
+    tuning->gemm_register_floats = 1;
+    tuning->large_grf_option = NULL;
     assert_non_null(tfm__gemm_tiled.declines(harness_context(), &task));
     assert_false(check(&tfm__gemm_tiled, (shape){.m = 133, .n = 135, .k = 37}, (extras){0}, &random));
     *tuning = own;
@@ -471,7 +471,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
  * first product, which another provider computes again; one warning, and it is not asked any more. */
 static void test_wrong_clblast(void **state) {
     const tfm__tuning *tuning = tfm__context_tuning(harness_context());
-    if (tuning->class != TFM__WIDE && strcmp(tuning->gemm_order[0].provider, "plain") == 0) {
+    if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "plain") == 0) {
         printf("skipped: here the plain kernel would be the one to take over\n");
         skip();
     }
@@ -511,8 +511,8 @@ static void test_other_tunings(void **state) {
         assert_int_equal(harness_setup(state), 0);
         tfm__tuning *tuning = (tfm__tuning *)tfm__context_tuning(harness_context());
         tuning->width = widths[i][0];
-        tuning->gemm_rows = widths[i][1];
-        tuning->gemm_part_rows = widths[i][1] * 2 / 3;
+        tuning->gemm_mr = widths[i][1];
+        tuning->gemm_mr_tail = widths[i][1] * 2 / 3;
         tuning->fma = i == 0;
         odd_shapes(&tfm__gemm_packed, 5, 2e6);
         odd_shapes(&tfm__gemm_small, 5, 2e6);
@@ -707,7 +707,7 @@ static void test_unknown_preference(void **state) {
     tfm_context *ctx = NULL;
     tfm_tensor a = {0}, c = {0};
     harness_ok(tfm_context_open(&ctx, NULL));
-    ctx->tuning.gemm_order[0] = (tfm__preference){.provider = "clblsat"};
+    ctx->tuning.gemm_order[0] = (tfm__gemm_preference){.provider = "clblsat"};
     harness_ok(tfm_tensor_new(ctx, &a, TFM_F32, 2, (int64_t[]){2, 2}));
     assert_int_equal(tfm_gemm(ctx, &c, a, a, NULL), TFM_ERROR_UNSUPPORTED);
     assert_non_null(strstr(tfm_error_message(), "asks for a provider 'clblsat'"));

@@ -26,7 +26,7 @@ static void again(void **state) {
 }
 
 static void need_wide(void) {
-    if (tuning()->class != TFM__WIDE) {
+    if (tuning()->class != TFM__CLASS_CPU) {
         printf("skipped: the device does not vectorise one work-item\n");
         skip();
     }
@@ -68,7 +68,7 @@ static const char *check(bool any, layer l) {
     harness_ok(tfm_linear_by(ctx, any ? NULL : "dots", &why, &y, tx, &weight, tb, l.activation));
     if (!why) {
         char what[96];
-        snprintf(what, sizeof(what), "%s: m %d, n %d, k %d", tuning()->engine_emulated ? "emulated" : "instruction",
+        snprintf(what, sizeof(what), "%s: m %d, n %d, k %d", tuning()->mma_emulated ? "emulated" : "instruction",
                  (int)l.m, (int)l.n, (int)l.k);
         float *got = harness_floats(y);
         /* Another provider rounds nothing: then it is near, as far as 8 bits go. */
@@ -105,8 +105,8 @@ static void check_shapes(void) {
 static void test_emulated(void **state) {
     need_wide();
     for (int tiles = 0; tiles < 2; tiles++) {
-        tuning()->engine_emulated = true;
-        tuning()->bf16_tiles = tiles;
+        tuning()->mma_emulated = true;
+        tuning()->amx_bf16 = tiles;
         check_shapes();
         again(state);
     }
@@ -115,15 +115,15 @@ static void test_emulated(void **state) {
 /* Of vectors, and of tiles. */
 static void test_instruction(void **state) {
     need_wide();
-    if (!tuning()->bf16_dots || tuning()->width != 16) {
+    if (!tuning()->avx512_bf16 || tuning()->width != 16) {
         printf("skipped: the processor has no dot products of bf16\n");
         skip();
     }
-    const bool tiles = tuning()->bf16_tiles;
+    const bool tiles = tuning()->amx_bf16;
     check_shapes();
     if (tiles) {
         again(state);
-        tuning()->bf16_tiles = false;
+        tuning()->amx_bf16 = false;
         check_shapes();
         again(state);
     }
@@ -133,7 +133,7 @@ static void test_instruction(void **state) {
     task.b.dtype = TFM_BF16;
     task.weight = &weight;
     assert_ptr_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_dots);
-    task.m = tuning()->gemm_part_rows;
+    task.m = tuning()->gemm_mr_tail;
     assert_ptr_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_small);
 }
 
@@ -147,16 +147,16 @@ static void test_declines(void **state) {
     const tfm__tuning own = *tuning();
     task.weight = &weight;
     task.b.dtype = TFM_BF16;
-    tuning()->bf16_dots = tuning()->bf16_tiles = false;
+    tuning()->avx512_bf16 = tuning()->amx_bf16 = false;
     assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "the processor has no"));
-    tuning()->engine_emulated = true;
+    tuning()->mma_emulated = true;
     assert_null(tfm__gemm_dots.declines(ctx, &task));
     for (tfm_dtype dtype = TFM_F32; dtype <= TFM_F16; dtype++) {
         task.b.dtype = dtype;
         assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "weights of bf16"));
     }
     task.b.dtype = TFM_BF16;
-    task.m = tuning()->gemm_part_rows;
+    task.m = tuning()->gemm_mr_tail;
     assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "more than 8 rows"));
     *tuning() = own;
 }
@@ -170,10 +170,10 @@ static void test_special(void **state) {
         enum { M = 13, N = 37, K = 5 };
         float x[M][K];
         uint16_t w[N][K];
-        if (!emulated && (tuning()->width != 16 || !(tiles ? tuning()->bf16_tiles : tuning()->bf16_dots)))
+        if (!emulated && (tuning()->width != 16 || !(tiles ? tuning()->amx_bf16 : tuning()->avx512_bf16)))
             continue;
-        tuning()->engine_emulated = emulated;
-        tuning()->bf16_tiles = tiles;
+        tuning()->mma_emulated = emulated;
+        tuning()->amx_bf16 = tiles;
         for (int i = 0; i < M * K; i++)
             x[i / K][i % K] = 1;
         for (int i = 0; i < N * K; i++)
@@ -227,9 +227,9 @@ static void test_wrong(void **state) {
         again(state);
         warnings = 0;
         tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
-        tuning()->engine_emulated = true;
-        tuning()->bf16_tiles = tiles && tuning()->width == 16;
-        const int wanted = tuning()->bf16_tiles ? 2 : 1;
+        tuning()->mma_emulated = true;
+        tuning()->amx_bf16 = tiles && tuning()->width == 16;
+        const int wanted = tuning()->amx_bf16 ? 2 : 1;
         for (int i = 0; i < 2; i++) {
             assert_null(check(true, (layer){33, 35, 40, true, TFM_NO_ACTIVATION}));
             assert_int_equal(warnings, wanted);

@@ -36,23 +36,23 @@ static void need_wide(void **state) {
         printf("skipped: Intel's compiler takes half an hour to make these of narrower vectors\n");
         skip();
     }
-    if (tuning()->class == TFM__WIDE && tuning()->width != 16 && !getenv("TFM_TEST_VARIANT")) {
-        setenv("TFM_TEST_VARIANT", "wide-16", 1);
+    if (tuning()->class == TFM__CLASS_CPU && tuning()->width != 16 && !getenv("TFM_TEST_VARIANT")) {
+        setenv("TFM_TEST_VARIANT", "cpu-512", 1);
         again(state);
         unsetenv("TFM_TEST_VARIANT");
     }
-    if (tuning()->class != TFM__WIDE || tuning()->width != 16) {
+    if (tuning()->class != TFM__CLASS_CPU || tuning()->width != 16) {
         printf("skipped: the device does not take vectors of 16 floats\n");
         skip();
     }
 }
 
 static bool has_tiles(void) {
-    return tuning()->bf16_tiles && tfm__tiles_allowed();
+    return tuning()->amx_bf16 && tfm__amx_allowed();
 }
 
 static void emulate(void) {
-    tuning()->engine_emulated = tuning()->bf16_tiles = true;
+    tuning()->mma_emulated = tuning()->amx_bf16 = true;
 }
 
 static float *numbers(harness_random *random, int64_t count) {
@@ -112,7 +112,7 @@ static const char *run(const char *provider, product p, const float *a, const fl
             const double most = size * 0x1p-24 * (4 + 2 * sqrt((double)p.k)) + FLT_MIN * (double)p.k;
             if (!(error <= most))
                 fail_msg("%s, %dx%dx%d%s%s%s: element %d is %.9g and should be %.9g",
-                         tuning()->engine_emulated ? "emulated" : "instruction", (int)p.m, (int)p.n, (int)p.k,
+                         tuning()->mma_emulated ? "emulated" : "instruction", (int)p.m, (int)p.n, (int)p.k,
                          p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
                          p.weight ? ", a weight" : "", (int)e, (double)got[e], want);
         }
@@ -183,10 +183,10 @@ static void test_chosen(void **state) {
     assert_ptr_equal(tfm__gemm_choose(ctx, &task), tiles ? &tfm__gemm_thirds : &tfm__gemm_packed);
     if (tiles)
         assert_string_equal(tfm_gemm_chosen(ctx, 1024, 512, 512), "thirds");
-    const tfm_dtype before = tfm__context_set_inputs(ctx, TFM_BF16);
+    const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, TFM_BF16);
     assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
     assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), tiles ? "not to be rounded" : "bf16"));
-    tfm__context_set_inputs(ctx, before);
+    tfm__context_set_gemm_input_dtype(ctx, before);
     task.m = 255;
     assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_packed);
     task.m = 1024;
@@ -196,7 +196,7 @@ static void test_chosen(void **state) {
     task.batch = 2;
     assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
     task.batch = 1;
-    tuning()->bf16_tiles = false;
+    tuning()->amx_bf16 = false;
     assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), "does not multiply tiles"));
     again(state);
 }
@@ -288,7 +288,7 @@ static void check_shares(void) {
             for (int e = 0; e < M * N; e++)
                 if ((double)got[e] != cases[i].want)
                     fail_msg("%s, case %d, form %d: element %d is %.9g and should be %.9g",
-                             tuning()->engine_emulated ? "emulated" : "instruction", i, form, e, (double)got[e],
+                             tuning()->mma_emulated ? "emulated" : "instruction", i, form, e, (double)got[e],
                              cases[i].want);
             free(got);
             harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -342,7 +342,7 @@ static void check_special(void) {
                 assert_true(isnan(want) ? isnan(got[e]) : (double)got[e] == want);
             else if (!(fabs((double)got[e] - want) <= size * 0x1p-20))
                 fail_msg("%s: element (%d, %d) is %.9g and should be %.9g",
-                         tuning()->engine_emulated ? "emulated" : "instruction", i, j, (double)got[e], want);
+                         tuning()->mma_emulated ? "emulated" : "instruction", i, j, (double)got[e], want);
         }
         free(got);
         harness_ok(tfm_scope_close(ctx, 0, NULL));

@@ -142,7 +142,7 @@ static void test_ends(void **state) {
     check((sizes){401, 535, 77}, TFM_RELU, true, 10, &random);
     check((sizes){391, 1601, 64}, TFM_NO_ACTIVATION, true, 10, &random); /* items of many rows on many cores */
     check((sizes){1541, 9, 1090}, TFM_SILU, true, 1, &random);
-    if (tfm__context_tuning(harness_context())->int8_tiles) /* many sums for those who make them one by one */
+    if (tfm__context_tuning(harness_context())->amx_int8) /* many sums for those who make them one by one */
         check((sizes){1537, 530, 520}, TFM_RELU, false, 2, &random);
     float *x = malloc(131072 * sizeof(*x));
     assert_non_null(x);

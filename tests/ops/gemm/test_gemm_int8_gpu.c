@@ -26,16 +26,16 @@ static void need_room(void) {
         printf("skipped: the device's work-groups or local memory are too small\n");
         skip();
     }
-    tuning()->int8_groups = true;
-    tuning()->dot = TFM__NO_DOT;
+    tuning()->int8_gpu = true;
+    tuning()->dp4a = TFM__DP4A_NONE;
 }
 
 /* Few rows of up to 64, or one of the tiles; 0: the best. */
 static void want_rows(void) {
-    tuning()->gemm_few_rows = 64;
+    tuning()->gemm_skinny_rows = 64;
 }
 static void want_tile(int tile) {
-    tuning()->gemm_few_rows = 0;
+    tuning()->gemm_skinny_rows = 0;
     tuning()->gemm_tile = tile;
 }
 
@@ -121,7 +121,7 @@ static void check(sizes s, tfm_activation activation, bool biased) {
         want = activation == TFM_RELU && want < 0 ? 0 : want;
         if ((double)got[e] != (double)(float)want && !harness_poses()) {
             print_error("m %d, n %d, k %d, %s %d: row %d, column %d is %.9g, not %.9g\n", (int)s.m, (int)s.n, (int)s.k,
-                        tuning()->gemm_few_rows ? "few rows" : "tile", tuning()->gemm_tile, (int)i, (int)j,
+                        tuning()->gemm_skinny_rows ? "few rows" : "tile", tuning()->gemm_tile, (int)i, (int)j,
                         (double)got[e], want);
             fail();
         }
@@ -236,9 +236,9 @@ static void test_plain(void **state) {
         for (int64_t p = 0; p < s.n * s.k; p++)
             q[p] = (int8_t)harness_range(&random, -127, 127);
         float *got = run(s, x, q, scales, bias, activation);
-        tuning()->int8_groups = false;
+        tuning()->int8_gpu = false;
         float *want = run(s, x, q, scales, bias, activation);
-        tuning()->int8_groups = true;
+        tuning()->int8_gpu = true;
         for (int64_t e = 0; e < s.m * s.n && !harness_poses(); e++)
             if (memcmp(&got[e], &want[e], sizeof(float)) != 0 &&
                 (own.fma || fabsf(got[e] - want[e]) > 1e-4f * (1 + fabsf(want[e])))) {
@@ -357,12 +357,12 @@ static void test_not_built(void **state) {
         printf("skipped: an emulator's compiler is not asked for what it has not\n");
         skip();
     }
-    const tfm__dot own = harness_context()->capabilities.dot;
+    const tfm__dp4a own = harness_context()->capabilities.dp4a;
     bool built = false;
     assert_int_equal(scratch_setup(state), 0);
     for (int run_number = 0; run_number < 2; run_number++) {
         again_in(state, scratch_root);
-        tuning()->dot = own == TFM__DOT_NVIDIA ? TFM__DOT_AMD_11 : TFM__DOT_NVIDIA;
+        tuning()->dp4a = own == TFM__DP4A_NVIDIA ? TFM__DP4A_AMD_RDNA3 : TFM__DP4A_NVIDIA;
         tfm_log_set(count_lines, NULL, TFM_LOG_INFO);
         tries = warnings = 0;
         want_rows();
@@ -415,7 +415,7 @@ static void test_tried(void **state) {
         scratch_write("dp4a.cl", all, strlen(all));
         free(all);
         again_in(state, NULL);
-        tuning()->dot = TFM__DOT_KHRONOS;
+        tuning()->dp4a = TFM__DP4A_KHRONOS;
         tfm_log_set(count_lines, NULL, TFM_LOG_WARNING);
         warnings = 0;
         check_dots(wrong ? "wrong" : NULL);
@@ -451,8 +451,8 @@ static void test_own(void **state) {
     need_room();
     again_in(state, NULL);
     const tfm__tuning own = *tuning();
-    tuning()->dot = harness_context()->capabilities.dot;
-    if (tuning()->dot == TFM__NO_DOT) {
+    tuning()->dp4a = harness_context()->capabilities.dp4a;
+    if (tuning()->dp4a == TFM__DP4A_NONE) {
         printf("skipped: the device has no dot products of bytes\n");
         skip();
     }

@@ -29,15 +29,15 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-static void need_simt(void) {
-    if (tuning()->class != TFM__SIMT) {
+static void require_gpu_class(void) {
+    if (tuning()->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
 }
 
 static double rounded(double x) {
-    return harness_rounded(x, tuning()->gemm_inputs == TFM_BF16 ? 8 : 11);
+    return harness_rounded(x, tuning()->gemm_input_dtype == TFM_BF16 ? 8 : 11);
 }
 
 static void oracle(double *c, const float *a, const float *b, const float *bias, const shape *s, const extras *e) {
@@ -91,10 +91,10 @@ static const char *check(bool any, shape s, extras e) {
     harness_ok(tfm__gemm_with(ctx, any ? NULL : &tfm__gemm_engine, &why, &c, ta, tb, &options));
     if (!why) {
         char what[160];
-        snprintf(what, sizeof(what), "engine %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s",
-                 (int)tuning()->engine, tfm_dtype_name(tuning()->gemm_inputs), tuning()->gemm_tile, (int)s.batch,
-                 (int)s.m, (int)s.n, (int)s.k, s.transpose_a ? ", a transposed" : "",
-                 s.transpose_b ? ", b transposed" : "", e.accumulate ? ", accumulated" : "");
+        snprintf(what, sizeof(what), "engine %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s", (int)tuning()->mma,
+                 tfm_dtype_name(tuning()->gemm_input_dtype), tuning()->gemm_tile, (int)s.batch, (int)s.m, (int)s.n,
+                 (int)s.k, s.transpose_a ? ", a transposed" : "", s.transpose_b ? ", b transposed" : "",
+                 e.accumulate ? ", accumulated" : "");
         double *want = malloc((size_t)count * sizeof(double));
         assert_non_null(want);
         for (int64_t i = 0; before && i < count; i++)
@@ -116,11 +116,11 @@ static const char *check(bool any, shape s, extras e) {
 }
 
 /* The emulation of this engine, where the device has room for the tile; else false. */
-static bool pose(tfm__engine engine, tfm_dtype inputs, int tile) {
+static bool pose(tfm__mma engine, tfm_dtype inputs, int tile) {
     const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
-    tuning()->engine = engine;
-    tuning()->engine_emulated = true;
-    tuning()->gemm_inputs = inputs;
+    tuning()->mma = engine;
+    tuning()->mma_emulated = true;
+    tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
     return !tfm__gemm_engine.declines(harness_context(), &task);
 }
@@ -129,12 +129,12 @@ static bool pose(tfm__engine engine, tfm_dtype inputs, int tile) {
  * operands that are read by fours and one by one. */
 static void test_fragments(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (tfm__engine engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++)
+    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
         for (int t = 0; t < 4; t++) {
-            const bool halves = t % 2 == 0 || engine == TFM__ENGINE_MMA_8, odd = (t / 2 + (int)engine) % 2;
+            const bool halves = t % 2 == 0 || engine == TFM__MMA_M16N8K8, odd = (t / 2 + (int)engine) % 2;
             const int tile = harness_slow() ? 3 : 1 + (t + (int)engine) % 4;
             if (harness_brief() && (t == 1 || t == 2) != (int)engine % 2)
                 continue; /* either type, with the transposes that the next engine leaves out */
@@ -147,7 +147,7 @@ static void test_fragments(void **state) {
             harness_align(0);
             ran++;
         }
-    assert_false(pose(TFM__ENGINE_MMA_8, TFM_BF16, 0));
+    assert_false(pose(TFM__MMA_M16N8K8, TFM_BF16, 0));
     *tuning() = own;
     if (ran == 0) {
         printf("skipped: no tile fits the device\n");
@@ -159,28 +159,28 @@ static void test_fragments(void **state) {
  * the tile's. */
 static void test_shapes(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const extras plain = {0}, sum = {.accumulate = true, .alpha = -0.5f};
-    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+    if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
         const bool t = true;
         const int64_t sizes[] = {1, 3, 17, 65};
         for (int i = 0; i < 64; i += harness_slow() ? 21 : 5)
             check(false, (shape){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t},
                   plain);
-        tuning()->gemm_parts = 3;
+        tuning()->gemm_split_k = 3;
         assert_null(
             check(false, (shape){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}, (extras){.alpha = 2}));
         assert_null(check(false, (shape){.m = 36, .n = 8, .k = 192, .transpose_b = t}, sum));
-        tuning()->gemm_parts = 1;
+        tuning()->gemm_split_k = 1;
         assert_null(check(false, (shape){.m = 33, .n = 9, .k = 40, .batch = 3, .transpose_b = t}, sum));
         assert_null(check(false, (shape){.m = 33, .n = 9, .k = 40, .batch = 3, .transpose_b = t, .shared_b = true},
                           (extras){.bias = true, .activation = TFM_RELU}));
         assert_null(check(false, (shape){.m = 20, .n = 36, .k = 8, .transpose_b = t},
                           (extras){.bias = true, .activation = TFM_RELU, .alpha = 0.5f}));
-        tuning()->gemm_large = true;
+        tuning()->gemm_index_64bit = true;
         assert_null(check(false, (shape){.m = 40, .n = 65, .k = 33, .transpose_b = t}, plain));
-        tuning()->gemm_large = false;
+        tuning()->gemm_index_64bit = false;
     }
     *tuning() = own;
 }
@@ -188,10 +188,10 @@ static void test_shapes(void **state) {
 /* NaN and infinity of a row stay in it, and what fp16 does not reach becomes its largest number. */
 static void test_special(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     tfm_context *ctx = harness_context();
-    for (tfm_dtype inputs = TFM_F16; inputs <= TFM_BF16 && pose(TFM__ENGINE_MMA, inputs, 4); inputs++) {
+    for (tfm_dtype inputs = TFM_F16; inputs <= TFM_BF16 && pose(TFM__MMA_M16N8K16, inputs, 4); inputs++) {
         float a[4][5] = {{1, 1, 1, 1, 1}, {1, 1, 1, 1, NAN}, {INFINITY, 1, 1, 1, 1}, {1e5f, 0, 0, 0, 0}}, b[5][37];
         for (int i = 0; i < 5 * 37; i++)
             b[i / 37][i % 37] = 1;
@@ -214,13 +214,13 @@ static void test_special(void **state) {
 /* It is chosen where products may round, and not where they may not. */
 static void test_chosen(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const tfm__gemm_task task = {.batch = 1, .m = 100, .n = 100, .k = 100, .shared_b = true, .alpha = 1};
     const bool gpu = strcmp(tuning()->name, "gpu") == 0;
-    if (pose(TFM__ENGINE_WMMA, TFM_BF16, 0)) {
+    if (pose(TFM__MMA_WMMA, TFM_BF16, 0)) {
         assert_int_equal(tfm__gemm_choose(harness_context(), &task) == &tfm__gemm_engine, gpu);
-        assert_int_equal(tfm__context_set_inputs(harness_context(), TFM_F32), TFM_BF16);
+        assert_int_equal(tfm__context_set_gemm_input_dtype(harness_context(), TFM_F32), TFM_BF16);
         assert_ptr_not_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_engine);
         assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), "32 bits"));
     }
@@ -230,13 +230,13 @@ static void test_chosen(void **state) {
 /* The self-test's checks of engines, beside the emulation. */
 static void test_selftest(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     extern const tfm__check_entry tfm__selftest_gemm[];
     const tfm__tuning own = *tuning();
     int seen = 0;
-    if (harness_slow() || !pose(TFM__ENGINE_MFMA, TFM_F32, 0))
-        tuning()->engine = TFM__NO_ENGINE; /* then they say so */
-    const bool there = tuning()->engine != TFM__NO_ENGINE;
+    if (harness_slow() || !pose(TFM__MMA_MFMA, TFM_F32, 0))
+        tuning()->mma = TFM__MMA_NONE; /* then they say so */
+    const bool there = tuning()->mma != TFM__MMA_NONE;
     for (const tfm__check_entry *entry = tfm__selftest_gemm; entry->op; entry++) {
         if (strncmp(entry->form, "engine", 6) != 0)
             continue;
@@ -253,7 +253,7 @@ static void test_selftest(void **state) {
         assert_int_equal(c.why == NULL, there && !rings);
         assert_true(!there || !rings || strstr(c.why, "no rings"));
         assert_true(c.error < 2e-5);
-        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         for (size_t i = 0; i < c.block_count; i++)
             free(c.blocks[i]);
     }
@@ -293,7 +293,7 @@ static void again(void **state) {
 /* An engine whose fragments are not what the tile takes them for: its first product finds that out, another provider
  * computes it, and there is one warning. */
 static void test_wrong(void **state) {
-    need_simt();
+    require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/common/mma.cl", &size);
     const char *right = "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
@@ -310,9 +310,9 @@ static void test_wrong(void **state) {
     again(state);
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
-    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
-        tuning()->gemm_order[0] = (tfm__preference){.provider = "engine"};
-        tuning()->gemm_order[1] = (tfm__preference){.provider = "plain"};
+    if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
+        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "engine"};
+        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "plain"};
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
         assert_int_equal(warnings, 1);
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 41}, (extras){0}));
@@ -327,19 +327,19 @@ static void test_wrong(void **state) {
 
 /* Products by the instruction of the device itself, where it has one: all tiles, mixes of transposes and numbers. */
 static void test_own(void **state) {
-    need_simt();
+    require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
-    if (own.engine == TFM__NO_ENGINE) {
+    if (own.mma == TFM__MMA_NONE) {
         printf("skipped: the device has no matrix engine\n");
         skip();
     }
     int ran = 0;
     for (int i = 0; i < 32; i++) {
         const bool odd = (i ^ i >> 1 ^ i >> 2 ^ i >> 3) & 1;
-        if (!pose(own.engine, i & 4 ? TFM_F16 : TFM_BF16, 1 + i / 8))
+        if (!pose(own.mma, i & 4 ? TFM_F16 : TFM_BF16, 1 + i / 8))
             continue;
-        tuning()->engine_emulated = false;
+        tuning()->mma_emulated = false;
         harness_align(odd ? 0 : 4);
         assert_null(check(false,
                           (shape){.m = odd ? 137 : 260,
@@ -356,22 +356,22 @@ static void test_own(void **state) {
 }
 
 /* An engine that the device has not. */
-static tfm__engine absent(void) {
-    const tfm__engine own = harness_context()->capabilities.engine;
-    return own == TFM__ENGINE_MMA || own == TFM__ENGINE_MMA_8 ? TFM__ENGINE_WMMA : TFM__ENGINE_MMA;
+static tfm__mma absent(void) {
+    const tfm__mma own = harness_context()->capabilities.mma;
+    return own == TFM__MMA_M16N8K16 || own == TFM__MMA_M16N8K8 ? TFM__MMA_WMMA : TFM__MMA_M16N8K16;
 }
 
 /* An instruction that the device has not: its kernel does not build, another provider computes, and the next
  * context knows that without trying. */
 static void test_not_built(void **state) {
-    need_simt();
+    require_gpu_class();
     assert_int_equal(scratch_setup(state), 0);
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     for (int run = 0; run < 2; run++) {
         again_in(state, scratch_root);
         if (!pose(absent(), TFM_BF16, 4))
             continue;
-        tuning()->engine_emulated = false;
+        tuning()->mma_emulated = false;
         warnings = 0;
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
         const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
@@ -402,7 +402,7 @@ static void keep_cache(void *user, tfm_log_level level, const char *line) {
 /* A program that ends while it tries, by the user or by the driver: the next one tries again, and the one after that no
  * more. */
 static void test_crash_twice_disables_kernel(void **state) {
-    need_simt();
+    require_gpu_class();
     assert_int_equal(scratch_setup(state), 0);
     char folders[4][4200];
     for (int run = 0; run < 4; run++)
@@ -411,7 +411,7 @@ static void test_crash_twice_disables_kernel(void **state) {
         again_in(state, folders[run]);
         if (!pose(absent(), TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
             break;
-        tuning()->engine_emulated = false;
+        tuning()->mma_emulated = false;
         warnings = 0;
         tfm_log_set(keep_cache, folders[run + 1], TFM_LOG_INFO);
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
@@ -432,7 +432,7 @@ static bool multiply_in(void **state, const char *folder, const char *verdict) {
     again_in(state, folder);
     if (!pose(absent(), TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
         return false;
-    tuning()->engine_emulated = false;
+    tuning()->mma_emulated = false;
     warnings = 0;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
@@ -458,7 +458,7 @@ static void *end_it(void *user) {
 /* A trial of another program is waited for, and its verdict taken; one that does not end is left alone, with nothing
  * kept, and is waited for once. */
 static void test_beside(void **state) {
-    need_simt();
+    require_gpu_class();
     char first[4200], second[4200];
     other o;
     pthread_t thread;
@@ -496,7 +496,7 @@ static void test_beside(void **state) {
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
 static void test_not_with_an_activation(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
-    need_simt();
+    require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/gemm/gemm_mma.cl", &size), *all = malloc(size + sizeof(BEGINNING));
     assert_non_null(all);
@@ -510,9 +510,9 @@ static void test_not_with_an_activation(void **state) {
     again(state);
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
-    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
-        tuning()->gemm_order[0] = (tfm__preference){.provider = "engine"};
-        tuning()->gemm_order[1] = (tfm__preference){.provider = "plain"};
+    if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
+        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "engine"};
+        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "plain"};
         const shape s = {.m = 33, .n = 35, .k = 40};
         assert_null(check(false, s, (extras){0}));
         for (int i = 0; i < 2; i++) {

@@ -23,8 +23,8 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-static void need_simt(void) {
-    if (tuning()->class != TFM__SIMT) {
+static void require_gpu_class(void) {
+    if (tuning()->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
@@ -36,14 +36,14 @@ static bool pose(bool own, tfm_dtype inputs, int tile, size_t local) {
     tfm_context *ctx = harness_context();
     const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
     if (!own) {
-        tuning()->engine = TFM__ENGINE_MMA;
-        tuning()->engine_emulated = true;
+        tuning()->mma = TFM__MMA_M16N8K16;
+        tuning()->mma_emulated = true;
         const size_t most = ctx->capabilities.limits.local_bytes, asked = local + 128 * 7 * sizeof(uint32_t);
         ctx->limits.local_bytes = asked < most ? asked : most;
     }
-    tuning()->gemm_inputs = inputs;
+    tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
-    return tuning()->engine == TFM__ENGINE_MMA && !tfm__gemm_engine.declines(ctx, &task);
+    return tuning()->mma == TFM__MMA_M16N8K16 && !tfm__gemm_engine.declines(ctx, &task);
 }
 
 static float *operand(tfm_tensor *out, bool batched, int64_t batch, int64_t rows, int64_t columns, tfm_dtype dtype) {
@@ -63,7 +63,7 @@ static float *operand(tfm_tensor *out, bool batched, int64_t batch, int64_t rows
 }
 
 static double rounded(double x) {
-    return harness_rounded(x, tuning()->gemm_inputs == TFM_BF16 ? 8 : 11);
+    return harness_rounded(x, tuning()->gemm_input_dtype == TFM_BF16 ? 8 : 11);
 }
 
 static void oracle(double *want, const product *p, const float *a, const float *b, const float *bias,
@@ -97,7 +97,7 @@ static const char *check(product p) {
     task.accumulate = p.accumulate;
     float *a = operand(&task.a, batched, p.batch, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, TFM_F32);
     float *b = operand(&task.b, !p.shared_b, p.batch, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n,
-                       p.stored ? tuning()->gemm_inputs : TFM_F32);
+                       p.stored ? tuning()->gemm_input_dtype : TFM_F32);
     float *before = operand(&task.c, batched, p.batch, p.m, p.n, TFM_F32), *more = NULL;
     if (p.bias)
         more = operand(&bias, false, 1, 1, p.n, TFM_F32);
@@ -109,7 +109,7 @@ static const char *check(product p) {
     if (!why) {
         char what[160];
         snprintf(what, sizeof(what), "ring %d of %s: batch %d, m %d, n %d, k %d%s%s%s", tuning()->gemm_tile,
-                 tfm_dtype_name(tuning()->gemm_inputs), (int)p.batch, (int)p.m, (int)p.n, (int)p.k,
+                 tfm_dtype_name(tuning()->gemm_input_dtype), (int)p.batch, (int)p.m, (int)p.n, (int)p.k,
                  p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
                  p.stored ? ", b stored" : "");
         double *want = malloc(count * sizeof(*want));
@@ -133,7 +133,7 @@ static const char *check(product p) {
  * also with lines that have no whole chunks, and of stored weights. */
 static void test_forms(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const tfm__limits limits = harness_context()->limits;
     int ran = 0;
@@ -169,7 +169,7 @@ static void test_forms(void **state) {
 /* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits. */
 static void test_shapes(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const tfm__limits limits = harness_context()->limits;
     const bool t = true;
@@ -188,13 +188,13 @@ static void test_shapes(void **state) {
                                     .bias = true,
                                     .activation = TFM_RELU}));
         assert_null(check((product){.m = 66, .n = 11, .k = 96, .transpose_b = t, .bias = true}));
-        tuning()->gemm_parts = 3;
+        tuning()->gemm_split_k = 3;
         assert_null(check((product){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}));
         assert_null(check((product){.m = 36, .n = 8, .k = 192, .transpose_b = t, .accumulate = true}));
-        tuning()->gemm_parts = 1;
-        tuning()->gemm_large = true;
+        tuning()->gemm_split_k = 1;
+        tuning()->gemm_index_64bit = true;
         assert_null(check((product){.m = 40, .n = 65, .k = 33, .transpose_b = t}));
-        tuning()->gemm_large = false;
+        tuning()->gemm_index_64bit = false;
         /* Lines of stored numbers without whole chunks are left to the other tiles. */
         assert_non_null(check((product){.m = 20, .n = 16, .k = 36, .transpose_b = t, .stored = true}));
     }
@@ -205,7 +205,7 @@ static void test_shapes(void **state) {
 /* What is rounded counts, so that batches can be sized. */
 static void test_memory(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const tfm__limits limits = harness_context()->limits;
     tfm__gemm_task task = {.batch = 1, .m = 4096, .n = 4096, .k = 4090, .shared_b = true, .alpha = 1};
@@ -227,7 +227,7 @@ static void test_memory(void **state) {
  */
 static void test_chosen(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     static const struct {
         int64_t m, n, k;
         int tile_m, tile_n;
@@ -311,13 +311,13 @@ static const char *self_test(const char *form) {
  * no room. */
 static void test_selftest(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     const tfm__limits limits = harness_context()->limits;
     const bool both = !harness_brief() && !harness_slow();
     if (pose(false, TFM_F16, LAST, 49152)) {
         tuning()->gemm_tile = 0;
-        tuning()->gemm_inputs = TFM_F32;
+        tuning()->gemm_input_dtype = TFM_F32;
         assert_null(self_test("engine, f16, rings"));
         assert_int_equal(kernels_named("gemm_mma_multistage", "-DSTAGES=2") > 0, true);
         assert_int_equal(kernels_named("gemm_mma_multistage", "-DSTAGES=3") > 0, true);
@@ -329,7 +329,7 @@ static void test_selftest(void **state) {
             assert_true(kernels_named("gemm_mma", tiles[i]) > 0);
         }
         assert_null(both ? self_test("engine, f16, tiles") : NULL);
-        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         harness_context()->limits.local_bytes = 8192;
         const char *why = self_test("engine, f16, rings");
         assert_true(why && strstr(why, "too small"));
@@ -341,7 +341,7 @@ static void test_selftest(void **state) {
 /* A ring that does not do what it says: its first product finds that out, the engine's other tiles compute it, and
  * there is one warning. */
 static void test_wrong(void **state) {
-    need_simt();
+    require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/common/async_copy.cl", &size);
     const char *right = "turned ? first + 1 : first;", *wrong = "turned ? first + 0 : first;";
@@ -358,10 +358,10 @@ static void test_wrong(void **state) {
     if (pose(false, TFM_F16, LAST, 32768)) {
         assert_non_null(check((product){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 1);
-        tuning()->gemm_inputs = TFM_F32;
+        tuning()->gemm_input_dtype = TFM_F32;
         const char *why = self_test("engine, f16, rings");
         assert_true(why && strstr(why, "wrong"));
-        tuning()->gemm_inputs = TFM_F16;
+        tuning()->gemm_input_dtype = TFM_F16;
         assert_int_equal(warnings, 2); /* with other transposes: a form of its own */
         tuning()->gemm_tile = 4;       /* the others are as good as before */
         assert_null(check((product){.m = 33, .n = 35, .k = 40}));
@@ -375,10 +375,10 @@ static void test_wrong(void **state) {
 
 /* By the instructions of the device itself, where it has them: all rings, mixes of transposes and numbers. */
 static void test_own(void **state) {
-    need_simt();
+    require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
-    if (own.engine != TFM__ENGINE_MMA || own.engine_emulated) {
+    if (own.mma != TFM__MMA_M16N8K16 || own.mma_emulated) {
         printf("skipped: the device has no such matrix engine\n");
         skip();
     }
@@ -406,7 +406,7 @@ static void test_own(void **state) {
     }
     harness_align(0);
     assert_true(ran > 0);
-    tuning()->gemm_parts = 3;
+    tuning()->gemm_split_k = 3;
     assert_null(check((product){.m = 136, .n = 72, .k = 1000, .transpose_b = true}));
     *tuning() = own;
 }

@@ -142,7 +142,7 @@ static void test_layers(void **state) {
                                          i % 3 != 1, activations[i]},
                                  &random);
     /* Every provider of this class of device has had a turn. */
-    const bool wide = tfm__context_tuning(harness_context())->class == TFM__WIDE;
+    const bool wide = tfm__context_tuning(harness_context())->class == TFM__CLASS_CPU;
     const char *const mine[][3] = {{"rows", "tiled", "plain"}, {"small", "packed", "plain"}};
     for (int i = 0; i < 3; i++)
         for (size_t p = 0; p < TFM__GEMM_PROVIDERS; p++)

@@ -16,8 +16,8 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-static void need_simt(void) {
-    if (tuning()->class != TFM__SIMT) {
+static void require_gpu_class(void) {
+    if (tuning()->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
@@ -37,10 +37,10 @@ static tfm__gemm_task square(int64_t size, tfm_dtype stored) {
 }
 
 /* The emulation of this engine, where it has such numbers and the device has room for the tile; else false. */
-static bool pose(tfm__engine engine, tfm_dtype stored, int tile) {
+static bool pose(tfm__mma engine, tfm_dtype stored, int tile) {
     const tfm__gemm_task task = square(64, stored);
-    tuning()->engine = engine;
-    tuning()->engine_emulated = true;
+    tuning()->mma = engine;
+    tuning()->mma_emulated = true;
     tuning()->gemm_tile = tile;
     return !tfm__gemm_engine.declines(harness_context(), &task);
 }
@@ -86,9 +86,8 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
     harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
     assert_null(tfm__gemm_engine.declines(ctx, &task)); /* else another one has computed it */
     char what[128];
-    snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->engine,
-             tfm_dtype_name(stored), (int)m, (int)n, (int)k, transpose_a ? ", a transposed" : "",
-             transpose_b ? ", b transposed" : "");
+    snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->mma, tfm_dtype_name(stored),
+             (int)m, (int)n, (int)k, transpose_a ? ", a transposed" : "", transpose_b ? ", b transposed" : "");
     float *got = harness_floats(task.c);
     harness_close(got, want, (size_t)(m * n), 2e-5, what);
     harness_guards(task.c);
@@ -102,13 +101,13 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
 /* Each engine and both dtypes, with transposes and odd sizes by turns: each form is a program of its own. */
 static void test_products(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (int engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++)
+    for (int engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
         for (int d = 0; d < 2; d++) {
             const int t = (engine + 2 * d) % 4;
-            if (!pose((tfm__engine)engine, DTYPES[d], 3 + (engine + d) % 2))
+            if (!pose((tfm__mma)engine, DTYPES[d], 3 + (engine + d) % 2))
                 continue;
             if ((engine / 2 + d) % 2)
                 check(37, 69, 41, t & 1, t & 2, DTYPES[d]);
@@ -116,7 +115,7 @@ static void test_products(void **state) {
                 check(36, 68, 68, t & 1, t & 2, DTYPES[d]);
             ran++;
         }
-    assert_false(pose(TFM__ENGINE_MMA_8, TFM_BF16, 0));
+    assert_false(pose(TFM__MMA_M16N8K8, TFM_BF16, 0));
     *tuning() = own;
     if (ran == 0) {
         printf("skipped: no tile fits the device\n");
@@ -127,14 +126,14 @@ static void test_products(void **state) {
 /* A layer whose inputs fp16 does not reach gives what is finite, and infinity and NaN stay what they are. */
 static void test_reach(void **state) {
     (void)state;
-    need_simt();
+    require_gpu_class();
     enum { ROWS = 6, K = 8, N = 20 };
     const float firsts[ROWS] = {1e5f, -3e38f, 65519, INFINITY, -INFINITY, NAN};
     const float wants[2][ROWS] = {{65504, -65504, 65504, INFINITY, -INFINITY, NAN},
                                   {99840, -3.004e38f, 65536, INFINITY, -INFINITY, NAN}};
     const tfm__tuning own = *tuning();
     tfm_context *ctx = harness_context();
-    for (int d = 0; d < 2 && pose(TFM__ENGINE_MMA, DTYPES[d], 4); d++) {
+    for (int d = 0; d < 2 && pose(TFM__MMA_M16N8K16, DTYPES[d], 4); d++) {
         float x[ROWS * K] = {0}, w[N * K];
         for (int i = 0; i < ROWS; i++)
             x[i * K + i] = firsts[i];
@@ -165,19 +164,19 @@ static void test_reach(void **state) {
 /* It is chosen for weights of 16 bits without more ado, also where `tfm tune` knows of products of F32; not for F32,
  * and not for few rows. */
 static void test_chosen(void **state) {
-    need_simt();
+    require_gpu_class();
     tfm_context *ctx = harness_context();
-    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__ENGINE_WMMA, TFM_F16, 0)) {
+    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__MMA_WMMA, TFM_F16, 0)) {
         again(state);
         skip();
     }
-    char name[TFM__TUNED_TEXT];
+    char name[TFM__TUNING_TEXT_MAX];
     for (int d = 0; d < 2; d++) {
         tfm__gemm_task task = square(100, DTYPES[d]), floats = square(100, TFM_F32);
         assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
         assert_ptr_not_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_engine);
         assert_true(tfm__gemm_row_name(name, &floats, TFM_F32));
-        harness_ok(tfm__tuned_set(ctx, name, "tiled 64x64x16"));
+        harness_ok(tfm__tuning_db_set(ctx, name, "tiled 64x64x16"));
         tfm__gemm_tuned_again(ctx);
         assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
         assert_ptr_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_tiled);
@@ -199,7 +198,7 @@ static void read_profile(void *user, tfm_log_level level, const char *line) {
 
 /* The trial is of the form that b is stored in: where only that is wrong, only that is left to another provider. */
 static void test_wrong(void **state) {
-    need_simt();
+    require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/gemm/gemm_mma.cl", &size);
     const char *right = "(uint)(high) << 16", *wrong = "(uint)(high) << 15";
@@ -215,9 +214,9 @@ static void test_wrong(void **state) {
     again(state);
     tfm_context *ctx = harness_context();
     tfm_log_set(read_profile, NULL, TFM_LOG_WARNING); /* and nobody is warned */
-    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+    if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
         harness_random random = {6};
-        tuning()->gemm_inputs = TFM_F16;
+        tuning()->gemm_input_dtype = TFM_F16;
         for (int d = 0; d < 2; d++) {
             harness_ok(tfm_scope_open(ctx));
             tfm__gemm_task task = square(20, TFM_F32);
@@ -248,8 +247,8 @@ static float *logits(size_t *count, const char *dir, tfm_precision precision, bo
     assert_int_equal(setenv("TFM_PROFILE", "1", 1), 0);
     again(state);
     unsetenv("TFM_PROFILE");
-    tuning()->engine = emulated ? TFM__ENGINE_WMMA : TFM__NO_ENGINE;
-    tuning()->engine_emulated = true;
+    tuning()->mma = emulated ? TFM__MMA_WMMA : TFM__MMA_NONE;
+    tuning()->mma_emulated = true;
     tuning()->gemm_tile = emulated ? 4 : 0;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_model_open(&model, ctx, dir, &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
@@ -281,7 +280,7 @@ static void test_model(void **state) {
     const tfm_precision precisions[] = {TFM_PRECISION_FP16, TFM_PRECISION_BF16};
     const double most[] = {3e-3, 2.5e-2};
     size_t count;
-    if (strcmp(tuning()->name, "gpu") != 0 || harness_slow() || !pose(TFM__ENGINE_WMMA, TFM_BF16, 4)) {
+    if (strcmp(tuning()->name, "gpu") != 0 || harness_slow() || !pose(TFM__MMA_WMMA, TFM_BF16, 4)) {
         again(state);
         skip();
     }

@@ -145,8 +145,8 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
              strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning own = *tuning;
-    tuning->bf16_dots = tuning->bf16_tiles = false; /* so that nothing but the matrices is rounded */
-    tuning->engine = TFM__NO_ENGINE;
+    tuning->avx512_bf16 = tuning->amx_bf16 = false; /* so that nothing but the matrices is rounded */
+    tuning->mma = TFM__MMA_NONE;
     harness_ok(tfm_model_quantize(made, dir, dtype));
     tfm_model *plain = open_model(dir, TFM_PRECISION_FP32), *now = open_model(dir, precision);
     tfm_model *stored = open_model(made, precision), *back = open_model(made, TFM_PRECISION_FP32);

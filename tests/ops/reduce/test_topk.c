@@ -191,18 +191,18 @@ static void test_parts(void **state) {
     const tfm__tuning before = *tuning;
     const int64_t sizes[] = {129, 1000, 17000}, parts[] = {1, 200, 3000};
     harness_random random = {8};
-    if (tuning->class != TFM__SIMT || harness_slow())
+    if (tuning->class != TFM__CLASS_GPU || harness_slow())
         skip();
-    tuning->split_groups = 1 << 20;
+    tuning->split_workgroups = 1 << 20;
     for (size_t i = 0; i < 3; i++) {
         float *host = floats(3 * sizes[i]);
-        tuning->split_entries = parts[i];
+        tuning->split_min_logits = parts[i];
         harness_fill(&random, host, (size_t)(3 * sizes[i]), 3);
         check(host, 3, sizes[i], 1);
         check(host, 3, sizes[i], 64);
         free(host);
     }
-    tuning->split_entries = 200;
+    tuning->split_min_logits = 200;
     test_ties_and_orders(state);
     test_missing(state);
     const uint64_t launches = harness_context()->launches;

@@ -59,7 +59,7 @@ static tfm_context *opened(void) {
 /* The hash of the table that a context reads which opens now. */
 static uint64_t stored_hash(void) {
     tfm_context *ctx = opened();
-    const uint64_t hash = tfm__tuned_hash(ctx);
+    const uint64_t hash = tfm__tuning_db_hash(ctx);
     tfm_context_free(&ctx);
     return hash;
 }
@@ -76,26 +76,26 @@ static void test_round_trip(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
     char all[256] = "";
-    assert_int_equal(tfm__tuned_hash(ctx), 0);
+    assert_int_equal(tfm__tuning_db_hash(ctx), 0);
     assert_int_equal(stored_hash(), 0);
-    harness_ok(tfm__tuned_set(ctx, "m", "2"));
-    const uint64_t one = tfm__tuned_hash(ctx);
-    harness_ok(tfm__tuned_set(ctx, "z", "3"));
-    harness_ok(tfm__tuned_set(ctx, "a", "1"));
-    const uint64_t three = tfm__tuned_hash(ctx);
+    harness_ok(tfm__tuning_db_set(ctx, "m", "2"));
+    const uint64_t one = tfm__tuning_db_hash(ctx);
+    harness_ok(tfm__tuning_db_set(ctx, "z", "3"));
+    harness_ok(tfm__tuning_db_set(ctx, "a", "1"));
+    const uint64_t three = tfm__tuning_db_hash(ctx);
     assert_true(one != 0 && three != 0 && one != three);
     assert_int_equal(stored_hash(), 0);
     harness_ok(tfm_tune_save(ctx));
     other = opened();
-    assert_int_equal(tfm__tuned_hash(other), three);
+    assert_int_equal(tfm__tuning_db_hash(other), three);
     harness_ok(tfm_context_facts(other, join, all));
     assert_string_equal(all, "a=1;m=2;z=3;");
-    assert_null(tfm__tuned_find(other, "b"));
-    harness_ok(tfm__tuned_set(other, "a", NULL));
-    harness_ok(tfm__tuned_set(other, "z", NULL));
-    harness_ok(tfm__tuned_set(other, "never", NULL));
-    assert_int_equal(tfm__tuned_hash(other), one);
-    harness_ok(tfm__tuned_set(other, "stop here", "1"));
+    assert_null(tfm__tuning_db_find(other, "b"));
+    harness_ok(tfm__tuning_db_set(other, "a", NULL));
+    harness_ok(tfm__tuning_db_set(other, "z", NULL));
+    harness_ok(tfm__tuning_db_set(other, "never", NULL));
+    assert_int_equal(tfm__tuning_db_hash(other), one);
+    harness_ok(tfm__tuning_db_set(other, "stop here", "1"));
     scratch_refused(tfm_context_facts(other, join, all), TFM_ERROR_CANCELLED, "stopped");
     tfm_context_free(&other);
     tfm_tune_clear(ctx);
@@ -110,10 +110,10 @@ static void test_refused_rows(void **state) {
     static const char *const BAD[] = {"", "new\nline", "UPPER", "quote\"",
                                       "far too long for a row of a table, which has 47 letters"};
     for (size_t i = 0; i < TFM__COUNT(BAD); i++) {
-        scratch_refused(tfm__tuned_set(ctx, BAD[i], "1"), TFM_ERROR_FORMAT, "a row of a tuning table");
-        scratch_refused(tfm__tuned_set(ctx, "group", BAD[i]), TFM_ERROR_FORMAT, "a row of a tuning table");
+        scratch_refused(tfm__tuning_db_set(ctx, BAD[i], "1"), TFM_ERROR_FORMAT, "a row of a tuning table");
+        scratch_refused(tfm__tuning_db_set(ctx, "group", BAD[i]), TFM_ERROR_FORMAT, "a row of a tuning table");
     }
-    assert_int_equal(tfm__tuned_hash(ctx), 0);
+    assert_int_equal(tfm__tuning_db_hash(ctx), 0);
     assert_int_equal(tfm_context_status(ctx), TFM_OK);
 }
 
@@ -130,7 +130,7 @@ static const char *table_path(void) {
 }
 
 static void store_one_row(void) {
-    harness_ok(tfm__tuned_set(harness_context(), "group", "4"));
+    harness_ok(tfm__tuning_db_set(harness_context(), "group", "4"));
     harness_ok(tfm_tune_save(harness_context()));
 }
 
@@ -237,11 +237,11 @@ static void test_products_obey(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
     const char *own = tfm_gemm_chosen(ctx, 70, 100, 200);
-    harness_ok(tfm__tuned_set(ctx, "gemm nn 6 6 7", "plain"));
-    harness_ok(tfm__tuned_set(ctx, "gemm nn 5 6 7", "nobody"));
-    harness_ok(tfm__tuned_set(ctx, "gemm nn 4 6 7", "plain 64x64x16"));
-    harness_ok(tfm__tuned_set(ctx, "gemm nn 6 6 99", "plain"));
-    harness_ok(tfm__tuned_set(ctx, "gemm", "plain"));
+    harness_ok(tfm__tuning_db_set(ctx, "gemm nn 6 6 7", "plain"));
+    harness_ok(tfm__tuning_db_set(ctx, "gemm nn 5 6 7", "nobody"));
+    harness_ok(tfm__tuning_db_set(ctx, "gemm nn 4 6 7", "plain 64x64x16"));
+    harness_ok(tfm__tuning_db_set(ctx, "gemm nn 6 6 99", "plain"));
+    harness_ok(tfm__tuning_db_set(ctx, "gemm", "plain"));
     harness_ok(tfm_tune_save(ctx));
     other = opened();
     assert_string_equal(tfm_gemm_chosen(other, 70, 100, 200), "plain");
@@ -262,10 +262,10 @@ static void test_groups_obey(void **state) {
         int group; /* 0: the rule's */
     } CASES[] = {{"8", 8}, {"12", 0}, {"0", 0}, {"-8", 0}, {"8x", 0}, {"99999999999999999999", 0}};
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
-        harness_ok(tfm__tuned_set(harness_context(), "group", CASES[i].setting));
+        harness_ok(tfm__tuning_db_set(harness_context(), "group", CASES[i].setting));
         harness_ok(tfm_tune_save(harness_context()));
         tfm_context *ctx = opened();
-        const bool shared = tfm__context_tuning(ctx)->class == TFM__SIMT;
+        const bool shared = tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
         assert_int_equal(tfm__context_tuning(ctx)->group, shared && CASES[i].group ? CASES[i].group : own);
         tfm_context_free(&ctx);
     }
@@ -304,9 +304,9 @@ static void test_tries(void **state) {
         assert_true(r.tried >= 2);
         assert_int_equal(r.wrong, 0);
         assert_true(r.before_seconds > 0 && r.after_seconds > 0 && r.after_seconds <= r.before_seconds);
-        char row[TFM__TUNED_TEXT];
+        char row[TFM__TUNING_TEXT_MAX];
         snprintf(row, sizeof(row), "gemm %c%c 5 5 7", i == 1 ? 't' : 'n', i != 1 ? 't' : 'n');
-        const char *setting = tfm__tuned_find(ctx, row);
+        const char *setting = tfm__tuning_db_find(ctx, row);
         assert_string_equal(setting ? setting : r.before, r.after);
     }
     harness_ok(tfm_tune_workgroups(ctx, &r, 64, 300));

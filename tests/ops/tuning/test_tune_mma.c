@@ -13,8 +13,8 @@ static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
 }
 
-static void need_simt(void) {
-    if (tuning()->class != TFM__SIMT) {
+static void require_gpu_class(void) {
+    if (tuning()->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
         skip();
     }
@@ -26,11 +26,11 @@ static void again(void **state) {
 }
 
 /* The emulation of this engine on a device of groups so small, where one tile fits; false where none does. */
-static bool pose(tfm__engine engine, size_t group) {
+static bool pose(tfm__mma engine, size_t group) {
     const tfm__gemm_task task = {
         .batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1, .b = {.dtype = TFM_F16}};
-    tuning()->engine = engine;
-    tuning()->engine_emulated = true;
+    tuning()->mma = engine;
+    tuning()->mma_emulated = true;
     harness_context()->limits.max_group =
         group < harness_context()->limits.max_group ? group : harness_context()->limits.max_group;
     return !tfm__gemm_engine.declines(harness_context(), &task);
@@ -48,20 +48,20 @@ static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
 }
 
 static void set(const char *name, const char *setting) {
-    harness_ok(tfm__tuned_set(harness_context(), name, setting));
+    harness_ok(tfm__tuning_db_set(harness_context(), name, setting));
     tfm__gemm_tuned_again(harness_context());
 }
 
 /* Every setting that is tried is read again as what it says, and none is there twice. */
 static void test_settings(void **state) {
-    need_simt();
+    require_gpu_class();
     static const char *const BAD[] = {
         "64x64",           "64x64x16",      "64x64x32/",         "64x64x32/0", "64x64x32-3", "ring 64x64x32-1",
         "ring 64x64x32-5", "ring 16x64x32", "ring 64x64x32/2-3", "1x1x32",     "ring",       "64x64x32 ",
         "64x64x32/2x"};
     tfm_context *ctx = harness_context();
-    for (tfm__engine engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++) {
-        char seen[TFM__TUNED_TEXT * 100] = "", text[TFM__TUNED_TEXT];
+    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++) {
+        char seen[TFM__TUNING_TEXT_MAX * 100] = "", text[TFM__TUNING_TEXT_MAX];
         int count = 0, rings = 0;
         tfm__gemm_task task = product_of(300, TFM_F16);
         task.k = 4096;
@@ -70,7 +70,7 @@ static void test_settings(void **state) {
         ctx->limits.local_bytes = ctx->capabilities.limits.local_bytes;
         for (size_t i = 0; tfm__gemm_engine.candidate(ctx, &task, i, text); i++) {
             tfm__gemm_setting s = {0};
-            char whole[2 * TFM__TUNED_TEXT];
+            char whole[2 * TFM__TUNING_TEXT_MAX];
             int parts = 0, stages = 0;
             if (!text[0])
                 continue;
@@ -88,10 +88,10 @@ static void test_settings(void **state) {
             rings += s.tile > 4;
         }
         assert_true(count >= 2);
-        assert_true(rings == 0 || engine == TFM__ENGINE_MMA);
+        assert_true(rings == 0 || engine == TFM__MMA_M16N8K16);
         for (size_t i = 0; i < TFM__COUNT(BAD); i++)
             assert_false(tfm__gemm_engine.read_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
-        char none[TFM__TUNED_TEXT];
+        char none[TFM__TUNING_TEXT_MAX];
         task = product_of(300, TFM_F32);
         assert_false(tfm__gemm_engine.candidate(ctx, &task, 0, none)); /* it rounds nothing */
     }
@@ -100,9 +100,9 @@ static void test_settings(void **state) {
 
 /* A row is of what the product reads; one of floats holds where there is no other, and no engine by the rule. */
 static void test_kinds(void **state) {
-    need_simt();
+    require_gpu_class();
     tfm_context *ctx = harness_context();
-    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__ENGINE_WMMA, 64)) {
+    if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__MMA_WMMA, 64)) {
         again(state);
         skip();
     }
@@ -115,20 +115,20 @@ static void test_kinds(void **state) {
                  {"as f16 ", TFM_F32, TFM_F16},
                  {"as bf16 ", TFM_F32, TFM_BF16}};
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
-        char name[TFM__TUNED_TEXT], want[TFM__TUNED_TEXT];
+        char name[TFM__TUNING_TEXT_MAX], want[TFM__TUNING_TEXT_MAX];
         tfm__gemm_task own = product_of(100, KINDS[i].stored);
-        tfm__context_set_inputs(ctx, KINDS[i].inputs);
+        tfm__context_set_gemm_input_dtype(ctx, KINDS[i].inputs);
         assert_true(tfm__gemm_row_name(name, &own, tfm__gemm_inputs(ctx, &own)));
         snprintf(want, sizeof(want), "gemm %snt 6 5 7", KINDS[i].kind);
         assert_string_equal(name, want);
-        tfm__context_set_inputs(ctx, TFM_F32);
+        tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         set(name, "plain");
         for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
             const tfm__gemm_task task = product_of(100, KINDS[k].stored);
-            tfm__context_set_inputs(ctx, KINDS[k].inputs);
+            tfm__context_set_gemm_input_dtype(ctx, KINDS[k].inputs);
             const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &task);
             assert_ptr_equal(chosen, i == k ? &tfm__gemm_plain : k > 0 ? &tfm__gemm_engine : &tfm__gemm_tiled);
-            tfm__context_set_inputs(ctx, TFM_F32);
+            tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         }
         set(name, NULL);
     }
@@ -149,7 +149,7 @@ static void test_kinds(void **state) {
 
 /* All that is there is tried, and what wins is the row of such products alone. */
 static void test_tries(void **state) {
-    need_simt();
+    require_gpu_class();
     tfm_context *ctx = harness_context();
     tfm_tune_record r;
     scratch_refused(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, TFM_F32, true), TFM_ERROR_ARGUMENT,
@@ -161,24 +161,24 @@ static void test_tries(void **state) {
         const tfm_dtype dtype = i == 0 || i == 3 ? TFM_BF16 : TFM_F16;
         again(state);
         ctx = harness_context();
-        if (!pose(TFM__ENGINE_MMA, 64))
+        if (!pose(TFM__MMA_M16N8K16, 64))
             break;
         tfm__gemm_task task = product_of(33, stored ? dtype : TFM_F32);
-        tfm__context_set_inputs(ctx, stored ? TFM_F32 : dtype);
+        tfm__context_set_gemm_input_dtype(ctx, stored ? TFM_F32 : dtype);
         const bool by_rule = tfm__gemm_choose(ctx, &task) == &tfm__gemm_engine;
-        tfm__context_set_inputs(ctx, TFM_F32);
+        tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         harness_ok(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, dtype, stored));
         assert_int_equal(r.wrong, 0);
         assert_true(r.tried >= 3);
         assert_int_equal(strncmp(r.before, "engine", 6) == 0, by_rule);
-        char name[TFM__TUNED_TEXT];
+        char name[TFM__TUNING_TEXT_MAX];
         snprintf(name, sizeof(name), "gemm %s%s nt 5 5 7", stored ? "" : "as ", dtype == TFM_F16 ? "f16" : "bf16");
-        const char *setting = tfm__tuned_find(ctx, name);
+        const char *setting = tfm__tuning_db_find(ctx, name);
         assert_string_equal(setting ? setting : r.before, r.after);
         size_t count;
-        tfm__tuned_rows(ctx, &count);
+        tfm__tuning_db_entries(ctx, &count);
         assert_int_equal(count, setting != NULL);
-        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         assert_int_equal(tfm__scope_depth(ctx), 0);
     }
     again(state);
@@ -203,7 +203,7 @@ static void harm(void **state, const char *name, const char *right, const char *
 
 /* An engine that is wrong is no way to compute, whatever its speed, and whoever steps in for it is not taken for it. */
 static void test_wrong(void **state) {
-    need_simt();
+    require_gpu_class();
     tfm_tune_record r;
     assert_int_equal(scratch_setup(state), 0);
     harm(state, "mma.cl", "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
@@ -211,7 +211,7 @@ static void test_wrong(void **state) {
     tfm_log_set(NULL, NULL, TFM_LOG_ERROR);
     /* Of many rows the rule finds that out before the contest; of few it takes another provider, and the contest does.
      */
-    for (int64_t m = 33; m > 0 && pose(TFM__ENGINE_MMA, 64); m -= 25) {
+    for (int64_t m = 33; m > 0 && pose(TFM__MMA_M16N8K16, 64); m -= 25) {
         const int64_t few = 9; /* from which on the rule takes it */
         harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
         assert_true(r.tried >= 2);
@@ -230,14 +230,14 @@ static void test_wrong(void **state) {
 
 /* Products by rows that name a ring of fewer stages, or a tile and parts: those run, beside the plain kernel. */
 static void test_obeys(void **state) {
-    need_simt();
+    require_gpu_class();
     static const char *const SETTINGS[] = {"engine ring 64x64x32-2", "engine 16x64x32/2", "engine ring 64x64x32-4"};
     for (size_t i = 0; i < TFM__COUNT(SETTINGS); i++) {
         again(state);
         tfm_context *ctx = harness_context();
         tfm__gemm_task task = product_of(64, TFM_F16);
         task.k = 136;
-        if (!pose(TFM__ENGINE_MMA, 128))
+        if (!pose(TFM__MMA_M16N8K16, 128))
             break;
         /* Room for three stages of this ring, beside what the emulation takes. */
         ctx->limits.local_bytes = 3 * 64 * (64 + 64) + 128 * 7 * sizeof(uint32_t);

@@ -173,7 +173,7 @@ class Context:
 
     @property
     def variant(self) -> str:
-        """Which kind of kernels it runs, such as "wide-8" or "gpu"."""
+        """Which kind of kernels it runs, such as "cpu-256" or "gpu"."""
         with self.use() as ctx:
             return to_str(lib.tfm_context_variant(ctx))
 
