@@ -112,7 +112,7 @@ nothing "every op records on the tape or declares that it has no backward pass" 
     sed -n "/^ops = \[/,/^\]/s/^  '\(.*\)',\$/\1/p" meson.build |
         grep -vxE 'adam|onehot|sinusoid|score_general|screen' | while read -r op; do
         find lib/ops \( -name "$op.c" -o -name "${op}_backward.c" \) -exec \
-            grep -lE 'tfm__tape_(add|write)|TFM__TAPE_(NONE|WANTS)' {} + | grep -q . || echo "$op"
+            grep -lE 'tfm__tape_(add|append)|TFM__TAPE_(NO_BACKWARD|REQUIRES_GRAD)' {} + | grep -q . || echo "$op"
     done)"
 version=$(sed -n "s/^project(.* version: '\([^']*\)'.*/\1/p" meson.build)
 nothing "the version is the same in all places" "$(

@@ -43,31 +43,33 @@ static bool by_engine(const tfm__check_entry *entry) {
 
 /* The linker puts these two in the place of those that checks call (meson.build): every input is watched, and what is
  * judged goes backward. */
-tfm_tensor __real_tfm__check_fill(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims, int below);
-tfm_tensor __wrap_tfm__check_fill(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims, int below);
-void __real_tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want);
-void __wrap_tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want);
+tfm_tensor __real_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
+                                    int below);
+tfm_tensor __wrap_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
+                                    int below);
+void __real_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want);
+void __wrap_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want);
 
 /* Random numbers that the check knows nothing of. */
 static tfm_tensor numbers(tfm_context *ctx, int rank, const int64_t *dims) {
     tfm__check own = {.ctx = ctx, .random = 2027};
     float *host;
-    const tfm_tensor x = __real_tfm__check_fill(&own, &host, TFM_F32, rank, dims, 0);
+    const tfm_tensor x = __real_tfm__check_random(&own, &host, TFM_F32, rank, dims, 0);
     free(host);
     return x;
 }
 
-tfm_tensor __wrap_tfm__check_fill(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
-                                  int below) {
-    const tfm_tensor x = __real_tfm__check_fill(c, host, dtype, rank, dims, below);
-    if (dtype == TFM_F32 && tfm__tape_on(c->ctx))
+tfm_tensor __wrap_tfm__check_random(tfm__check *c, void *host, tfm_dtype dtype, int rank, const int64_t *dims,
+                                    int below) {
+    const tfm_tensor x = __real_tfm__check_random(c, host, dtype, rank, dims, below);
+    if (dtype == TFM_F32 && tfm__tape_recording(c->ctx))
         tfm_tape_watch(c->ctx, x, numbers(c->ctx, rank, dims));
     return x;
 }
 
-void __wrap_tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want) {
-    __real_tfm__check_judge(c, got, want);
-    if (!tfm__tape_on(c->ctx))
+void __wrap_tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want) {
+    __real_tfm__check_compare(c, got, want);
+    if (!tfm__tape_recording(c->ctx))
         return;
     const bool loss = tfm_tensor_count(got) == 1; /* from which one walks back with a one */
     const tfm_tensor dy = loss ? (tfm_tensor){0} : numbers(c->ctx, got.rank, got.dims);
@@ -84,21 +86,22 @@ static void run(tfm_context *ctx, const tfm__check_entry *entry, bool taped, con
         tfm_tape_start(ctx);
     entry->run(&c);
     const tfm_status status = tfm_context_status(ctx);
-    const bool right = (status == TFM_OK || (taped && status == TFM_ERROR_ARGUMENT)) && (c.why || c.error <= 2e-5);
+    const bool right =
+        (status == TFM_OK || (taped && status == TFM_ERROR_ARGUMENT)) && (c.skip_reason || c.error <= 2e-5);
     if (status != TFM_OK)
         tfm__context_recover(ctx, depth);
     else
         tfm_scope_close(ctx, 0, NULL);
     tfm_tape_stop(ctx);
-    for (size_t i = 0; i < c.block_count; i++)
-        free(c.blocks[i]);
+    for (size_t i = 0; i < c.allocation_count; i++)
+        free(c.allocations[i]);
     const bool counts = !taped || backwards > before;
-    if (c.why && !taped)
-        printf("%s %s %s: not here, %s\n", entry->op, entry->form, by, c.why);
+    if (c.skip_reason && !taped)
+        printf("%s %s %s: not here, %s\n", entry->op, entry->form, by, c.skip_reason);
     else if (counts)
         printf("%s %s %s: %s%s\n", entry->op, entry->form, by, taped ? "backward" : "forward", right ? "" : ", wrong");
     fflush(stdout);
-    ran += counts && !c.why;
+    ran += counts && !c.skip_reason;
     failed += counts && !right;
 }
 

@@ -1,20 +1,20 @@
 /* The weights of classical attention: y[b, t, :] is the softmax of the scores x[b, t, :] over the keys that query t of
  * sequence b sees, and 0 elsewhere. x and y are (rows, n) with rows = B targets. A query sees keys below lengths[b], or
  * all n where `padded` is 0; and of these
- *     LOCAL 0   all of these
- *     LOCAL 1   those with |t + past - s| <= window
- *     LOCAL 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
+ *     WINDOW 0   all of these
+ *     WINDOW 1   those with |t + past - s| <= window
+ *     WINDOW 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
  * A center of NaN gives NaN.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices) as in softmax.cl, but begin at the first key
  * seen. An item touches the same elements in every pass, so y may be x. */
-#ifndef LOCAL
-#define LOCAL 2
+#ifndef WINDOW
+#define WINDOW 2
 #endif
 
 /* What a weight is multiplied by. */
-static inline float nearness(const long s, const float center, const float reach) {
-#if LOCAL == 2
+static inline float window_weight(const long s, const float center, const float reach) {
+#if WINDOW == 2
     const float far = ((float)s - center) / reach;
     return exp(-2.0f * far * far);
 #else
@@ -31,13 +31,13 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
         return;
     const int length = padded ? clamp(TFM_AT(lengths)[row / targets], 0, (int)n) : (int)n;
     const long visible = length;
-    const float reach = (float)window, center = LOCAL == 2 ? TFM_AT(centers)[row] : 0.0f;
+    const float reach = (float)window, center = WINDOW == 2 ? TFM_AT(centers)[row] : 0.0f;
     long from = 0, to = visible;
-#if LOCAL == 1
+#if WINDOW == 1
     const long middle = row % targets + past;
     from = clamp(middle - window, 0L, visible);
     to = clamp(middle + window + 1, 0L, visible);
-#elif LOCAL == 2 /* of NaN fmin and fmax give the other */
+#elif WINDOW == 2 /* of NaN fmin and fmax give the other */
     from = (long)fmin(fmax(ceil(center - reach), 0.0f), (float)visible);
     to = (long)fmax(fmin(floor(center + reach) + 1.0f, (float)visible), 0.0f);
 #endif
@@ -68,9 +68,9 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     const float sum = tfm_group_sum(lane_sum), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (long i = lane * TFM_WIDTH; i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)
-            out[j] *= factor * nearness(from + j, center, reach);
+            out[j] *= factor * window_weight(from + j, center, reach);
     for (long i = whole + lane; i < run; i += TFM_GROUP)
-        out[i] *= factor * nearness(from + i, center, reach);
+        out[i] *= factor * window_weight(from + i, center, reach);
 }
 
 /* Backward, with e what a weight was multiplied by and y = p e, p the softmax:
@@ -79,10 +79,10 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
  *
  * Which keys are seen is taken as given. y is 0 at those that are not, and so is dx. dx and dcenters may be null, and
  * are added to where `add`, `add_center`. Layout: as softmax.cl. */
-#define SPREAD(i)                                                                                                      \
+#define BACKWARD_ELEMENT(i)                                                                                            \
     {                                                                                                                  \
         const float w = weights[i];                                                                                    \
-        const float d = w == 0.0f ? 0.0f : w * from[i] - w / nearness(i, center, reach) * sum;                         \
+        const float d = w == 0.0f ? 0.0f : w * from[i] - w / window_weight(i, center, reach) * sum;                    \
         out[i] = add ? out[i] + d : d;                                                                                 \
     }
 TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters), TFM_INPUT(float, dy),
@@ -92,27 +92,27 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    const float reach = (float)window, center = LOCAL == 2 ? TFM_AT(centers)[row] : 0.0f;
+    const float reach = (float)window, center = WINDOW == 2 ? TFM_AT(centers)[row] : 0.0f;
     const int has_dx = dx != 0;
     __global const float *weights = TFM_AT(y) + row * n, *from = TFM_AT(dy) + row * n;
     __global float *out = TFM_AT(dx) + row * n;
-    float sum = 0.0f, moved = 0.0f;
+    float sum = 0.0f, moment = 0.0f;
     for (long i = TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
         const float v = weights[i] == 0.0f ? 0.0f : weights[i] * from[i];
         sum += v;
-        moved = tfm_fma(v, (float)i - center, moved);
+        moment = tfm_fma(v, (float)i - center, moment);
     }
     sum = tfm_group_sum(sum);
-    moved = tfm_group_sum(moved);
+    moment = tfm_group_sum(moment);
     /* In this form: a plain loop over i < n goes wrong after the barrier on PoCL 3.1, as above. */
     const long whole = n - n % TFM_WIDTH;
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; has_dx && i < whole; i += TFM_STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)
-            SPREAD(j)
+            BACKWARD_ELEMENT(j)
     for (long i = whole + TFM_LOCAL_ID(); has_dx && i < n; i += TFM_GROUP)
-        SPREAD(i)
+        BACKWARD_ELEMENT(i)
     if (dcenters != 0 && TFM_LOCAL_ID() == 0) {
-        const float d = 4.0f * moved / (reach * reach);
+        const float d = 4.0f * moment / (reach * reach);
         TFM_AT(dcenters)[row] = add_center ? TFM_AT(dcenters)[row] + d : d;
     }
 }

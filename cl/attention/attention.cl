@@ -246,7 +246,7 @@ INLINED void accumulate_values(const group_memory l, const shared_keys keys, flo
  * from `first_row` on, and log_sum gets the maximum and the sum of the weights. */
 INLINED void store_results(const group_memory l, float (*sum)[OWN], const float *total, const float *maximum,
                            __global float *y, __global float *log_sum, const long there, const long first_row,
-                           const int column, const float keep) {
+                           const int column, const float dropout_scale) {
     const int lane = get_local_id(0);
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
@@ -345,7 +345,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             accumulate_values(l, keys, sum, lane / SPAN, count, column);
         }
         store_results(l, sum, total, maximum, TFM_AT(y), SPLIT || summed ? TFM_AT(log_sum) : 0,
-                      queries - g.block * QUERIES, first_row, column, GROUP_DROPS.keep);
+                      queries - g.block * QUERIES, first_row, column, GROUP_DROPS.dropout_scale);
     }
 }
 

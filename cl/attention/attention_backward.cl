@@ -53,7 +53,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                 rows_at(shape, keys, b, kv_head * group + i / layout.targets, i % layout.targets, queries - i);
 #if DROPS
             const uint4 numbers = drop_numbers(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / ROWS, own_key);
-            const float4 factors = select((float4)(keep), (float4)(0.0f), numbers < (uint4)((uint)threshold));
+            const float4 factors = select((float4)(dropout_scale), (float4)(0.0f), numbers < (uint4)((uint)threshold));
             float factor[ROWS];
             vstore4(factors, 0, factor);
 #endif

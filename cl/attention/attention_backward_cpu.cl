@@ -156,7 +156,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
             drop_numbers_vec(numbers, all->drops, all->drop_block + query / BLOCK + i, s + x * W);
             for (int r = 0; r < BLOCK; r++)
                 factor[BLOCK * i + r][x] =
-                    select((tfm_vec)(all->drops.keep), (tfm_vec)(0.0f), numbers[r] < all->drops.threshold);
+                    select((tfm_vec)(all->drops.dropout_scale), (tfm_vec)(0.0f), numbers[r] < all->drops.threshold);
         }
 #endif
 #pragma unroll

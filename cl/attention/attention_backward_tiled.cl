@@ -127,7 +127,8 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
         for (int set = 0; set < SETS; set++) {
 #if DROPS
             const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
-            const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
+            const float4 factors =
+                select((float4)(drops.dropout_scale), (float4)(0.0f), numbers < (uint4)(drops.threshold));
             const float factor[] = {factors.x, factors.y, factors.z, factors.w};
 #endif
 #pragma unroll

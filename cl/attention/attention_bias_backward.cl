@@ -174,7 +174,7 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
                 drop_numbers_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
-                    factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
+                    factor[r] = select((tfm_vec)(dropout_scale), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
 #endif
                 rows_meet_tile(out, &packed, shape, keys, &o, b, h, t, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),
                                TFM_AT(log_sum), scale, cap);
@@ -224,7 +224,7 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                                     : query % 4 == 1 ? numbers.y
                                     : query % 4 == 2 ? numbers.z
                                                      : numbers.w;
-                factor[0] = number < (uint)threshold ? 0.0f : keep;
+                factor[0] = number < (uint)threshold ? 0.0f : dropout_scale;
 #endif
                 BY_EIGHTS
                 for (int d = 0; d < DK; d++)

@@ -186,9 +186,9 @@ static inline float key_scored(const attention_shape a, float z, const float cap
 /* ---- Dropout ----
  *
  * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors
- * of 0 or keep = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else: not of
- * the device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block of
- * numbers (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
+ * of 0 or dropout_scale = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else:
+ * not of the device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block
+ * of numbers (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
 #if DROPS
 static inline long first_block(const attention_shape a, const long b, const long kv_head) {
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);
@@ -200,7 +200,7 @@ static inline uint4 drop_numbers(const tfm_dropout_rng d, const long block, cons
     return (uint4)(c0, c1, c2, c3);
 }
 
-#define KEPT(sum) ((sum)*keep)
+#define KEPT(sum) ((sum)*dropout_scale)
 #else
 #define KEPT(sum) (sum)
 #endif

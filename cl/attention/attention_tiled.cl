@@ -171,7 +171,8 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
 }
 
 /* One row of results, divided by its sum of weights; with SPLIT as it is. */
-INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane, const float keep) {
+INLINED void store_row(__global float *to, const float4 *sum, const float whole, const int lane,
+                       const float dropout_scale) {
     const float inverse = SPLIT ? 1.0f : whole == 0.0f ? 0.0f : KEPT(1.0f / whole);
 #pragma unroll
     for (int n = 0; n < SUMS; n++) {
@@ -286,7 +287,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #else
             const long row = query_at(shape, b, at, h);
 #endif
-            store_row(TFM_AT(y) + row * DV, sum + r * SUMS, whole[r], lane, TILE_DROPS.keep);
+            store_row(TFM_AT(y) + row * DV, sum + r * SUMS, whole[r], lane, TILE_DROPS.dropout_scale);
 #if SPLIT
             if (KEY_LANE(lane) == 0)
                 vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));

@@ -27,19 +27,19 @@ static inline void cp_async_commit(void) {
 #define cp_async_wait(most) __asm volatile("cp.async.wait_group %0;" : : "n"(most) : "memory")
 
 /* Four matrices of 8 x 8 numbers, by all lanes of the wave together: lane l has the place of row l % 8 of matrix l / 8,
- * and gets of each matrix the numbers of row l / 4 in columns l % 4 * 2 and the next; if `turned`, of column l / 4 in
- * these rows. */
+ * and gets of each matrix the numbers of row l / 4 in columns l % 4 * 2 and the next; if `transposed`, of column l / 4
+ * in these rows. */
 #define LDMATRIX(form)                                                                                                 \
     __asm volatile("ldmatrix.sync.aligned.m8n8.x4" form ".shared.b16 {%0, %1, %2, %3}, [%4];"                          \
                    : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                                                \
                    : "r"(shared_address(ring, at)))
-static inline void ldmatrix_instruction(uint *to, __local const uint4 *ring, const int at, const int turned) {
-    if (turned)
+static inline void ldmatrix_instruction(uint *to, __local const uint4 *ring, const int at, const int transposed) {
+    if (transposed)
         LDMATRIX(".trans");
     else
         LDMATRIX("");
 }
-#define ldmatrix_x4(to, ring, at, turned, lane) ldmatrix_instruction(to, ring, at, turned)
+#define ldmatrix_x4(to, ring, at, transposed, lane) ldmatrix_instruction(to, ring, at, transposed)
 
 #else
 #define LDMATRIX_SCRATCH __local int ldmatrix_offsets[ITEMS];
@@ -49,10 +49,10 @@ static inline void cp_async(__local uint4 *ring, const int at, __global const us
 }
 #define cp_async_commit()
 #define cp_async_wait(most)
-#define ldmatrix_x4(to, ring, at, turned, lane) ldmatrix_emulate(to, ring, at, turned, lane, ldmatrix_offsets)
+#define ldmatrix_x4(to, ring, at, transposed, lane) ldmatrix_emulate(to, ring, at, transposed, lane, ldmatrix_offsets)
 /* Inlined for certain, as tfm_group_reduce of the prelude is. */
 static inline __attribute__((always_inline)) void ldmatrix_emulate(uint *to, __local const uint4 *ring, const int at,
-                                                                   const int turned, const int lane,
+                                                                   const int transposed, const int lane,
                                                                    __local int *places) {
     const int id = (int)get_local_id(0);
     __local const int *wave = places + (id - lane);
@@ -60,8 +60,8 @@ static inline __attribute__((always_inline)) void ldmatrix_emulate(uint *to, __l
     places[id] = at;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 0; i < 4; i++) {
-        const int first = i * 8 + (turned ? lane % 4 * 2 : lane / 4), second = turned ? first + 1 : first;
-        const int low = turned ? lane / 4 : lane % 4 * 2, high = turned ? low : low + 1;
+        const int first = i * 8 + (transposed ? lane % 4 * 2 : lane / 4), second = transposed ? first + 1 : first;
+        const int low = transposed ? lane / 4 : lane % 4 * 2, high = transposed ? low : low + 1;
         to[i] = ((__local const ushort *)SHARED_AT(ring, wave[first]))[low] |
                 (uint)((__local const ushort *)SHARED_AT(ring, wave[second]))[high] << 16;
     }

@@ -26,7 +26,7 @@
 #endif
 
 /* sum and the products of the four bytes of a with those of b. */
-static inline int dot4(const int a, const int b, const int sum) {
+static inline int dp4a(const int a, const int b, const int sum) {
 #if HAS_DP4A == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
     int out;
     __asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
@@ -44,8 +44,8 @@ static inline int dot4(const int a, const int b, const int sum) {
 }
 
 /* The same for four words each. */
-static inline int dot16(const int4 a, const int4 b, const int sum) {
-    return dot4(a.w, b.w, dot4(a.z, b.z, dot4(a.y, b.y, dot4(a.x, b.x, sum))));
+static inline int dp4a_x4(const int4 a, const int4 b, const int sum) {
+    return dp4a(a.w, b.w, dp4a(a.z, b.z, dp4a(a.y, b.y, dp4a(a.x, b.x, sum))));
 }
 
 /* 16 bytes, of which `left` are there; the others are zeros. */

@@ -1,8 +1,8 @@
 /* Rows of x as steps[i] times whole numbers of -127 to 127, for products of bytes: what all their kernels agree on. */
 
 /* Of a row that is made of whole numbers: elements that it is filled up to. */
-#define PADDING 64
-#define PADDED(k) (((k) + PADDING - 1) / PADDING * PADDING)
+#define K_PADDING 64
+#define PADDED_K(k) (((k) + K_PADDING - 1) / K_PADDING * K_PADDING)
 
 #define QUANTIZE_ONE(v) (as_int(tfm_fma(v, inverse, TFM_ROUND_MAGIC)) - 0x4B400000)
 

@@ -24,7 +24,7 @@
 #define MMA_K 16
 #define A_WORDS 4
 #define B_WORDS 2
-#define SUMS 4
+#define ACCUMULATORS 4
 #define A_RUN 1
 #define B_RUN 1
 #define A_ROW(lane, w) ((lane) / 4 + (w) % 2 * 8)
@@ -47,7 +47,7 @@
 #define MMA_K 8
 #define A_WORDS 2
 #define B_WORDS 1
-#define SUMS 4
+#define ACCUMULATORS 4
 #define A_RUN 1
 #define B_RUN 1
 #define A_ROW(lane, w) ((lane) / 4 + (w)*8)
@@ -71,7 +71,7 @@
 #define MMA_K 16
 #define A_WORDS 8
 #define B_WORDS 8
-#define SUMS 8
+#define ACCUMULATORS 8
 #define A_RUN 4
 #define B_RUN 4
 #define A_ROW(lane, w) ((lane) % 16)
@@ -95,7 +95,7 @@
 #define MMA_K 16
 #define A_WORDS 2
 #define B_WORDS 2
-#define SUMS 4
+#define ACCUMULATORS 4
 #define A_RUN 2
 #define B_RUN 2
 #define A_ROW(lane, w) ((lane) % 16)
@@ -121,7 +121,7 @@
 #define MMA_K 16
 #define A_WORDS 8
 #define B_WORDS 8
-#define SUMS 8
+#define ACCUMULATORS 8
 #define A_RUN 1
 #define B_RUN 4
 #define A_ROW(lane, w) (w)
@@ -357,7 +357,7 @@ static inline __attribute__((always_inline)) void mma_emulate(float *d, const ui
     for (int w = 0; w < B_WORDS; w++)
         own[A_WORDS + w] = b[w];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = 0; i < SUMS; i++) {
+    for (int i = 0; i < ACCUMULATORS; i++) {
         const int row = D_ROW(lane, i), column = D_COLUMN(lane, i);
         for (int k = 0; k < MMA_K && D_LANE(row, column) == lane; k++) {
             const uint x = wave[A_LANE(row, k, lane) * (A_WORDS + B_WORDS) + A_WORD(row, k)];

@@ -360,14 +360,15 @@ static inline __attribute__((overloadable)) void tfm_mulhilo(tfm_uvec *high, tfm
     }
 
 /* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of
- * an element, 0 with a chance of threshold / 2^32, else `keep`. Given by the host as tfm_dropout's arguments. */
+ * an element, 0 with a chance of threshold / 2^32, else `dropout_scale`. Given by the host as tfm_dropout's arguments.
+ */
 typedef struct tfm_dropout_rng {
     ulong seed, stream;
     uint threshold;
-    float keep;
+    float dropout_scale;
 } tfm_dropout_rng;
-#define TFM_DROPOUT_PARAMETERS const long seed, const long stream, const long threshold, const float keep
-#define TFM_DROPOUT_RNG() ((tfm_dropout_rng){(ulong)seed, (ulong)stream, (uint)threshold, keep})
+#define TFM_DROPOUT_PARAMETERS const long seed, const long stream, const long threshold, const float dropout_scale
+#define TFM_DROPOUT_RNG() ((tfm_dropout_rng){(ulong)seed, (ulong)stream, (uint)threshold, dropout_scale})
 /* Columns whose factors come at a time. */
 #define TFM_DROPOUT_BLOCK (4 * TFM_WIDTH)
 
@@ -376,7 +377,7 @@ static inline float tfm_dropout_factor(const tfm_dropout_rng d, const long row, 
     uint c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
     const int word = (int)(column / TFM_WIDTH % 4);
-    return (word < 2 ? word == 0 ? c0 : c1 : word == 2 ? c2 : c3) < d.threshold ? 0.0f : d.keep;
+    return (word < 2 ? word == 0 ? c0 : c1 : word == 2 ? c2 : c3) < d.threshold ? 0.0f : d.dropout_scale;
 }
 
 /* The factors of columns column .. column + TFM_DROPOUT_BLOCK - 1, a multiple of that. */
@@ -390,10 +391,10 @@ static inline void tfm_dropout_factors(tfm_vec *factors, const tfm_dropout_rng d
 #endif
     tfm_uvec c1 = (tfm_uvec)((uint)row), c2 = (tfm_uvec)((uint)d.stream), c3 = (tfm_uvec)((uint)(d.stream >> 32));
     TFM_PHILOX(tfm_uvec, c0, c1, c2, c3, d.seed)
-    factors[0] = c0 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
-    factors[1] = c1 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
-    factors[2] = c2 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
-    factors[3] = c3 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
+    factors[0] = c0 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.dropout_scale);
+    factors[1] = c1 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.dropout_scale);
+    factors[2] = c2 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.dropout_scale);
+    factors[3] = c3 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.dropout_scale);
 }
 
 /* The row of a kernel launched on tfm__row_grid, and this item's place in it. */

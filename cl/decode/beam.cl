@@ -6,15 +6,16 @@
  * newest token.
  *
  * With RAGGED, a sentence has as many rows as there is hope for, up to BEAM, and none when it is over: its first one is
- * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has. Where `began`
- * (N) is not null, sentences have joined the others at the step that it says: then a row's line has its own length, and
- * tables have room for the longest.
+ * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has. Where
+ * `admitted_step` (N) is not null, sentences have joined the others at the step that it says: then a row's line has its
+ * own length, and tables have room for the longest.
  *
  * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
- * or the whole vocabulary if that is smaller. With AS_TRANSFORMERS, what finishes and when a sentence is over are as in
- * transformers' generate. With MERGES, continuations come as the best of each of `parts` parts of the vocabulary. */
+ * or the whole vocabulary if that is smaller. With HF_SEARCH, what finishes and when a sentence is over are as in
+ * transformers' generate. With MERGE_TOPK, continuations come as the best of each of `parts` parts of the vocabulary.
+ */
 #ifdef BEAM
-#ifdef MERGES
+#ifdef MERGE_TOPK
 #include "topk_parts.cl"
 #define MERGE_PARAMETERS const long parts,
 #else
@@ -98,9 +99,9 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
 #define ROWS(group) (TFM_AT(starts)[(group) + 1] - TFM_AT(starts)[group])
 #define STEP_PARAMETERS                                                                                                \
     TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
-        TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_INPUT(int, sentences),          \
+        TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),  \
         TFM_TENSOR(int, done), const long m, const long first_node
-#define SINCE(sentence) (began != 0 ? TFM_AT(began)[sentence] : 0)
+#define SINCE(sentence) (admitted_step != 0 ? TFM_AT(admitted_step)[sentence] : 0)
 #else
 #define SINCE(sentence) 0
 #define FIRST_ROW(group) ((long)(group)*BEAM)
@@ -110,13 +111,13 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
 
 /* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
  * `early` says 2 ("never"), live ones are compared by the length that they have. */
-#ifdef AS_TRANSFORMERS
+#ifdef HF_SEARCH
 #define ONLY_THERE(x) (x)
-#define ENDS_AT_LIMIT(x) (x)
+#define FINISHES_AT_LIMIT(x) (x)
 #define HOPE (early == 2 && f->penalty[c.limit] > f->penalty[1] ? c.limit : c.generated)
 #else
 #define ONLY_THERE(x) false
-#define ENDS_AT_LIMIT(x) false
+#define FINISHES_AT_LIMIT(x) false
 #define HOPE c.limit
 #endif
 
@@ -199,7 +200,7 @@ typedef struct row_inputs {
     __global const int *tokens;
     long vocabulary;
 } row_inputs;
-#ifdef MERGES
+#ifdef MERGE_TOPK
 #define LIST ((int)parts * CANDIDATES)
 #define LOG_SUMS ((int)parts * 2)
 #else
@@ -213,13 +214,13 @@ typedef struct row_inputs {
     }
 
 /* Sum log p of a row after a token with this logit. */
-static inline float sum_after(const float score, const int certain, const float logit, const float log_sum) {
+static inline float extended_score(const float score, const int certain, const float logit, const float log_sum) {
     return score + (certain ? 0.0f : logit - log_sum);
 }
 
 /* sums (rows, CANDIDATES): sum log p of each row after its best continuations, or in the first place after the forced
  * one. All items of the work-group take part, and a barrier must follow. */
-#ifdef MERGES
+#ifdef MERGE_TOPK
 #define TOKENS __local const int *
 INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums, __local int *merged,
                          __local float *normaliser, const int parts) {
@@ -238,12 +239,12 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
                              ? rank_in_parts(r.values + b * all, r.tokens + b * all, parts, CANDIDATES, value, token)
                              : CANDIDATES;
         if (c.forced < 0 && rank < CANDIDATES) {
-            sums[b * CANDIDATES + rank] = sum_after(r.scores[b], c.certain, value, normaliser[b]);
+            sums[b * CANDIDATES + rank] = extended_score(r.scores[b], c.certain, value, normaliser[b]);
             merged[b * CANDIDATES + rank] = token;
         }
         if (c.forced >= 0 && e == b * all)
             sums[b * CANDIDATES] =
-                sum_after(r.scores[b], c.certain, r.logits[b * r.vocabulary + c.forced], normaliser[b]);
+                extended_score(r.scores[b], c.certain, r.logits[b * r.vocabulary + c.forced], normaliser[b]);
     }
 }
 #else
@@ -252,7 +253,7 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
     for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         const int b = e / CANDIDATES;
         const float logit = c.forced >= 0 ? r.logits[b * r.vocabulary + c.forced] : r.values[e];
-        sums[e] = sum_after(r.scores[b], c.certain, logit, r.log_sum[b]);
+        sums[e] = extended_score(r.scores[b], c.certain, logit, r.log_sum[b]);
     }
 }
 #endif
@@ -297,7 +298,7 @@ static inline void walk_candidates(continuations *to, finished *f, const choice 
         }
         const int list = head[row]++;
         const int token = c.forced >= 0 ? c.forced : tokens[row * CANDIDATES + list];
-        bool ended = ENDS_AT_LIMIT(c.generated >= c.limit);
+        bool ended = FINISHES_AT_LIMIT(c.generated >= c.limit);
         for (int e = 0; e < end_count; e++)
             ended = ended || token == ends[e];
         if (!ended) {
@@ -312,7 +313,8 @@ static inline void walk_candidates(continuations *to, finished *f, const choice 
 }
 
 /* Whether a sentence is over. Gives up live rows that cannot come to one of the `needed` best. */
-static inline bool is_over(continuations *to, const finished *f, const choice c, const long early, const long needed) {
+static inline bool is_finished(continuations *to, const finished *f, const choice c, const long early,
+                               const long needed) {
     bool over = to->live == 0 || c.generated >= c.limit;
     if (BEAM == 1 && f->count == 1) /* of its own: in one condition it is a constant, and clang warns */
         over = true;
@@ -343,7 +345,7 @@ static inline void keep_cut(const finished *f, const continuations *from, const 
 /* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
  * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
  *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser. With
- *     MERGES they are (R, parts, CANDIDATES), and (R, parts, 2) as tops in topk.cl
+ *     MERGE_TOPK they are (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl
  *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
@@ -355,13 +357,13 @@ static inline void keep_cut(const finished *f, const continuations *from, const 
  *     says how many they are of a sentence
  *   done (n), remaining (1): sentences that are over
  *   ends (end_count): the tokens that end a sentence; walk: how many candidates are looked at; early: transformers'
- *     early_stopping, with AS_TRANSFORMERS
+ *     early_stopping, with HF_SEARCH
  *   needed: so many of the best finished ones count. A row is given up that cannot become one of them, whatever it goes
  *     on with: its sum of log p can only fall, and lp(n) lies between that of the next length and that of the
  *     limit. What it could make way for has a smaller sum, and cannot either: so those that count are the same. 0: no
  *     row is given up
- *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
- *     probability 1, whatever the model gives them
+ *   forced_eos_id: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have
+ * the probability 1, whatever the model gives them
  *
  * Layout: all items make the sums and the rows; the choice between is the first one's alone. */
 TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
@@ -371,12 +373,12 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                           TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
                           TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
                           const long prefix_width, const long step, TFM_INPUT(int, ends), const long end_count,
-                          const long walk, const long early, const long last_token, const long certain_first,
+                          const long walk, const long early, const long forced_eos_id, const long certain_first,
                           const long certain_last, const long extends, const long needed,
                           MERGE_PARAMETERS STEP_PARAMETERS) {
     __local float sums[BEAM * CANDIDATES];
     __local int head[BEAM];
-#ifdef MERGES
+#ifdef MERGE_TOPK
     __local int merged[BEAM * CANDIDATES];
     __local float normaliser[BEAM];
 #endif
@@ -386,13 +388,13 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     const int sentence = TFM_AT(sentences)[group];
     const long base = FIRST_ROW(group), number = step - SINCE(sentence);
     choice c = {base, (int)ROWS(group), (int)number + 1, TFM_AT(limits)[sentence], -1, 0};
-    const bool last = last_token >= 0 && c.generated >= c.limit;
+    const bool last = forced_eos_id >= 0 && c.generated >= c.limit;
     c.certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
-    c.forced = last                                       ? (int)last_token
+    c.forced = last                                       ? (int)forced_eos_id
                : number < TFM_AT(prefix_counts)[sentence] ? TFM_AT(prefixes)[sentence * prefix_width + number]
                                                           : -1;
     const row_inputs inputs = ROW_INPUTS(base);
-#ifdef MERGES
+#ifdef MERGE_TOPK
     gather_sums(inputs, c, sums, merged, normaliser, (int)parts);
     TOKENS continuing = merged;
 #else
@@ -406,7 +408,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
         if (!TFM_AT(done)[group]) {
             finished list = FINISHED(sentence);
             walk_candidates(&next, &list, c, sums, continuing, head, TFM_AT(ends), end_count, walk, (int)first_node);
-            const bool over = is_over(&next, &list, c, early, needed);
+            const bool over = is_finished(&next, &list, c, early, needed);
             if (over && c.generated >= c.limit)
                 keep_cut(&list, &next, c, (int)first_node);
             TFM_AT(finished_count)[sentence] = list.count;
@@ -443,15 +445,15 @@ TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed)
                              TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
                              TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
                              TFM_TENSOR(int, finished_count), TFM_INPUT(int, node_token), TFM_INPUT(int, node_parent),
-                             TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_INPUT(int, sentences),
+                             TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),
                              TFM_INPUT(int, done), const long m, const long first_node, const long step,
-                             const long last_token, const long each) {
+                             const long forced_eos_id, const long each) {
     const long group = get_global_id(0);
     if (group >= m || TFM_AT(done)[group])
         return;
     const int sentence = TFM_AT(sentences)[group], rows = (int)ROWS(group);
     const long base = FIRST_ROW(group), number = step - SINCE(sentence);
-    if (number < TFM_AT(prefix_counts)[sentence] || (last_token >= 0 && number + 1 >= TFM_AT(limits)[sentence]))
+    if (number < TFM_AT(prefix_counts)[sentence] || (forced_eos_id >= 0 && number + 1 >= TFM_AT(limits)[sentence]))
         return; /* the next token is forced */
     finished list = FINISHED(sentence);
     for (long row = base; row < base + rows; row++) {
@@ -468,17 +470,18 @@ TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed)
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
 #ifdef RAGGED
-/* `columns` of the new table, `old_columns` of the old one. Where `began` is not null, lengths (R) are how many count
- * of each row's line, and positions (R) those of its newest token. */
-TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_TENSOR(int, lengths),
-                            TFM_TENSOR(int, positions), const long columns, const long old_columns) {
+/* `columns` of the new table, `old_columns` of the old one. Where `admitted_step` is not null, lengths (R) are how many
+ * count of each row's line, and positions (R) those of its newest token. */
+TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step),
+                            TFM_TENSOR(int, lengths), TFM_TENSOR(int, positions), const long columns,
+                            const long old_columns) {
     const long group = TFM_ROW();
     if (group >= m)
         return;
     const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
     const extension e = EXTENSION;
-    for (long b = TFM_LOCAL_ID(); began != 0 && b < count; b += TFM_GROUP) {
-        const int own = (int)past - TFM_AT(began)[TFM_AT(sentences)[from]];
+    for (long b = TFM_LOCAL_ID(); admitted_step != 0 && b < count; b += TFM_GROUP) {
+        const int own = (int)past - TFM_AT(admitted_step)[TFM_AT(sentences)[from]];
         TFM_AT(lengths)[first + b] = own + 1;
         TFM_AT(positions)[first + b] = own;
     }
@@ -511,7 +514,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_IN
  * the rows of each begin, and totals (3) how many sentences and rows there are, and since when the first of them are
  * there. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, began), TFM_INPUT(int, sentences), TFM_TENSOR(int, keep),
+beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences), TFM_TENSOR(int, keep),
             TFM_TENSOR(int, starts), TFM_TENSOR(int, totals), const long n) {
     int kept = 0, rows = 0, oldest = INT_MAX;
     for (long i = 0; i < n; i++) {
@@ -521,7 +524,7 @@ beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, began), TFM_INPUT(int, sen
         TFM_AT(keep)[kept] = (int)i;
         TFM_AT(starts)[kept++] = rows;
         rows += live;
-        oldest = min(oldest, began != 0 ? TFM_AT(began)[TFM_AT(sentences)[i]] : 0);
+        oldest = min(oldest, admitted_step != 0 ? TFM_AT(admitted_step)[TFM_AT(sentences)[i]] : 0);
     }
     TFM_AT(starts)[kept] = rows;
     TFM_AT(totals)[0] = kept;
@@ -551,7 +554,7 @@ TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), 
 }
 
 /* How many places of a row's line count. */
-#define PAST_OF(row) (lengths != 0 ? TFM_AT(lengths)[row] : columns)
+#define PAST_LENGTH(row) (lengths != 0 ? TFM_AT(lengths)[row] : columns)
 
 /* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
  *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
@@ -565,7 +568,7 @@ TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const long past = PAST_OF(row);
+    const long past = PAST_LENGTH(row);
     __global const int *line = TFM_AT(table) + row * columns;
     float sum = -INFINITY;
     for (long w = 0; w < count; w++) {
@@ -594,7 +597,7 @@ TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INP
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const long past = PAST_OF(row);
+    const long past = PAST_LENGTH(row);
     __global const int *line = TFM_AT(table) + row * columns;
     for (long w = 0; w < count; w++) {
         __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
@@ -617,7 +620,7 @@ TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float,
     const long row = get_global_id(0);
     if (row >= rows || (may_choose != 0 && !TFM_AT(may_choose)[row]))
         return;
-    const long past = PAST_OF(row);
+    const long past = PAST_LENGTH(row);
     __global const int *line = TFM_AT(table) + row * columns;
     float sum = TFM_AT(removed)[row];
     for (long i = 0; i + length <= past; i++) {
@@ -646,7 +649,7 @@ TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), 
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    const long past = PAST_OF(row);
+    const long past = PAST_LENGTH(row);
     const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
     for (long i = TFM_LOCAL_ID(); i < past; i += TFM_GROUP) {
         const int token = TFM_AT(node_token)[TFM_AT(table)[row * columns + i]];

@@ -18,7 +18,7 @@ TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(
  * their places, limits and counts of forced tokens, (more) each, and the forced tokens (more, prefix_width).
  *   tokens to starts: what there is of each row or sentence, and all_tokens to all_starts the same with those that
  *     begin: see beam.cl. lengths is null where all rows have `columns`; positions (rows + more): one less
- *   began to finished_count: what is kept at the places of sentences, `beam` numbers or one each
+ *   admitted_step to finished_count: what is kept at the places of sentences, `beam` numbers or one each
  *   node_token, node_parent, node_score: the log of nodes, where those rows have theirs from node + rows on
  *
  * Layout: a work-group takes a row, of which the first item does all but copy its line of the table. There are no more
@@ -28,7 +28,7 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
                          TFM_INPUT(int, sentences), TFM_INPUT(int, starts), TFM_TENSOR(int, all_tokens),
                          TFM_TENSOR(float, all_scores), TFM_TENSOR(int, all_table), TFM_TENSOR(int, all_lengths),
                          TFM_TENSOR(int, positions), TFM_TENSOR(int, all_sources), TFM_TENSOR(int, all_sentences),
-                         TFM_TENSOR(int, all_starts), TFM_TENSOR(int, done), TFM_TENSOR(int, began),
+                         TFM_TENSOR(int, all_starts), TFM_TENSOR(int, done), TFM_TENSOR(int, admitted_step),
                          TFM_TENSOR(int, limits), TFM_TENSOR(int, prefix_counts), TFM_TENSOR(int, prefixes),
                          TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_step),
                          TFM_TENSOR(int, finished_count), TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent),
@@ -59,7 +59,7 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
     if (new < 0)
         return;
     const int place = TFM_AT(arrivals)[new];
-    TFM_AT(began)[place] = (int)step;
+    TFM_AT(admitted_step)[place] = (int)step;
     TFM_AT(limits)[place] = TFM_AT(arrivals)[more + new];
     TFM_AT(prefix_counts)[place] = TFM_AT(arrivals)[2 * more + new];
     for (long i = 0; i < prefix_width; i++)

@@ -10,16 +10,16 @@ float rules_log_add(const float a, const float b) {
 }
 
 /* One item per row: may_choose (R) is 0 where the row's next token is forced, which no rule may forbid then: as one of
- * the beginning of its text, prefix_counts (N), or, where there is a last_end, at its limit (N). `lengths` as for
+ * the beginning of its text, prefix_counts (N), or, where there is a has_forced_eos, at its limit (N). `lengths` as for
  * rules_forbid_source; a row's past begins with the start token. */
 TFM_KERNEL void rules_choice(TFM_TENSOR(int, may_choose), TFM_INPUT(int, lengths), TFM_INPUT(int, limits),
                              TFM_INPUT(int, prefix_counts), TFM_INPUT(int, sources), const long rows,
-                             const long columns, const long last_end) {
+                             const long columns, const long has_forced_eos) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
     const long next = lengths != 0 ? TFM_AT(lengths)[row] : columns, text = TFM_AT(sources)[row];
-    const bool forced = next <= TFM_AT(prefix_counts)[text] || (last_end && next >= TFM_AT(limits)[text]);
+    const bool forced = next <= TFM_AT(prefix_counts)[text] || (has_forced_eos && next >= TFM_AT(limits)[text]);
     TFM_AT(may_choose)[row] = !forced;
 }
 

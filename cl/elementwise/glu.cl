@@ -20,7 +20,7 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
 
 /* dx = dy activation(gate), dgate = dy x slope(gate): of the rows of dx and dgate, `pitch` elements apart as those of x
  * and gate. Either may be null, and is added to where `add_x`, `add_gate`. Layout as above. */
-#define BACK(T, LOAD, STORE, SLOPE, ACTIVATE)                                                                          \
+#define GLU_BACKWARD(T, LOAD, STORE, GRAD, ACTIVATE)                                                                   \
     {                                                                                                                  \
         const T d = LOAD(from + i), open = LOAD(g + i);                                                                \
         if (has_dx) {                                                                                                  \
@@ -28,7 +28,7 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
             STORE(add_x ? LOAD(to_x + i) + t : t, to_x + i);                                                           \
         }                                                                                                              \
         if (has_dgate) {                                                                                               \
-            const T t = d * LOAD(v + i) * SLOPE(open);                                                                 \
+            const T t = d * LOAD(v + i) * GRAD(open);                                                                  \
             STORE(add_gate ? LOAD(to_gate + i) + t : t, to_gate + i);                                                  \
         }                                                                                                              \
     }
@@ -45,8 +45,8 @@ TFM_KERNEL void glu_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dgate), TF
         __global const float *v = TFM_AT(x) + row * skip, *g = TFM_AT(gate) + row * skip;
         __global float *to_x = TFM_AT(dx) + row * skip, *to_gate = TFM_AT(dgate) + row * skip;
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH)
-            BACK(tfm_vec, tfm_load, tfm_store, tfm_activation_grad_vec, tfm_activate_vec)
+            GLU_BACKWARD(tfm_vec, tfm_load, tfm_store, tfm_activation_grad_vec, tfm_activate_vec)
         for (; i < stop; i++)
-            BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, tfm_activation_grad, tfm_activate)
+            GLU_BACKWARD(float, TFM_LOAD_ONE, TFM_STORE_ONE, tfm_activation_grad, tfm_activate)
     }
 }

@@ -8,61 +8,61 @@
  * Layout: a work-item takes TFM_CHUNK elements. y may be x, and dx may be dy. */
 
 /* (T) is float or tfm_vec, V the suffix of the prelude's functions for it. */
-#define NEGATIVE(T, V, x) (-(x))
-#define ABSOLUTE(T, V, x) fabs(x)
-#define ROOT(T, V, x) sqrt(x)
-#define INVERSE(T, V, x) ((T)(1.0f) / (x))
-#define EXPONENTIAL(T, V, x) exp(x)
-#define LOGARITHM(T, V, x) log(x)
-#define ERROR_FUNCTION(T, V, x) erf(x)
-#define SIGMOID(T, V, x) TFM_SIGMOID(T, V, x)
-#define HYPERBOLIC(T, V, x) tanh(x)
+#define OP_NEG(T, V, x) (-(x))
+#define OP_ABS(T, V, x) fabs(x)
+#define OP_SQRT(T, V, x) sqrt(x)
+#define OP_RECIPROCAL(T, V, x) ((T)(1.0f) / (x))
+#define OP_EXP(T, V, x) exp(x)
+#define OP_LOG(T, V, x) log(x)
+#define OP_ERF(T, V, x) erf(x)
+#define OP_SIGMOID(T, V, x) TFM_SIGMOID(T, V, x)
+#define OP_TANH(T, V, x) tanh(x)
 /* In this order of comparisons NaN stays, and of p > q the result is q. */
-#define BETWEEN(T, x, p, q) ((x) < (T)(p) ? (T)(p) : (x)) > (T)(q) ? (T)(q) : ((x) < (T)(p) ? (T)(p) : (x))
-#define CLIPPED(T, V, x) (BETWEEN(T, x, p, q))
-#define HARD_SIGMOID(T, V, x) (BETWEEN(T, tfm_fma((T)(p), x, (T)(q)), 0.0f, 1.0f))
-#define HARD_SWISH(T, V, x)                                                                                            \
+#define CLAMPED(T, x, p, q) ((x) < (T)(p) ? (T)(p) : (x)) > (T)(q) ? (T)(q) : ((x) < (T)(p) ? (T)(p) : (x))
+#define OP_CLIP(T, V, x) (CLAMPED(T, x, p, q))
+#define OP_HARD_SIGMOID(T, V, x) (CLAMPED(T, tfm_fma((T)(p), x, (T)(q)), 0.0f, 1.0f))
+#define OP_HARDSWISH(T, V, x)                                                                                          \
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (x) : (x) * (((x) + (T)(3.0f)) * (T)(1.0f / 6.0f)))
 
-#define NEGATIVE_SLOPE(T, V, x) ((T)(-1.0f))
+#define OP_NEG_GRAD(T, V, x) ((T)(-1.0f))
 /* 0 and NaN are their own slopes: llvmpipe (Mesa 22.3) takes NaN times 0 for 0. */
-#define ABSOLUTE_SLOPE(T, V, x) ((x) > (T)(0.0f) ? (T)(1.0f) : (x) < (T)(0.0f) ? (T)(-1.0f) : (x))
-#define ROOT_SLOPE(T, V, x) ((T)(0.5f) / sqrt(x))
-#define INVERSE_SLOPE(T, V, x) ((T)(-1.0f) / (x) / (x))
-#define EXPONENTIAL_SLOPE(T, V, x) exp(x)
-#define LOGARITHM_SLOPE(T, V, x) ((T)(1.0f) / (x))
-#define ERROR_FUNCTION_SLOPE(T, V, x) ((T)(1.1283791671f) * TFM_CAT(tfm_exp_nonpos, V)(-(x) * (x)))
+#define OP_ABS_GRAD(T, V, x) ((x) > (T)(0.0f) ? (T)(1.0f) : (x) < (T)(0.0f) ? (T)(-1.0f) : (x))
+#define OP_SQRT_GRAD(T, V, x) ((T)(0.5f) / sqrt(x))
+#define OP_RECIPROCAL_GRAD(T, V, x) ((T)(-1.0f) / (x) / (x))
+#define OP_EXP_GRAD(T, V, x) exp(x)
+#define OP_LOG_GRAD(T, V, x) ((T)(1.0f) / (x))
+#define OP_ERF_GRAD(T, V, x) ((T)(1.1283791671f) * TFM_CAT(tfm_exp_nonpos, V)(-(x) * (x)))
 /* s (1 - s) as e / (1 + e)^2, e = e^-|x|, where 1 - s would cancel; and tanh's is 4 of that at 2x. */
-#define SIGMOID_AT(T, V, e) ((e) / ((T)(1.0f) + (e)) / ((T)(1.0f) + (e)))
-#define SIGMOID_SLOPE(T, V, x) SIGMOID_AT(T, V, TFM_CAT(tfm_exp_nonpos, V)(-fabs(x)))
-#define HYPERBOLIC_SLOPE(T, V, x) ((T)(4.0f) * SIGMOID_AT(T, V, TFM_CAT(tfm_exp_nonpos, V)((T)(-2.0f) * fabs(x))))
-#define CLIPPED_SLOPE(T, V, x) ((((x) < (T)(p)) | ((x) > (T)(q))) ? (T)(0.0f) : (T)(1.0f))
-#define HARD_SIGMOID_SLOPE(T, V, x)                                                                                    \
+#define SIGMOID_GRAD_OF_EXP(T, V, e) ((e) / ((T)(1.0f) + (e)) / ((T)(1.0f) + (e)))
+#define OP_SIGMOID_GRAD(T, V, x) SIGMOID_GRAD_OF_EXP(T, V, TFM_CAT(tfm_exp_nonpos, V)(-fabs(x)))
+#define OP_TANH_GRAD(T, V, x) ((T)(4.0f) * SIGMOID_GRAD_OF_EXP(T, V, TFM_CAT(tfm_exp_nonpos, V)((T)(-2.0f) * fabs(x))))
+#define OP_CLIP_GRAD(T, V, x) ((((x) < (T)(p)) | ((x) > (T)(q))) ? (T)(0.0f) : (T)(1.0f))
+#define OP_HARD_SIGMOID_GRAD(T, V, x)                                                                                  \
     (((tfm_fma((T)(p), x, (T)(q)) <= (T)(0.0f)) | (tfm_fma((T)(p), x, (T)(q)) >= (T)(1.0f))) ? (T)(0.0f) : (T)(p))
-#define HARD_SWISH_SLOPE(T, V, x)                                                                                      \
+#define OP_HARDSWISH_GRAD(T, V, x)                                                                                     \
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (T)(1.0f) : tfm_fma(x, (T)(1.0f / 3.0f), (T)(0.5f)))
 
 /* F of a vector. */
 #ifdef TFM_VEC4
-#define ONE_OF(F, x) (F(float, , x))
-#define OF_VECTOR(F, v) ((tfm_vec)(ONE_OF(F, (v).x), ONE_OF(F, (v).y), ONE_OF(F, (v).z), ONE_OF(F, (v).w)))
+#define ON_SCALAR(F, x) (F(float, , x))
+#define ON_VECTOR(F, v) ((tfm_vec)(ON_SCALAR(F, (v).x), ON_SCALAR(F, (v).y), ON_SCALAR(F, (v).z), ON_SCALAR(F, (v).w)))
 #else
-#define OF_VECTOR(F, v) (F(tfm_vec, _vec, v))
+#define ON_VECTOR(F, v) (F(tfm_vec, _vec, v))
 #endif
 
 #define CASES                                                                                                          \
-    CASE(0, NEGATIVE)                                                                                                  \
-    CASE(1, ABSOLUTE)                                                                                                  \
-    CASE(2, ROOT)                                                                                                      \
-    CASE(3, INVERSE)                                                                                                   \
-    CASE(4, EXPONENTIAL)                                                                                               \
-    CASE(5, LOGARITHM)                                                                                                 \
-    CASE(6, ERROR_FUNCTION)                                                                                            \
-    CASE(7, SIGMOID)                                                                                                   \
-    CASE(8, HYPERBOLIC)                                                                                                \
-    CASE(9, HARD_SWISH)                                                                                                \
-    CASE(10, HARD_SIGMOID)                                                                                             \
-    CASE(11, CLIPPED)
+    CASE(0, OP_NEG)                                                                                                    \
+    CASE(1, OP_ABS)                                                                                                    \
+    CASE(2, OP_SQRT)                                                                                                   \
+    CASE(3, OP_RECIPROCAL)                                                                                             \
+    CASE(4, OP_EXP)                                                                                                    \
+    CASE(5, OP_LOG)                                                                                                    \
+    CASE(6, OP_ERF)                                                                                                    \
+    CASE(7, OP_SIGMOID)                                                                                                \
+    CASE(8, OP_TANH)                                                                                                   \
+    CASE(9, OP_HARDSWISH)                                                                                              \
+    CASE(10, OP_HARD_SIGMOID)                                                                                          \
+    CASE(11, OP_CLIP)
 
 TFM_KERNEL void unary(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long function, const float p, const float q,
                       const long n) {
@@ -75,7 +75,7 @@ TFM_KERNEL void unary(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long func
     case number:                                                                                                       \
         for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {                                                                 \
             const tfm_vec v = tfm_load(in + i);                                                                        \
-            tfm_store(OF_VECTOR(F, v), out + i);                                                                       \
+            tfm_store(ON_VECTOR(F, v), out + i);                                                                       \
         }                                                                                                              \
         for (; i < end; i++) {                                                                                         \
             const float v = in[i];                                                                                     \
@@ -98,11 +98,11 @@ TFM_KERNEL void unary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_
 #define CASE(number, F)                                                                                                \
     case number:                                                                                                       \
         for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {                                                                 \
-            const tfm_vec v = tfm_load(in + i), d = tfm_load(from + i) * OF_VECTOR(F##_SLOPE, v);                      \
+            const tfm_vec v = tfm_load(in + i), d = tfm_load(from + i) * ON_VECTOR(F##_GRAD, v);                       \
             tfm_store(add ? tfm_load(out + i) + d : d, out + i);                                                       \
         }                                                                                                              \
         for (; i < end; i++) {                                                                                         \
-            const float v = in[i], d = from[i] * (F##_SLOPE(float, , v));                                              \
+            const float v = in[i], d = from[i] * (F##_GRAD(float, , v));                                               \
             out[i] = add ? out[i] + d : d;                                                                             \
         }                                                                                                              \
         break;

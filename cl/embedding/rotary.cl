@@ -4,33 +4,33 @@
  * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
  * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
  *
- * more_y and more_x are other tensors of `more` heads, H of a token being more_H there, which come after the first
- * ones; more is 0 where there are none. more_y is written by half_store.cl.
+ * y2 and x2 are other tensors of `vectors2` heads, H of a token being H2 there, which come after the first
+ * ones; vectors2 is 0 where there are none. y2 is written by half_store.cl.
  *
- * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
- * pairs each. An item reads both of a pair before it writes them, so y may be x. */
+ * Layout: a work-group takes `heads_per_group` heads; its TFM_GROUP items step over the pairs of a head together, a
+ * vector of pairs each. An item reads both of a pair before it writes them, so y may be x. */
 
 #include "half_store.cl"
 
 /* Where a head is written: one of them is null. */
 #if STORE_DTYPE == 0
-typedef __global float *place;
-#define PLACE(y, more) ((y) ? (y) : (more))
-#define put(v, to, i) ((to)[i] = (v))
-#define put_vec(v, to, i) tfm_store(v, (to) + (i))
+typedef __global float *head_out;
+#define HEAD_OUT(y, more) ((y) ? (y) : (more))
+#define store_out(v, to, i) ((to)[i] = (v))
+#define store_out_vec(v, to, i) tfm_store(v, (to) + (i))
 #else
-typedef struct place {
+typedef struct head_out {
     __global float *y;
     __global store_t *more;
-} place;
-#define PLACE(y, more) ((place){y, more})
-static inline void put(const float v, const place to, const long i) {
+} head_out;
+#define HEAD_OUT(y, more) ((head_out){y, more})
+static inline void store_out(const float v, const head_out to, const long i) {
     if (to.more)
         store_from_float(v, to.more + i);
     else
         to.y[i] = v;
 }
-static inline void put_vec(const tfm_vec v, const place to, const long i) {
+static inline void store_out_vec(const tfm_vec v, const head_out to, const long i) {
     if (to.more)
         store_from_float_vec(v, to.more + i);
     else
@@ -40,8 +40,8 @@ static inline void put_vec(const tfm_vec v, const place to, const long i) {
 
 #if TFM_WIDTH > 1
 /* TFM_WIDTH pairs, which lie in two vectors. */
-static inline void turn_vectors(const place out, __global const float *in, const long i, const tfm_vec c,
-                                const tfm_vec s) {
+static inline void rotate_vectors(const head_out out, __global const float *in, const long i, const tfm_vec c,
+                                  const tfm_vec s) {
     const tfm_vec v = tfm_load(in + i), w = tfm_load(in + i + TFM_WIDTH);
     const tfm_vec a = (tfm_vec)(v.even, w.even), b = (tfm_vec)(v.odd, w.odd);
     const tfm_vec left = a * c - b * s, right = a * s + b * c;
@@ -50,52 +50,52 @@ static inline void turn_vectors(const place out, __global const float *in, const
     low.odd = right.lo;
     high.even = left.hi;
     high.odd = right.hi;
-    put_vec(low, out, i);
-    put_vec(high, out, i + TFM_WIDTH);
+    store_out_vec(low, out, i);
+    store_out_vec(high, out, i + TFM_WIDTH);
 }
 #endif
 
-static inline void turn(const place out, __global const float *in, const long first, const long second, const float c,
-                        const float s) {
+static inline void rotate(const head_out out, __global const float *in, const long first, const long second,
+                          const float c, const float s) {
     const float a = in[first], b = in[second];
-    put(a * c - b * s, out, first);
-    put(a * s + b * c, out, second);
+    store_out(a * c - b * s, out, first);
+    store_out(a * s + b * c, out, second);
 }
 
 /* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
-static inline void turn_head(const place out, __global const float *in, __global const float *cosine,
-                             __global const float *sine, const long half_width, const long interleaved,
-                             const float sign) {
+static inline void rotate_head(const head_out out, __global const float *in, __global const float *cosine,
+                               __global const float *sine, const long half_width, const long interleaved,
+                               const float sign) {
     long done = 0;
 #if TFM_WIDTH > 1
     done = half_width - half_width % TFM_WIDTH;
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i < done; i += TFM_STEP) {
         const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
         if (interleaved) {
-            turn_vectors(out, in, 2 * i, c, s);
+            rotate_vectors(out, in, 2 * i, c, s);
         } else {
             const tfm_vec a = tfm_load(in + i), b = tfm_load(in + half_width + i);
-            put_vec(a * c - b * s, out, i);
-            put_vec(a * s + b * c, out, half_width + i);
+            store_out_vec(a * c - b * s, out, i);
+            store_out_vec(a * s + b * c, out, half_width + i);
         }
     }
 #endif
     for (long i = done + TFM_LOCAL_ID(); i < half_width; i += TFM_GROUP)
         if (interleaved)
-            turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i] * sign);
+            rotate(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i] * sign);
         else
-            turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
+            rotate(out, in, i, half_width + i, cosine[i], sine[i] * sign);
 }
 
-TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(store_t, more_y), TFM_INPUT(float, more_x),
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(store_t, y2), TFM_INPUT(float, x2),
                        TFM_INPUT(float, cosines), TFM_INPUT(float, sines), TFM_INPUT(int, positions),
-                       const long vectors, const long more, const long share, const long T, const long H,
-                       const long more_H, const long D, const long P, const long half_width, const long first,
+                       const long vectors, const long vectors2, const long heads_per_group, const long T, const long H,
+                       const long H2, const long D, const long P, const long half_width, const long first,
                        const long heads_first, const long per_token, const long interleaved, const float sign) {
-    const long end = min((TFM_ROW() + 1) * share, vectors + more);
-    for (long i = TFM_ROW() * share; i < end; i++) {
+    const long end = min((TFM_ROW() + 1) * heads_per_group, vectors + vectors2);
+    for (long i = TFM_ROW() * heads_per_group; i < end; i++) {
         const int second = i >= vectors;
-        const long v = second ? i - vectors : i, heads = second ? more_H : H;
+        const long v = second ? i - vectors : i, heads = second ? H2 : H;
         const long b = v / (T * heads), t = heads_first ? v % T : v / heads % T, token = b * T + t;
         long position = per_token ? token : first + t;
         int outside = 0;
@@ -104,16 +104,16 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(sto
             outside = given < 0 || given >= P;
             position = outside ? 0 : given;
         }
-        __global const float *in = (second ? TFM_AT(more_x) : TFM_AT(x)) + v * D;
-        const place out = PLACE(second ? 0 : TFM_AT(y) + v * D, second ? TFM_AT(more_y) + v * D : 0);
+        __global const float *in = (second ? TFM_AT(x2) : TFM_AT(x)) + v * D;
+        const head_out out = HEAD_OUT(second ? 0 : TFM_AT(y) + v * D, second ? TFM_AT(y2) + v * D : 0);
         if (outside) {
             for (long j = TFM_LOCAL_ID(); j < D; j += TFM_GROUP)
-                put(NAN, out, j);
+                store_out(NAN, out, j);
             continue;
         }
-        turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
-                  interleaved, sign);
+        rotate_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
+                    interleaved, sign);
         for (long j = 2 * half_width + TFM_LOCAL_ID(); j < D; j += TFM_GROUP)
-            put(in[j], out, j);
+            store_out(in[j], out, j);
     }
 }

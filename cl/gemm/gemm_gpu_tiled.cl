@@ -261,7 +261,7 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
 }
 
 /* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `parts` sums (R, N), always in this order.
- * Grid: tfm__fours_grid of `count` = R N; by fours N is a multiple of four too. */
+ * Grid: tfm__vec4_grid of `count` = R N; by fours N is a multiple of four too. */
 TFM_KERNEL void gemm_tiled_sum(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend), const long count,
                                const long rows, const long n, const long parts, const long addend_batch,
                                const long addend_row, const long has_addend, const float alpha) {

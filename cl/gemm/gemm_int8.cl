@@ -43,7 +43,7 @@
 
 /* ---- Everywhere ---- */
 
-/* a (M, PADDED(K)) and steps (M) of x (M, K). Layout: TFM_GROUP items share a row. */
+/* a (M, PADDED_K(K)) and steps (M) of x (M, K). Layout: TFM_GROUP items share a row. */
 TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
                                 const long k) {
     TFM_SCRATCH
@@ -51,7 +51,7 @@ TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), T
     if (row >= m)
         return;
     __global const float *from = TFM_AT(x) + row * k;
-    __global char *to = TFM_AT(a) + row * PADDED(k);
+    __global char *to = TFM_AT(a) + row * PADDED_K(k);
     float largest = 0, inverse;
     int odd = 0; /* what is not finite, which a maximum of floats would lose */
     for (long i = TFM_LOCAL_ID(); i < k; i += TFM_GROUP) {
@@ -61,7 +61,7 @@ TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), T
     largest = tfm_group_max(largest);
     const float any = tfm_group_max((float)odd);
     const float step = quantization_scale(any > 0 ? 0x7f800000 : as_int(largest), &inverse);
-    for (long i = TFM_LOCAL_ID(); i < PADDED(k); i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < PADDED_K(k); i += TFM_GROUP)
         to[i] = i < k && inverse != 0 ? (char)QUANTIZE_ONE(from[i]) : 0;
     if (TFM_LOCAL_ID() == 0)
         TFM_AT(steps)[row] = step;
@@ -74,7 +74,7 @@ TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, m * n);
     for (long e = first; e < end; e++) {
         const long i = e / n, j = e - i * n;
-        __global const char *x = TFM_AT(a) + i * PADDED(k), *w = TFM_AT(q) + j * k;
+        __global const char *x = TFM_AT(a) + i * PADDED_K(k), *w = TFM_AT(q) + j * k;
         int sum = 0;
         int p = 0;
         for (; p + 8 <= (int)k; p += 8) { /* llvmpipe ends a loop after 65,535 rounds */
@@ -207,7 +207,7 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
         for (; inverse != 0 && i + TFM_WIDTH <= k; i += TFM_WIDTH)                                                     \
             tfm_store(NUMBERS(ROUNDED(tfm_load(x + i))), to + i);                                                      \
         float rest[TFM_WIDTH];                                                                                         \
-        for (; i < PADDED(k); i += TFM_WIDTH) {                                                                        \
+        for (; i < PADDED_K(k); i += TFM_WIDTH) {                                                                      \
             for (int p = 0; p < TFM_WIDTH; p++)                                                                        \
                 rest[p] = i + p < k && inverse != 0 ? x[i + p] : 0.0f;                                                 \
             tfm_store(NUMBERS(ROUNDED(tfm_load(rest))), to + i);                                                       \
@@ -217,12 +217,12 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
 DEFINE_WHOLE_NUMBERS(whole_numbers, __global)
 DEFINE_WHOLE_NUMBERS(own_whole_numbers, __private)
 
-/* a (M, PADDED(K)) and steps (M) of x (M, K). Grid: items of `rows` rows each. */
+/* a (M, PADDED_K(K)) and steps (M) of x (M, K). Grid: items of `rows` rows each. */
 TFM_KERNEL void int8_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
                           const long k, const long rows) {
     const long first = get_global_id(0) * rows, last = min(first + rows, m);
     for (long i = first; i < last; i++)
-        TFM_AT(steps)[i] = whole_numbers(TFM_AT(a) + i * PADDED(k), TFM_AT(x) + i * k, (int)k);
+        TFM_AT(steps)[i] = whole_numbers(TFM_AT(a) + i * PADDED_K(k), TFM_AT(x) + i * k, (int)k);
 }
 
 /* out (N): the sums of w's rows, where `a` has an offset. Layout: one work-item a row. */
@@ -307,7 +307,7 @@ static inline void finish(const product *p, long row, long column, int4 total, f
         __global const char *w[4];                                                                                     \
         sums sum[R][4];                                                                                                \
         int s = 0;                                                                                                     \
-        _Pragma("unroll") for (int i = 0; i < R; i++) from[i] = a + min(i, rows - 1) * PADDED(p->k);                   \
+        _Pragma("unroll") for (int i = 0; i < R; i++) from[i] = a + min(i, rows - 1) * PADDED_K(p->k);                 \
         _Pragma("unroll") for (int j = 0; j < 4; j++) w[j] = p->q + min(column + j, p->n - 1) * p->k;                  \
         _Pragma("unroll") for (int i = 0; i < R; i++) _Pragma("unroll") for (int j = 0; j < 4; j++) sum[i][j] = 0;     \
         for (; s + STEP <= p->k; s += STEP) {                                                                          \
@@ -375,7 +375,7 @@ TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INP
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);
         for (long j = column; j < edge; j += 4)
-            tile(&p, TFM_AT(a) + i * PADDED(k), TFM_AT(steps) + i, i, there, j);
+            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(steps) + i, i, there, j);
         activate_part(&p, i, there, column, edge);
     }
 }
@@ -390,10 +390,10 @@ TFM_KERNEL void int8_few(TFM_TENSOR(float, c), TFM_INPUT(float, x), PRODUCT_PARA
     number a[MOST_ROWS * MOST_DEPTH];
     float steps[MOST_ROWS];
     for (int i = 0; i < (int)m; i++)
-        steps[i] = own_whole_numbers(a + i * PADDED(p.k), TFM_AT(x) + i * k, (int)k);
+        steps[i] = own_whole_numbers(a + i * PADDED_K(p.k), TFM_AT(x) + i * k, (int)k);
     for (long j = column; j < edge; j += 4)
         for (int i = 0; i < (int)m; i += TILE_ROWS)
-            own_tile(&p, a + i * PADDED(p.k), steps + i, i, min((int)m - i, TILE_ROWS), j);
+            own_tile(&p, a + i * PADDED_K(p.k), steps + i, i, min((int)m - i, TILE_ROWS), j);
     activate_part(&p, 0, (int)m, column, edge);
 }
 #endif

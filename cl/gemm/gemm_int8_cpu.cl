@@ -67,7 +67,7 @@ static void turn_strip(lanes *panel, const product *p, long column, int first, i
     __global const char *w[STRIP];
     for (int j = 0; j < STRIP; j++)
         w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
-    const int end = TILES ? PADDED(depth) : depth;
+    const int end = TILES ? PADDED_K(depth) : depth;
     for (int s = 0; s < end; s += EIGHT)
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
@@ -126,7 +126,7 @@ static void tile_strip(const product *p, const piece *at, const lanes *panel, la
     for (int first = 0; first < rows; first += STRIP) {
         const int there = min(rows - first, STRIP);
         lanes *sums = kept + 2 * first;
-        add_tiles(sums, a + first * PADDED(p->k) + at->first, PADDED(p->k), panel, (at->depth + 63) / 64, there,
+        add_tiles(sums, a + first * PADDED_K(p->k) + at->first, PADDED_K(p->k), panel, (at->depth + 63) / 64, there,
                   at->begins);
         for (int i = 0; at->ends && i < there; i++) {
             finish_strip(p, row + first + i, column, sums[2 * i], steps[first + i]);
@@ -192,7 +192,7 @@ static __attribute__((noinline)) void finish_edge(const product *p, long row, in
         const int groups = (at->depth + GROUP - 1) / GROUP;                                                            \
         _Pragma("unroll") for (int i = 0; i < R; i++) {                                                                \
             const int there = min(i, rows - 1);                                                                        \
-            from[i] = (__global const int *)(a + there * PADDED(p->k) + at->first);                                    \
+            from[i] = (__global const int *)(a + there * PADDED_K(p->k) + at->first);                                  \
             sum[i][0] = at->begins ? (lanes)(0) : kept[2 * there];                                                     \
             sum[i][1] = at->begins ? (lanes)(0) : kept[2 * there + 1];                                                 \
         }                                                                                                              \
@@ -238,12 +238,12 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
             const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
             turn_strip(panel, &p, column, s, at.depth);
 #if TILES
-            tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED(k), TFM_AT(steps) + row, row, (int)(end - row),
+            tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED_K(k), TFM_AT(steps) + row, row, (int)(end - row),
                        column);
 #else
             for (long i = row; i < end;) {
                 const int there = (int)min(end - i, (long)STRIP_ROWS);
-                __global const number *from = TFM_AT(a) + i * PADDED(k);
+                __global const number *from = TFM_AT(a) + i * PADDED_K(k);
                 lanes *aside = p.k > STRIP_DEPTH ? kept + 2 * (i - row) : kept; /* one piece keeps none */
                 if (there > 2)
                     strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
@@ -258,7 +258,7 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
 }
 
 #if TILES
-/* Whole columns of strips, turned once for all rows: panels (ceil(N / STRIP), PADDED(K) / 4, STRIP) of four numbers
+/* Whole columns of strips, turned once for all rows: panels (ceil(N / STRIP), PADDED_K(K) / 4, STRIP) of four numbers
  * each. Grid: strips. */
 TFM_KERNEL void int8_turn(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const long n, const long k) {
     const product p = {0, TFM_AT(q), 0, 0, 0, n, (int)k, 0};
@@ -266,9 +266,9 @@ TFM_KERNEL void int8_turn(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const lon
     lanes panel[STRIP_DEPTH / GROUP * 2];
     for (int s = 0; s < p.k; s += STRIP_DEPTH) {
         const int depth = min(p.k - s, STRIP_DEPTH);
-        __global int *to = TFM_AT(panels) + strip * PADDED(p.k) / GROUP * STRIP + s / GROUP * STRIP;
+        __global int *to = TFM_AT(panels) + strip * PADDED_K(p.k) / GROUP * STRIP + s / GROUP * STRIP;
         turn_strip(panel, &p, strip * STRIP, s, depth);
-        for (int i = 0; i < PADDED(depth) / GROUP * 2; i++)
+        for (int i = 0; i < PADDED_K(depth) / GROUP * 2; i++)
             tfm_store(panel[i], to + i * LANES);
     }
 }
@@ -306,14 +306,14 @@ static void add_piece(const product *p, __global const int *panels, __global con
     number own[STRIP * LINE_BYTES];
     float own_steps[STRIP];
     lanes sums[STRIP * 2];
-    const int depth = PADDED(min(p->k - s, STRIP_DEPTH)), ends = s + STRIP_DEPTH >= p->k;
+    const int depth = PADDED_K(min(p->k - s, STRIP_DEPTH)), ends = s + STRIP_DEPTH >= p->k;
     for (int i = 0; i < rows; i++)
         if (x) {
             own_steps[i] = own_whole_numbers(own + i * LINE_BYTES, x + (row + i) * p->k, p->k);
         } else {
             own_steps[i] = steps[row + i];
             for (int d = 0; d < depth; d += STEP)
-                tfm_store(LOAD(__global, loose_ints, a + (row + i) * PADDED(p->k) + s + d),
+                tfm_store(LOAD(__global, loose_ints, a + (row + i) * PADDED_K(p->k) + s + d),
                           (int *)(own + i * LINE_BYTES + d));
         }
     for (long strip = first; strip < last; strip++) {
@@ -322,8 +322,8 @@ static void add_piece(const product *p, __global const int *panels, __global con
             __global const float *to = p->c + (row + i) * p->n + column;
             __asm__ volatile("prefetchw (%0)\n prefetchw 64(%0)" : : "r"(to));
         }
-        add_block(sums, own, LINE_BYTES, panels + strip * PADDED(p->k) / GROUP * STRIP + s / GROUP * STRIP, depth / 64,
-                  rows, 1);
+        add_block(sums, own, LINE_BYTES, panels + strip * PADDED_K(p->k) / GROUP * STRIP + s / GROUP * STRIP,
+                  depth / 64, rows, 1);
         for (int i = 0; i < rows; i++)
             for (int v = 0; v < 2 && column + v * LANES < p->n; v++) {
                 const long at = column + v * LANES;
@@ -365,7 +365,7 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);
         for (long j = column; j < edge; j += 4)
-            tile(&p, TFM_AT(a) + i * PADDED(k), TFM_AT(steps) + i, i, there, j);
+            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(steps) + i, i, there, j);
         activate_part(&p, i, there, column, edge);
     }
 }

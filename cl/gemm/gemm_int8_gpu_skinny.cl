@@ -4,7 +4,7 @@
  *
  * With DEPTH 0 the rows of x have been made whole numbers before: a and steps. Else each work-group makes those of its
  * rows for itself, in local memory of DEPTH bytes a row, since that takes less than another launch; DEPTH is a multiple
- * of PADDING, and PADDED(K) at least.
+ * of K_PADDING, and PADDED_K(K) at least.
  *
  * Layout: as cl/gemm/gemm_gpu_skinny.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items
  * read 16 bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local
@@ -62,7 +62,7 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
             bits = max(bits, abs_max_bits(load_floats4(from + s, depth - s)));
         const float step = quantization_scale(team_max(bits, most, id, LANES), &inverse);
         if (r < ROWS) {
-            for (int s = lane * 4; s < PADDED(depth); s += LANES * 4)
+            for (int s = lane * 4; s < PADDED_K(depth); s += LANES * 4)
                 local_ints[(r * DEPTH + s) / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
             if (lane == 0)
                 own_steps[r] = step;
@@ -72,9 +72,9 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
 #define X(r, s) (*(__local const int4 *)(local_ints + ((r)*DEPTH + (s)) / 4))
 #define ROW_STEP(r) own_steps[r]
 #else
-    __global const char *in = TFM_AT(a) + (long)row * PADDED(depth);
+    __global const char *in = TFM_AT(a) + (long)row * PADDED_K(depth);
     __global const float *in_steps = TFM_AT(steps) + row;
-#define X(r, s) (*(__global const int4 *)(in + min(r, rows - 1) * PADDED(depth) + (s)))
+#define X(r, s) (*(__global const int4 *)(in + min(r, rows - 1) * PADDED_K(depth) + (s)))
 #define ROW_STEP(r) in_steps[r]
 #endif
 
@@ -93,10 +93,10 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int4 v = X(r, s);
-            acc[r * 4] = dot16(v, w0, acc[r * 4]);
-            acc[r * 4 + 1] = dot16(v, w1, acc[r * 4 + 1]);
-            acc[r * 4 + 2] = dot16(v, w2, acc[r * 4 + 2]);
-            acc[r * 4 + 3] = dot16(v, w3, acc[r * 4 + 3]);
+            acc[r * 4] = dp4a_x4(v, w0, acc[r * 4]);
+            acc[r * 4 + 1] = dp4a_x4(v, w1, acc[r * 4 + 1]);
+            acc[r * 4 + 2] = dp4a_x4(v, w2, acc[r * 4 + 2]);
+            acc[r * 4 + 3] = dp4a_x4(v, w3, acc[r * 4 + 3]);
         }
     }
 

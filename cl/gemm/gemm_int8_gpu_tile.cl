@@ -1,5 +1,5 @@
 /* Linear layers whose weights are bytes, by register tiles, for devices that run work-items side by side: c (M, N) =
- * activation(a w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it; a (M, PADDED(K)) and steps (M) are made
+ * activation(a w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it; a (M, PADDED_K(K)) and steps (M) are made
  * before (cl/gemm/int8_quantize.cl).
  *
  * A work-group computes TILE x TILE of c in steps of STEP bytes of K, whose words pass through local memory, a line of
@@ -69,7 +69,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
     /* What this item brings: half a step of a row and of a column. After the last they are the last again, and what is
      * made of them is not stored. */
     const int first = id % 2 * (STEP / 2), at = id % 2 * (WORDS / 2) * LINE + id / 2;
-    __global const char *from_a = TFM_AT(a) + (long)min(row + id / 2, height - 1) * PADDED(depth) + first;
+    __global const char *from_a = TFM_AT(a) + (long)min(row + id / 2, height - 1) * PADDED_K(depth) + first;
     __global const char *from_b = TFM_AT(q) + (long)min(column + id / 2, width - 1) * depth + first;
 
     int sum[ITEM_M][ITEM_N];
@@ -99,7 +99,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
             for (int i = 0; i < ITEM_M; i++)
 #pragma unroll
                 for (int j = 0; j < ITEM_N; j++)
-                    sum[i][j] = dot4(u[i], v[j], sum[i][j]);
+                    sum[i][j] = dp4a(u[i], v[j], sum[i][j]);
         }
     }
 

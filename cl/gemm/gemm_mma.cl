@@ -130,8 +130,8 @@ DEFINE_PUT(put_a, unit, LINES_A, TILE_M, mma_pack2)
 DEFINE_PUT(put_b, b_unit, LINES_B, TILE_N, B_WORD_OF)
 
 /* sum += the products of a tile's operands, from the wave's first row of a and column of b on. */
-INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], __local const uint *a_tile, __local const uint *b_tile,
-                                 const int lane, __local uint *mma_exchange) {
+INLINED void multiply_accumulate(float (*sum)[PIECES_N][ACCUMULATORS], __local const uint *a_tile,
+                                 __local const uint *b_tile, const int lane, __local uint *mma_exchange) {
     UNROLLED
     for (int s = 0; s < TILE_K; s += MMA_K) {
         uint over[PIECES_N][B_WORDS];
@@ -173,13 +173,13 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     __local uint *to_a = a_tile + a_along * LINE + steps_a / 2;
     __local uint *to_b = b_tile + b_along * LINE + steps_b / 2;
 
-    float sum[PIECES_M][PIECES_N][SUMS];
+    float sum[PIECES_M][PIECES_N][ACCUMULATORS];
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
         UNROLLED
     for (int j = 0; j < PIECES_N; j++)
         UNROLLED
-    for (int s = 0; s < SUMS; s++)
+    for (int s = 0; s < ACCUMULATORS; s++)
         sum[i][j][s] = 0.0f;
 
     unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)];
@@ -205,7 +205,7 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
         MMA_UNROLL_TILES
     for (int j = 0; j < PIECES_N; j++) {
         UNROLLED
-        for (int s = 0; s < SUMS; s++) {
+        for (int s = 0; s < ACCUMULATORS; s++) {
             const int down = wave_row + i * MMA_M + D_ROW(lane, s);
             const int over = wave_column + j * MMA_N + D_COLUMN(lane, s);
             if (down < tile.rows && over < tile.columns) {
@@ -215,8 +215,8 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
         }
         /* The next piece's sums come to the first one's place. */
         UNROLLED
-        for (int s = 0; s < (MMA_ROLLED ? (PIECES_M * PIECES_N - 1) * SUMS : 0); s++)
-            sum[s / SUMS / PIECES_N][s / SUMS % PIECES_N][s % SUMS] =
-                sum[(s / SUMS + 1) / PIECES_N][(s / SUMS + 1) % PIECES_N][s % SUMS];
+        for (int s = 0; s < (MMA_ROLLED ? (PIECES_M * PIECES_N - 1) * ACCUMULATORS : 0); s++)
+            sum[s / ACCUMULATORS / PIECES_N][s / ACCUMULATORS % PIECES_N][s % ACCUMULATORS] =
+                sum[(s / ACCUMULATORS + 1) / PIECES_N][(s / ACCUMULATORS + 1) % PIECES_N][s % ACCUMULATORS];
     }
 }

@@ -166,7 +166,7 @@ INLINED void read_fragments(uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS], __
                     ACROSS_B, lane);
 }
 
-INLINED void multiply_accumulate(float (*sum)[PIECES_N][SUMS], uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS],
+INLINED void multiply_accumulate(float (*sum)[PIECES_N][ACCUMULATORS], uint (*down)[A_WORDS], uint (*over)[2 * B_WORDS],
                                  const int lane, __local uint *mma_exchange) {
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
@@ -225,13 +225,13 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     fragment_places places;
     find_fragments(&places, wave_row, wave_column, lane);
 
-    float sum[PIECES_M][PIECES_N][SUMS];
+    float sum[PIECES_M][PIECES_N][ACCUMULATORS];
     UNROLLED
     for (int i = 0; i < PIECES_M; i++)
         UNROLLED
     for (int j = 0; j < PIECES_N; j++)
         UNROLLED
-    for (int s = 0; s < SUMS; s++)
+    for (int s = 0; s < ACCUMULATORS; s++)
         sum[i][j][s] = 0.0f;
 
     /* `left` steps have not been asked for yet. Fragments of one step are read while those of the last are multiplied.
@@ -265,7 +265,7 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
         UNROLLED
     for (int j = 0; j < PIECES_N; j++)
         UNROLLED
-    for (int s = 0; s < SUMS; s += 2) {
+    for (int s = 0; s < ACCUMULATORS; s += 2) {
         const int below = wave_row + i * MMA_M + D_ROW(lane, s);
         const int beside = wave_column + j * MMA_N + D_COLUMN(lane, s);
         if (below < tile.rows && beside < tile.columns)

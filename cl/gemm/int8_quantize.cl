@@ -1,4 +1,4 @@
-/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED(K)) and steps (M) of
+/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED_K(K)) and steps (M) of
  * x (M, K), as cl/gemm/gemm_int8.cl has them. Layout: a work-group of ITEMS items a row; an item has four neighbours at
  * a time, which it reads as a vector where rows begin at multiples of four, and writes as a word. */
 #include "int8_common.cl"
@@ -11,13 +11,13 @@ int8_rounded(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x),
     const int id = (int)get_local_id(0), depth = (int)k;
     const long row = (long)get_group_id(0);
     __global const float *from = TFM_AT(x) + row * depth;
-    __global int *to = (__global int *)(TFM_AT(a) + row * PADDED(depth));
+    __global int *to = (__global int *)(TFM_AT(a) + row * PADDED_K(depth));
     int bits = 0;
     float inverse;
     for (int s = id * 4; s < depth; s += ITEMS * 4)
         bits = max(bits, abs_max_bits(load_floats4(from + s, depth - s)));
     const float step = quantization_scale(team_max(bits, most, id, ITEMS), &inverse);
-    for (int s = id * 4; s < PADDED(depth); s += ITEMS * 4)
+    for (int s = id * 4; s < PADDED_K(depth); s += ITEMS * 4)
         to[s / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
     if (id == 0)
         TFM_AT(steps)[row] = step;

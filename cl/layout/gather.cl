@@ -32,11 +32,11 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
  * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power
  * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. Where there
  * are several items, they look at a tile of indices together and list those that are the group's, in their order; then
- * AT_ONCE rows of dy are on their way together. */
+ * ROWS_IN_FLIGHT rows of dy are on their way together. */
 /* Indices of a tile that an item looks at: larger groups have no more local memory. */
-#define SEEN (TFM_GROUP > 128 ? (TFM_GROUP > 1024 ? 1 : 1024 / TFM_GROUP) : 8)
-#define TILE (TFM_GROUP * SEEN)
-#define AT_ONCE 4
+#define INDICES_PER_ITEM (TFM_GROUP > 128 ? (TFM_GROUP > 1024 ? 1 : 1024 / TFM_GROUP) : 8)
+#define TILE (TFM_GROUP * INDICES_PER_ITEM)
+#define ROWS_IN_FLIGHT 4
 TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices), const long outer,
                                 const long taken, const long width, const long count, const long parts,
                                 const float scale) {
@@ -52,7 +52,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         for (int w = TFM_LOCAL_ID(); w < (TILE + 31) / 32; w += TFM_GROUP)
             marks[w] = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int s = 0; s < SEEN; s++) {
+        for (int s = 0; s < INDICES_PER_ITEM; s++) {
             const int at = s * TFM_GROUP + TFM_LOCAL_ID();
             const int index = first + at < taken ? TFM_AT(indices)[first + at] : -1;
             if (index >= 0 && index < count && (index & mask) == part)
@@ -60,7 +60,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         int found = 0, word = 0;
-        for (int s = 0; s < SEEN; s++) {
+        for (int s = 0; s < INDICES_PER_ITEM; s++) {
             const int at = s * TFM_GROUP + TFM_LOCAL_ID();
             for (; word < at / 32; word++)
                 found += (int)popcount(marks[word]);
@@ -76,13 +76,13 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         __global const float *from = TFM_AT(dy) + (slice * taken + first) * width;
         __global float *to = TFM_AT(dx) + slice * count * width;
         for (long i = TFM_LOCAL_ID(); i < width; i += TFM_GROUP)
-            for (int j = 0; j < found; j += AT_ONCE) {
-                float v[AT_ONCE];
+            for (int j = 0; j < found; j += ROWS_IN_FLIGHT) {
+                float v[ROWS_IN_FLIGHT];
 #pragma unroll
-                for (int u = 0; u < AT_ONCE; u++)
+                for (int u = 0; u < ROWS_IN_FLIGHT; u++)
                     v[u] = j + u < found ? from[(long)rows[j + u] * width + i] : 0.0f;
 #pragma unroll
-                for (int u = 0; u < AT_ONCE; u++)
+                for (int u = 0; u < ROWS_IN_FLIGHT; u++)
                     if (j + u < found)
                         to[targets[j + u] * width + i] = tfm_fma(v[u], scale, to[targets[j + u] * width + i]);
             }

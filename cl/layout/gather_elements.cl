@@ -5,7 +5,7 @@
  * Layout: a work-item takes TFM_CHUNK elements of y. */
 
 /* No long: compared with 0, an int made long is positive on llvmpipe (Mesa 22.3). */
-static inline int place_of(const int index, const int count) {
+static inline int normalize_index(const int index, const int count) {
     const int place = index < 0 ? index + count : index;
     return place < 0 || place >= count ? -1 : place;
 }
@@ -16,7 +16,7 @@ TFM_KERNEL void gather_elements(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT
     for (tfm_run run = tfm_run_first(&iter, TFM_ELEMENT(), TFM_CHUNK); run.count > 0; tfm_run_next(&run, &iter)) {
         __global const int *in = TFM_AT(x) + tfm_run_offset(&run, TFM_STRIDES(iter, 1));
         for (long k = 0; k < run.count; k++) {
-            const int place = place_of(TFM_AT(indices)[run.first + k], (int)count);
+            const int place = normalize_index(TFM_AT(indices)[run.first + k], (int)count);
             TFM_AT(y)[run.first + k] = place < 0 ? 0 : in[place * step + k * x_step];
         }
     }
@@ -37,7 +37,7 @@ TFM_KERNEL void gather_elements_backward(TFM_TENSOR(float, dx), TFM_INPUT(float,
         for (long r = 0; r < taken; r++)
             for (long k = 0; k < run.count; k++) {
                 const long at = from + r * from_step + k * dy_step;
-                const int place = place_of(TFM_AT(indices)[at], (int)count);
+                const int place = normalize_index(TFM_AT(indices)[at], (int)count);
                 if (place >= 0)
                     TFM_AT(dx)[to + place * step + k * dx_step] += TFM_AT(dy)[at];
             }

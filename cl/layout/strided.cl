@@ -1,9 +1,9 @@
 #ifdef ADD
-#define PUT(v, p) tfm_store(tfm_load(p) + (v), p)
-#define PUT_ONE(v, p) (*(p) += (v))
+#define STORE(v, p) tfm_store(tfm_load(p) + (v), p)
+#define STORE_ONE(v, p) (*(p) += (v))
 #else
-#define PUT(v, p) tfm_store(v, p)
-#define PUT_ONE(v, p) (*(p) = (v))
+#define STORE(v, p) tfm_store(v, p)
+#define STORE_ONE(v, p) (*(p) = (v))
 #endif
 
 /* y = x at every element of the iteration, of one, two or four bytes: -DELEMENT is an integer type, so that no bit of a
@@ -19,12 +19,12 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const tfm
         long c = 0;
         if (y_step == 1 && x_step == 1) {
             for (; c + TFM_WIDTH <= run.count; c += TFM_WIDTH)
-                PUT(tfm_load(in + c), out + c);
+                STORE(tfm_load(in + c), out + c);
             for (; c < run.count; c++)
-                PUT_ONE(in[c], out + c);
+                STORE_ONE(in[c], out + c);
         } else {
             for (; c < run.count; c++)
-                PUT_ONE(in[c * x_step], out + c * y_step);
+                STORE_ONE(in[c * x_step], out + c * y_step);
         }
     }
 }
@@ -51,7 +51,7 @@ TFM_KERNEL void strided_transpose(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x),
     if (rows < TFM_WIDTH || columns < TFM_WIDTH) {
         for (long k = 0; k < rows; k++)
             for (long i = 0; i < columns; i++)
-                PUT_ONE(in[i * x_step + k], out + k * y_step + i);
+                STORE_ONE(in[i * x_step + k], out + k * y_step + i);
         return;
     }
     ELEMENT square[TFM_WIDTH][TFM_WIDTH];
@@ -61,7 +61,7 @@ TFM_KERNEL void strided_transpose(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x),
         ELEMENT line[TFM_WIDTH];
         for (int i = 0; i < TFM_WIDTH; i++)
             line[i] = square[i][k];
-        PUT(tfm_load(line), out + k * y_step);
+        STORE(tfm_load(line), out + k * y_step);
     }
 }
 #endif

@@ -1,7 +1,7 @@
-/* The square root of the sum of squares of x (n), in two steps: a partial sum for each of `parts` contiguous shares,
+/* The square root of the sum of squares of x (n), in two steps: a partial sum for each of `chunks` contiguous shares,
  * then their sum. The order of additions depends on the sizes alone.
  *
- * Layout: TFM_GROUP work-items take a share together, a vector each at a time. */
+ * Layout: TFM_GROUP work-items take a chunk together, a vector each at a time. */
 
 static inline __attribute__((always_inline)) float lane_squares(__global const float *x, const long n) {
     tfm_vec sums[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};
@@ -24,24 +24,24 @@ static inline __attribute__((always_inline)) float lane_squares(__global const f
     return sum;
 }
 
-/* partial[p] = the sum of squares of share p, `share` elements. */
-TFM_KERNEL void l2_norm_parts(TFM_TENSOR(float, partial), TFM_INPUT(float, x), const long n, const long share) {
+/* partial[p] = the sum of squares of chunk p, `chunk` elements. */
+TFM_KERNEL void l2_norm_partial(TFM_TENSOR(float, partial), TFM_INPUT(float, x), const long n, const long chunk) {
     TFM_SCRATCH
     const long p = TFM_ROW();
-    if (p * share >= n)
+    if (p * chunk >= n)
         return;
-    const float lane = lane_squares(TFM_AT(x) + p * share, min(share, n - p * share)), sum = tfm_group_sum(lane);
+    const float lane = lane_squares(TFM_AT(x) + p * chunk, min(chunk, n - p * chunk)), sum = tfm_group_sum(lane);
     if (TFM_LOCAL_ID() == 0)
         TFM_AT(partial)[p] = sum;
 }
 
 /* norm = the root of the sum of the partial ones. One work-group. */
-TFM_KERNEL void l2_norm_root(TFM_TENSOR(float, norm), TFM_INPUT(float, partial), const long parts) {
+TFM_KERNEL void l2_norm_final(TFM_TENSOR(float, norm), TFM_INPUT(float, partial), const long chunks) {
     TFM_SCRATCH
     float lane = 0.0f;
     if (TFM_ROW() > 0)
         return;
-    for (long i = TFM_LOCAL_ID(); i < parts; i += TFM_GROUP)
+    for (long i = TFM_LOCAL_ID(); i < chunks; i += TFM_GROUP)
         lane += TFM_AT(partial)[i];
     const float sum = tfm_group_sum(lane);
     if (TFM_LOCAL_ID() == 0)

@@ -59,10 +59,10 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     tfm_vec totals[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};
     float total = 0.0f;
 #ifdef DROPOUT
-    const tfm_dropout_rng drops = TFM_DROPOUT_RNG();
+    const tfm_dropout_rng dropout = TFM_DROPOUT_RNG();
     for (long b = TFM_LOCAL_ID() * BLOCK; b + BLOCK <= n; b += STEP) {
         tfm_vec factors[4];
-        tfm_dropout_factors(factors, drops, row, b);
+        tfm_dropout_factors(factors, dropout, row, b);
         for (int u = 0; u < 4; u++) {
             const long i = b + u * TFM_WIDTH;
             const tfm_vec v = tfm_fma(tfm_load(more + i), factors[u], tfm_load(in + i));
@@ -71,7 +71,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
         }
     }
     for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {
-        const float v = tfm_fma(more[i], tfm_dropout_factor(drops, row, i), in[i]);
+        const float v = tfm_fma(more[i], tfm_dropout_factor(dropout, row, i), in[i]);
         s[i] = v;
         total += v;
     }
@@ -154,7 +154,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 
 /* The part of v that goes on, and dy h, dy into the chunk's sums. */
-#define SPREAD(T, LOAD, STORE, i, factor)                                                                              \
+#define BACKWARD_ELEMENT(T, LOAD, STORE, i, factor)                                                                    \
     {                                                                                                                  \
         const T d = LOAD(dyp + i), h = (LOAD(sp + i) - m) * inverse;                                                   \
         const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                                       \
@@ -185,7 +185,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
     const int has_dgamma = dgamma != 0, has_dbeta = dbeta != 0;
     __global float *dgp = TFM_AT(dgamma) + c * n, *dbp = TFM_AT(dbeta) + c * n;
 #ifdef DROPOUT
-    const tfm_dropout_rng drops = TFM_DROPOUT_RNG();
+    const tfm_dropout_rng dropout = TFM_DROPOUT_RNG();
 #endif
     for (long row = c * chunk; row < min(c * chunk + chunk, rows); row++) {
         const float m = TFM_AT(mean)[row], inverse = TFM_AT(inv_std)[row];
@@ -210,19 +210,19 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
 #ifdef DROPOUT
         for (long b = TFM_LOCAL_ID() * BLOCK; b + BLOCK <= n; b += STEP) {
             tfm_vec factors[4];
-            tfm_dropout_factors(factors, drops, row, b);
+            tfm_dropout_factors(factors, dropout, row, b);
             for (int u = 0; u < 4; u++) {
                 const long i = b + u * TFM_WIDTH;
-                SPREAD(tfm_vec, tfm_load, tfm_store, i, factors[u])
+                BACKWARD_ELEMENT(tfm_vec, tfm_load, tfm_store, i, factors[u])
             }
         }
         for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, tfm_dropout_factor(drops, row, i))
+            BACKWARD_ELEMENT(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, tfm_dropout_factor(dropout, row, i))
 #else
         EACH_VECTOR (i, n)
-            SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
+            BACKWARD_ELEMENT(tfm_vec, tfm_load, tfm_store, i, 1.0f)
         for (long i = (n) - (n) % BLOCK + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, 1.0f)
+            BACKWARD_ELEMENT(float, TFM_LOAD_ONE, TFM_STORE_ONE, i, 1.0f)
 #endif
     }
 }

@@ -56,7 +56,7 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  * of the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
  *
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
-#define SPREAD(T, LOAD, STORE, i)                                                                                      \
+#define BACKWARD_ELEMENT(T, LOAD, STORE, i)                                                                            \
     {                                                                                                                  \
         const T d = LOAD(dyp + i), h = LOAD(sp + i) * r;                                                               \
         const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                                       \
@@ -100,8 +100,8 @@ TFM_KERNEL void rmsnorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresid
         const float r = 1.0f / sqrt(tfm_group_sum(square) / (float)n + epsilon);
         const float mean_gh = tfm_group_sum(product) / (float)n * r;
         for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
-            SPREAD(tfm_vec, tfm_load, tfm_store, i)
+            BACKWARD_ELEMENT(tfm_vec, tfm_load, tfm_store, i)
         for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-            SPREAD(float, TFM_LOAD_ONE, TFM_STORE_ONE, i)
+            BACKWARD_ELEMENT(float, TFM_LOAD_ONE, TFM_STORE_ONE, i)
     }
 }

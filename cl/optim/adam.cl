@@ -2,36 +2,38 @@
  * gradient ("Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019), on n elements:
  *
  *     g = gradient * clip,  m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
- *     x = x - decay x - step m / (sqrt(v) root + epsilon),  gradient = 0
+ *     x = x - decay x - step_size m / (sqrt(v) inv_sqrt_correction2 + epsilon),  gradient = 0
  *
- * rest1 = 1 - beta1 and rest2 = 1 - beta2, which a float of beta has lost digits of;
- * step = rate / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t), decay = rate * weight decay. clip = most / norm where
- * the norm of all gradients is above `most`, unless `most` is 0. A norm that is not finite stops the step: nothing but
- * the gradient is touched.
+ * one_minus_beta1 = 1 - beta1 and one_minus_beta2 = 1 - beta2, which a float of beta has lost digits of;
+ * step_size = rate / (1 - beta1^t), inv_sqrt_correction2 = 1 / sqrt(1 - beta2^t), decay = rate * weight decay. clip =
+ * max_norm / norm where the norm of all gradients is above `max_norm`, unless `max_norm` is 0. A norm that is not
+ * finite stops the step: nothing but the gradient is touched.
  *
  * Layout: a work-item takes TFM_CHUNK elements. */
 
 #define STEP_BODY(T, LOAD, STORE, i)                                                                                   \
     {                                                                                                                  \
         const T g = LOAD(gp + i) * clip;                                                                               \
-        const T first = tfm_fma(LOAD(mp + i), (T)(beta1), rest1 * g);                                                  \
-        const T second = tfm_fma(LOAD(vp + i), (T)(beta2), rest2 * g * g);                                             \
+        const T first = tfm_fma(LOAD(mp + i), (T)(beta1), one_minus_beta1 * g);                                        \
+        const T second = tfm_fma(LOAD(vp + i), (T)(beta2), one_minus_beta2 * g * g);                                   \
         const T value = LOAD(xp + i);                                                                                  \
         STORE(first, mp + i);                                                                                          \
         STORE(second, vp + i);                                                                                         \
-        STORE(value - decay * value - step * first / tfm_fma(sqrt(second), (T)(root), (T)(epsilon)), xp + i);          \
+        STORE(value - decay * value -                                                                                  \
+                  step_size * first / tfm_fma(sqrt(second), (T)(inv_sqrt_correction2), (T)(epsilon)),                  \
+              xp + i);                                                                                                 \
     }
 
 TFM_KERNEL void adam(TFM_TENSOR(float, x), TFM_TENSOR(float, gradient), TFM_TENSOR(float, m), TFM_TENSOR(float, v),
-                     TFM_INPUT(float, norm), const long n, const float step, const float root, const float decay,
-                     const float beta1, const float beta2, const float rest1, const float rest2, const float epsilon,
-                     const float most) {
+                     TFM_INPUT(float, norm), const long n, const float step_size, const float inv_sqrt_correction2,
+                     const float decay, const float beta1, const float beta2, const float one_minus_beta1,
+                     const float one_minus_beta2, const float epsilon, const float max_norm) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     __global float *xp = TFM_AT(x), *gp = TFM_AT(gradient), *mp = TFM_AT(m), *vp = TFM_AT(v);
-    const float length_of = norm != 0 ? *TFM_AT(norm) : 0.0f;
-    const float clip = most > 0.0f && length_of > most ? most / length_of : 1.0f;
-    const int good = isfinite(length_of);
+    const float grad_norm = norm != 0 ? *TFM_AT(norm) : 0.0f;
+    const float clip = max_norm > 0.0f && grad_norm > max_norm ? max_norm / grad_norm : 1.0f;
+    const int good = isfinite(grad_norm);
     for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {
         if (good)
             STEP_BODY(tfm_vec, tfm_load, tfm_store, i)

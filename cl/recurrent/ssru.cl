@@ -1,25 +1,27 @@
 /* The recurrence of an SSRU, over `steps` steps of each sequence, for each column by itself, with s the sigmoid:
  *     c[t] = s(f[t]) c[t - 1] + (1 - s(f[t])) x[t], y[t] = max(c[t], 0)
- * x, forget, y and cells are (sequences, steps, width). c[-1] of sequence b is row rows[b places + places - 2] of
- * `before` (kept, width), 0 where `places` is 1 or `kept` is 0, and row b where `rows` is null; one that `before` does
- * not have gives NaN. `cells` may lie in `before`, in rows that nobody reads.
+ * x, forget, y and cells are (sequences, steps, width). c[-1] of sequence b is row kv_indices[b index_columns +
+ * index_columns - 2] of `initial` (initial_rows, width), 0 where `index_columns` is 1 or `initial_rows` is 0, and row b
+ * where `kv_indices` is null; one that `initial` does not have gives NaN. `cells` may lie in `initial`, in rows that
+ * nobody reads.
  *
  * Layout: work-items lie along a sequence's columns, `blocks` groups of them, each item with TFM_WIDTH columns that it
  * walks from the first step to the last. */
-enum { NOTHING = -1, OUTSIDE = -2 };
+enum { NO_INITIAL = -1, OUTSIDE = -2 };
 
-static inline long before_row(__global const int *rows, const long sequence, const long places, const long kept) {
-    if (kept == 0 || (rows != 0 && places < 2))
-        return NOTHING;
-    const long row = rows == 0 ? sequence : (long)rows[sequence * places + places - 2];
-    return row < 0 || row >= kept ? OUTSIDE : row;
+static inline long initial_row(__global const int *kv_indices, const long sequence, const long index_columns,
+                               const long initial_rows) {
+    if (initial_rows == 0 || (kv_indices != 0 && index_columns < 2))
+        return NO_INITIAL;
+    const long row = kv_indices == 0 ? sequence : (long)kv_indices[sequence * index_columns + index_columns - 2];
+    return row < 0 || row >= initial_rows ? OUTSIDE : row;
 }
 
 #define FORWARD(T, V, LOAD, STORE, column)                                                                             \
     {                                                                                                                  \
-        T c = (T)(start == NOTHING ? 0.0f : NAN);                                                                      \
+        T c = (T)(start == NO_INITIAL ? 0.0f : NAN);                                                                   \
         if (start >= 0)                                                                                                \
-            c = LOAD(TFM_AT(before) + start * width + column);                                                         \
+            c = LOAD(TFM_AT(initial) + start * width + column);                                                        \
         for (long t = 0; t < steps; t++) {                                                                             \
             const long at = (sequence * steps + t) * width + column;                                                   \
             const T f = LOAD(TFM_AT(forget) + at), v = LOAD(TFM_AT(x) + at), s = TFM_SIGMOID(T, V, f);                 \
@@ -30,13 +32,13 @@ static inline long before_row(__global const int *rows, const long sequence, con
     }
 
 TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(float, x), TFM_INPUT(float, forget),
-                     TFM_INPUT(float, before), TFM_INPUT(int, rows), const long items, const long steps,
-                     const long width, const long blocks, const long places, const long kept) {
+                     TFM_INPUT(float, initial), TFM_INPUT(int, kv_indices), const long items, const long steps,
+                     const long width, const long blocks, const long index_columns, const long initial_rows) {
     const long item = TFM_ROW();
     if (item >= items)
         return;
     const long sequence = item / blocks, first = TFM_COLUMN(item % blocks);
-    const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
+    const long start = initial_row(kv_indices == 0 ? 0 : TFM_AT(kv_indices), sequence, index_columns, initial_rows);
     if (first + TFM_WIDTH <= width)
         FORWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
     else
@@ -67,7 +69,7 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
             if (t > 0)                                                                                                 \
                 last = LOAD(TFM_AT(cells) + at - width);                                                               \
             else if (start >= 0)                                                                                       \
-                last = LOAD(TFM_AT(before) + start * width + column);                                                  \
+                last = LOAD(TFM_AT(initial) + start * width + column);                                                 \
             if (dx != 0) {                                                                                             \
                 const T own = rest * d;                                                                                \
                 STORE(add_x ? LOAD(TFM_AT(dx) + at) + own : own, TFM_AT(dx) + at);                                     \
@@ -81,14 +83,15 @@ TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(f
 
 TFM_KERNEL void ssru_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dforget), TFM_INPUT(float, dy),
                               TFM_INPUT(float, dcells), TFM_INPUT(float, cells), TFM_INPUT(float, x),
-                              TFM_INPUT(float, forget), TFM_INPUT(float, before), TFM_INPUT(int, rows),
+                              TFM_INPUT(float, forget), TFM_INPUT(float, initial), TFM_INPUT(int, kv_indices),
                               const long items, const long steps, const long width, const long blocks,
-                              const long places, const long kept, const long add_x, const long add_forget) {
+                              const long index_columns, const long initial_rows, const long add_x,
+                              const long add_forget) {
     const long item = TFM_ROW();
     if (item >= items)
         return;
     const long sequence = item / blocks, first = TFM_COLUMN(item % blocks);
-    const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
+    const long start = initial_row(kv_indices == 0 ? 0 : TFM_AT(kv_indices), sequence, index_columns, initial_rows);
     if (first + TFM_WIDTH <= width)
         BACKWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
     else

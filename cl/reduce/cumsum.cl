@@ -1,10 +1,10 @@
 /* Running sums of x (outer, rows, inner) along its middle dimension: y[o, r, i] is the sum of x[o, 0 .. r, i]. With
  * `exclusive` x[o, r, i] itself is left out; with `reverse` the sums begin at the other end. Where `add` is not 0, they
- * are added to what y holds. -DNUMBER is float or uint, as which integers wrap, and -DVECTOR is TFM_WIDTH of them.
+ * are added to what y holds. -DSCALAR is float or uint, as which integers wrap, and -DVECTOR is TFM_WIDTH of them.
  *
  * Layout for inner > 1: work-items lie along `inner`, each with TFM_WIDTH columns that it adds from one end to the
  * other. */
-TFM_KERNEL void cumsum_columns(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), const long items, const long rows,
+TFM_KERNEL void cumsum_columns(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const long items, const long rows,
                                const long inner, const long blocks, const long exclusive, const long reverse,
                                const long add) {
     const long item = TFM_ROW();
@@ -16,8 +16,8 @@ TFM_KERNEL void cumsum_columns(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), cons
     if (first + TFM_WIDTH <= inner) {
         VECTOR sum = (VECTOR)(0);
         for (long k = 0; k < rows; k++) {
-            __global const NUMBER *in = TFM_AT(x) + begin + k * step + first;
-            __global NUMBER *out = TFM_AT(y) + begin + k * step + first;
+            __global const SCALAR *in = TFM_AT(x) + begin + k * step + first;
+            __global SCALAR *out = TFM_AT(y) + begin + k * step + first;
             const VECTOR before = sum;
             sum += tfm_load(in);
             const VECTOR v = exclusive ? before : sum;
@@ -26,12 +26,12 @@ TFM_KERNEL void cumsum_columns(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), cons
         return;
     }
     for (; column < inner; column++) { /* fewer than a vector: one by one */
-        NUMBER sum = 0;
+        SCALAR sum = 0;
         for (long k = 0; k < rows; k++) {
             const long at = begin + k * step + column;
-            const NUMBER before = sum;
+            const SCALAR before = sum;
             sum += TFM_AT(x)[at];
-            const NUMBER v = exclusive ? before : sum;
+            const SCALAR v = exclusive ? before : sum;
             TFM_AT(y)[at] = add ? TFM_AT(y)[at] + v : v;
         }
     }
@@ -41,36 +41,36 @@ TFM_KERNEL void cumsum_columns(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), cons
  * in local memory in log2 TFM_GROUP steps, so as a tree, and the sum of all elements before them is added to each. A
  * group of one item adds one element after the other. Every item comes to every barrier, since PoCL 3.1 goes wrong
  * where loops of different lengths lie around one. */
-TFM_KERNEL void cumsum_rows(TFM_TENSOR(NUMBER, y), TFM_INPUT(NUMBER, x), const long items, const long rows,
+TFM_KERNEL void cumsum_rows(TFM_TENSOR(SCALAR, y), TFM_INPUT(SCALAR, x), const long items, const long rows,
                             const long exclusive, const long reverse, const long add) {
 #if TFM_GROUP > 1
-    __local NUMBER sums[TFM_GROUP];
+    __local SCALAR sums[TFM_GROUP];
 #endif
     const long o = TFM_ROW();
     if (o >= items)
         return;
     const int lane = (int)TFM_LOCAL_ID();
-    __global const NUMBER *in = TFM_AT(x) + o * rows;
-    __global NUMBER *out = TFM_AT(y) + o * rows;
-    NUMBER before = 0;
+    __global const SCALAR *in = TFM_AT(x) + o * rows;
+    __global SCALAR *out = TFM_AT(y) + o * rows;
+    SCALAR before = 0;
     for (long first = 0; first < rows; first += TFM_GROUP) {
         const long k = first + lane, at = reverse ? rows - 1 - k : k;
-        const NUMBER own = k < rows ? in[at] : (NUMBER)0;
+        const SCALAR own = k < rows ? in[at] : (SCALAR)0;
 #if TFM_GROUP > 1
         sums[lane] = own;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int step = 1; step < TFM_GROUP; step *= 2) {
-            const NUMBER left = lane >= step ? sums[lane - step] : (NUMBER)0;
+            const SCALAR left = lane >= step ? sums[lane - step] : (SCALAR)0;
             barrier(CLK_LOCAL_MEM_FENCE);
             sums[lane] += left;
             barrier(CLK_LOCAL_MEM_FENCE);
         }
-        const NUMBER less = lane > 0 ? sums[lane - 1] : (NUMBER)0, more = sums[lane], all = sums[TFM_GROUP - 1];
+        const SCALAR less = lane > 0 ? sums[lane - 1] : (SCALAR)0, more = sums[lane], all = sums[TFM_GROUP - 1];
 #else
-        const NUMBER less = 0, more = own, all = own;
+        const SCALAR less = 0, more = own, all = own;
 #endif
         if (k < rows) {
-            const NUMBER v = before + (exclusive ? less : more);
+            const SCALAR v = before + (exclusive ? less : more);
             out[at] = add ? out[at] + v : v;
         }
         before += all;

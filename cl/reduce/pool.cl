@@ -6,22 +6,22 @@
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows. */
 #if TFM_POOL == 2
-#define POOL_JOIN(sum, v, t) (((v > sum) | (v != v)) ? v : sum)
+#define POOL_COMBINE(sum, v, t) (((v > sum) | (v != v)) ? v : sum)
 #elif TFM_POOL == 4
-#define POOL_JOIN(sum, v, t) (sum + v * (float)(t + 1))
+#define POOL_COMBINE(sum, v, t) (sum + v * (float)(t + 1))
 #else
-#define POOL_JOIN(sum, v, t) (sum + v)
+#define POOL_COMBINE(sum, v, t) (sum + v)
 #endif
 
 #define POOL_BODY(T, LOAD)                                                                                             \
     T sum = (T)(TFM_POOL == 2 && to > from ? -INFINITY : 0.0f);                                                        \
     for (long t = from; t < to; t++) {                                                                                 \
         const T v = LOAD(in + t * width);                                                                              \
-        sum = POOL_JOIN(sum, v, t);                                                                                    \
+        sum = POOL_COMBINE(sum, v, t);                                                                                 \
     }                                                                                                                  \
     sum *= factor;
 
-#define POOL_ONE(p) (*(p))
+#define POOL_LOAD_ONE(p) (*(p))
 
 TFM_KERNEL void pool(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(int, lengths), const long n, const long steps,
                      const long width, const long begin) {
@@ -51,7 +51,7 @@ TFM_KERNEL void pool(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(int, l
             in += TFM_WIDTH;
         }
         for (; i < stop; i++) {
-            POOL_BODY(float, POOL_ONE)
+            POOL_BODY(float, POOL_LOAD_ONE)
             *out++ = sum;
             in++;
         }

@@ -1,14 +1,14 @@
 /* Sums, maxima and minima of x (outer, rows, inner) over its middle dimension, in an order that depends on the shape
  * and on the device's tuning alone. `function` is 0 for the sum, 1 for the maximum, 2 for the minimum, and 3 for the
- * number of elements that are equal to `peak` (outer, inner). Where an element is NaN, the result is NaN.
+ * number of elements that are equal to `extremum` (outer, inner). Where an element is NaN, the result is NaN.
  *
  * Long reductions are made in several launches of the same kernel: first over `chunk` rows each, to (outer, chunks,
  * inner), then in the same way over the chunks. The last of them divides the result by `divisor`. */
-static inline float start_of(const int function) {
+static inline float identity_of(const int function) {
     return function == 1 ? -INFINITY : function == 2 ? INFINITY : 0.0f;
 }
 
-static inline float both_of(const int function, const float a, const float b) {
+static inline float combine(const int function, const float a, const float b) {
     if (function == 1)
         return a > b || a != a ? a : b;
     if (function == 2)
@@ -17,7 +17,7 @@ static inline float both_of(const int function, const float a, const float b) {
 }
 
 /* The same of TFM_WIDTH at once. */
-static inline tfm_vec both_of_vec(const int function, const tfm_vec a, const tfm_vec b) {
+static inline tfm_vec combine_vec(const int function, const tfm_vec a, const tfm_vec b) {
     if (function == 1)
         return ((a > b) | (a != a)) ? a : b;
     if (function == 2)
@@ -25,13 +25,13 @@ static inline tfm_vec both_of_vec(const int function, const tfm_vec a, const tfm
     return a + b;
 }
 
-static inline tfm_vec counted_vec(const int function, const tfm_vec x, const tfm_vec peak) {
+static inline tfm_vec count_or_value_vec(const int function, const tfm_vec x, const tfm_vec extremum) {
     const tfm_vec one = (tfm_vec)(1.0f), none = (tfm_vec)(0.0f);
-    return function < 3 ? x : ((x == peak) | ((x != x) & (peak != peak))) ? one : none;
+    return function < 3 ? x : ((x == extremum) | ((x != x) & (extremum != extremum))) ? one : none;
 }
 
-static inline float counted(const int function, const float x, const float peak) {
-    return function < 3 ? x : x == peak || (x != x && peak != peak) ? 1.0f : 0.0f;
+static inline float count_or_value(const int function, const float x, const float extremum) {
+    return function < 3 ? x : x == extremum || (x != x && extremum != extremum) ? 1.0f : 0.0f;
 }
 
 /* sum / divisor. GPUs may be two steps off (NVIDIA's mean of 41 ones is not one), so what is left over is divided too.
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) float reduce_group(const int functi
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
         if (id < half_size)
-            scratch[id] = both_of(function, scratch[id], scratch[id + half_size]);
+            scratch[id] = combine(function, scratch[id], scratch[id + half_size]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     return scratch[0];
@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) float reduce_group(const int functi
 
 /* The reduction for inner = 1. Layout: a work-group takes a chunk of a row, over which its items step together; each
  * item has TFM_WIDTH partial results, so that a CPU-style device takes vectors. */
-TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, peak), const long function,
+TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, extremum), const long function,
                             const long rows, const long chunk, const long chunks, const long items,
                             const float divisor) {
     REDUCE_SCRATCH
@@ -79,19 +79,19 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
         return;
     const long o = item / chunks, begin = item % chunks * chunk, end = min(begin + chunk, rows);
     __global const float *in = TFM_AT(x) + o * rows;
-    const float top = f == 3 ? TFM_AT(peak)[o] : 0.0f;
-    tfm_vec part = (tfm_vec)(start_of(f));
-    float result = start_of(f);
+    const float top = f == 3 ? TFM_AT(extremum)[o] : 0.0f;
+    tfm_vec part = (tfm_vec)(identity_of(f));
+    float result = identity_of(f);
     long r = begin + TFM_LOCAL_ID() * TFM_WIDTH;
     for (; r + TFM_WIDTH <= end; r += TFM_GROUP * TFM_WIDTH)
-        part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r), (tfm_vec)(top)));
+        part = combine_vec(f, part, count_or_value_vec(f, tfm_load(in + r), (tfm_vec)(top)));
     for (; r < end; r++) /* what is left of this item's last vector */
-        result = both_of(f, result, counted(f, in[r], top));
+        result = combine(f, result, count_or_value(f, in[r], top));
 #if TFM_WIDTH == 1
-    result = both_of(f, result, part);
+    result = combine(f, result, part);
 #else
     for (int i = 0; i < TFM_WIDTH; i++)
-        result = both_of(f, result, ((float *)&part)[i]);
+        result = combine(f, result, ((float *)&part)[i]);
 #endif
     result = REDUCE_GROUP(f, result);
     if (TFM_LOCAL_ID() == 0)
@@ -99,29 +99,29 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
 }
 
 /* The reduction for inner > 1. Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk. */
-TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, peak), const long function,
-                               const long rows, const long inner, const long blocks, const long chunk,
-                               const long chunks, const long items, const float divisor) {
+TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, extremum),
+                               const long function, const long rows, const long inner, const long blocks,
+                               const long chunk, const long chunks, const long items, const float divisor) {
     const int f = (int)function;
     const long item = TFM_ROW();
     if (item >= items)
         return;
     const long first = TFM_COLUMN(item % blocks), c = item / blocks % chunks;
     const long o = item / blocks / chunks, begin = c * chunk, end = min(begin + chunk, rows);
-    __global const float *in = TFM_AT(x) + o * rows * inner, *top = TFM_AT(peak) + o * inner;
+    __global const float *in = TFM_AT(x) + o * rows * inner, *top = TFM_AT(extremum) + o * inner;
     __global float *out = TFM_AT(y) + (o * chunks + c) * inner;
     if (first + TFM_WIDTH <= inner) {
         const tfm_vec tops = f == 3 ? tfm_load(top + first) : (tfm_vec)(0.0f);
-        tfm_vec part = (tfm_vec)(start_of(f));
+        tfm_vec part = (tfm_vec)(identity_of(f));
         for (long r = begin; r < end; r++)
-            part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r * inner + first), tops));
+            part = combine_vec(f, part, count_or_value_vec(f, tfm_load(in + r * inner + first), tops));
         tfm_store(quotient(part, divisor), out + first);
         return;
     }
     for (long column = first; column < inner; column++) { /* fewer than a vector: one by one */
-        float part = start_of(f);
+        float part = identity_of(f);
         for (long r = begin; r < end; r++)
-            part = both_of(f, part, counted(f, in[r * inner + column], f == 3 ? top[column] : 0.0f));
+            part = combine(f, part, count_or_value(f, in[r * inner + column], f == 3 ? top[column] : 0.0f));
         out[column] = quotient(part, divisor);
     }
 }
@@ -143,7 +143,7 @@ TFM_KERNEL void reduce_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
             const long at = inner == 1 ? place : place + k;
             float d = TFM_AT(dy)[at] / divisor;
             if (function != 0)
-                d = counted(3, TFM_AT(x)[i + k], TFM_AT(y)[at]) != 0.0f ? d / TFM_AT(ties)[at] : 0.0f;
+                d = count_or_value(3, TFM_AT(x)[i + k], TFM_AT(y)[at]) != 0.0f ? d / TFM_AT(ties)[at] : 0.0f;
             out[i + k] = add ? out[i + k] + d : d;
         }
         i += run;

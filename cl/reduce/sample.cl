@@ -1,13 +1,15 @@
-/* One index drawn from each row of logits (rows, n): ids (rows), and the chance that each had.
+/* One index sampled from each row of logits (rows, n): ids (rows), and the chance that each had.
  *
- * The weight of x is e^((x - maximum) sharpness). Which entries may be drawn is said by a threshold t and a quota:
- * those above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the floats in their
- * order, so no row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at the
- * largest t whose entries >= t weigh at least p of all; min p is a threshold by itself. The draw is the first index at
- * which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal draws.
+ * The weight of x is e^((x - maximum) inv_temperature). Which entries may be sampled is said by a threshold t and a
+ * quota: those above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the floats in
+ * their order, so no row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at
+ * the largest t whose entries >= t weigh at least p of all; min p is a threshold by itself. The draw is the first index
+ * at which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal
+ * draws.
  *
- * With VALUED, where work-items share rows, values (rows) gets the logits of the ids, and log_sum (rows) the logarithm
- * of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows are of.
+ * With WITH_SCORES, where work-items share rows, values (rows) gets the logits of the ids, and log_sum (rows) the
+ * logarithm of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows
+ * are of.
  *
  * Layout: TFM_GROUP work-items share a row (one on CPU-style devices). Sums step over it together, a vector each; for
  * the draw, which goes by index, each item has one contiguous share. */
@@ -17,18 +19,18 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #if TFM_GROUP == 1
-#define LOCAL_PARAM
-#define LOCAL
+#define SCRATCH_PARAM
+#define SCRATCH_ARG
 #else
-#define LOCAL_PARAM , __local float *tfm_scratch
-#define LOCAL , tfm_scratch
+#define SCRATCH_PARAM , __local float *tfm_scratch
+#define SCRATCH_ARG , tfm_scratch
 #endif
 
 typedef struct {
     __global const float *x;
     long n;
-    float maximum, sharpness;
-} row_type;
+    float maximum, inv_temperature;
+} row_logits;
 
 /* The first word of Philox's block of counter (step, row, 0) and key `seed`. */
 static inline uint philox(const ulong seed, const ulong step, const uint row) {
@@ -46,11 +48,11 @@ static inline float float_of(const uint key) {
     return as_float(key >= 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* The maximum itself weighs 1 also where it is +inf, or the temperature so small that 0 sharpness is NaN. */
-#define WEIGHT(T, v) select(exp(((v)-r->maximum) * r->sharpness), (T)(1.0f), (v) == (T)(r->maximum))
+/* The maximum itself weighs 1 also where it is +inf, or the temperature so small that 0 inv_temperature is NaN. */
+#define WEIGHT(T, v) select(exp(((v)-r->maximum) * r->inv_temperature), (T)(1.0f), (v) == (T)(r->maximum))
 
 /* The number of entries > t, or their weight; with `equal_too`, of those >= t. Exact as long as n <= 2^24. */
-INLINE float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
+INLINE float sum_of(const row_logits *r, const float t, const int equal_too, const int weighted SCRATCH_PARAM) {
     const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
     tfm_vec sums = none;
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += TFM_STEP) {
@@ -64,19 +66,19 @@ INLINE float sum_of(const row_type *r, const float t, const int equal_too, const
     return tfm_group_sum(sum);
 }
 
-/* Where what may be drawn ends: `above` entries are > t, which weigh `heavier`, and `equal` are t itself. */
+/* Where what may be sampled ends: `above` entries are > t, which weigh `weight_above`, and `equal` are t itself. */
 typedef struct {
-    float t, above, equal, heavier;
-} cut_type;
+    float t, above, equal, weight_above;
+} cutoff;
 
 /* The cut at the largest t of [low, high] for which the sum of entries >= t is at least `least`; at `low` itself where
  * there is none. */
-INLINE cut_type cut_at(const row_type *r, const float low, const float high, const float least,
-                       const int weighted LOCAL_PARAM) {
+INLINE cutoff find_threshold(const row_logits *r, const float low, const float high, const float least,
+                             const int weighted SCRATCH_PARAM) {
     uint from = key_of(low), to = key_of(high);
     while (from < to) {
         const uint middle = from + (to - from + 1) / 2;
-        const float sum = sum_of(r, float_of(middle), 1, weighted LOCAL);
+        const float sum = sum_of(r, float_of(middle), 1, weighted SCRATCH_ARG);
         if (sum >= least)
             from = middle;
         else
@@ -84,20 +86,20 @@ INLINE cut_type cut_at(const row_type *r, const float low, const float high, con
         to = sum == least && !weighted ? from
                                        : to; /* found: PoCL 3.1 does not bear a break out of a loop with barriers */
     }
-    cut_type cut = {float_of(from), 0.0f, 0.0f, 0.0f};
+    cutoff cut = {float_of(from), 0.0f, 0.0f, 0.0f};
     for (int i = 0; i < 3;
          i++) { /* one call in the text: a compiler takes long for each, as all becomes one function */
-        const float sum = sum_of(r, cut.t, i == 1, i == 2 LOCAL);
+        const float sum = sum_of(r, cut.t, i == 1, i == 2 SCRATCH_ARG);
         cut.above = i == 0 ? sum : cut.above;
         cut.equal = i == 1 ? sum - cut.above : cut.equal;
-        cut.heavier = i == 2 ? sum : cut.heavier;
+        cut.weight_above = i == 2 ? sum : cut.weight_above;
     }
     return cut;
 }
 
 /* The sum of the values of the items before this one; *total of all. In the same order everywhere, so that the shares
  * [before, before + own) meet without a gap. */
-INLINE float sum_before(const float own, float *total LOCAL_PARAM) {
+INLINE float exclusive_sum(const float own, float *total SCRATCH_PARAM) {
 #if TFM_GROUP == 1
     *total = own;
     return 0.0f;
@@ -118,21 +120,21 @@ INLINE float sum_before(const float own, float *total LOCAL_PARAM) {
 }
 
 /* The weight of entries begin .. begin + TFM_WIDTH - 1 above t, and the number of those equal to t. */
-static inline float block_above(const row_type *r, const long begin, const float t, float *equal) {
+static inline float block_above(const row_logits *r, const long begin, const float t, float *equal) {
     const tfm_vec none = (tfm_vec)(0.0f), v = tfm_load(r->x + begin);
     *equal = tfm_vec_sum(select(none, (tfm_vec)(1.0f), v == (tfm_vec)(t)));
     return tfm_vec_sum(select(none, WEIGHT(tfm_vec, v), v > (tfm_vec)(t)));
 }
 
 /* The same of one entry. */
-static inline float one_above(const row_type *r, const long i, const float t, float *equal) {
+static inline float one_above(const row_logits *r, const long i, const float t, float *equal) {
     const float v = r->x[i];
     *equal = v == t ? 1.0f : 0.0f;
     return v > t ? WEIGHT(float, v) : 0.0f;
 }
 
 /* Of the kept entries begin .. end - 1, the first at which the weights passed exceed `goal`, else the last. */
-static inline long pick(const row_type *r, const long begin, const long end, const float t, float quota,
+static inline long pick(const row_logits *r, const long begin, const long end, const float t, float quota,
                         const float goal) {
     const float weight = WEIGHT(float, t);
     float passed = 0.0f;
@@ -149,9 +151,9 @@ static inline long pick(const row_type *r, const long begin, const long end, con
     return found;
 }
 
-/* The share [begin, end) of one item: its weight, and where goal >= 0 also what is drawn in it. */
-static inline float walk(const row_type *r, const long begin, const long end, const float t, float quota,
-                         const float goal, long *drawn) {
+/* The share [begin, end) of one item: its weight, and where goal >= 0 also what is sampled in it. */
+static inline float scan_share(const row_logits *r, const long begin, const long end, const float t, float quota,
+                               const float goal, long *sampled) {
     const float weight = WEIGHT(float, t);
     float passed = 0.0f, last_quota = 0.0f;
     long last = -1, last_end = -1;
@@ -172,26 +174,27 @@ static inline float walk(const row_type *r, const long begin, const long end, co
         i = stop;
     }
     if (goal >= 0.0f)
-        *drawn = pick(r, last, last_end, t, last_quota, goal - passed);
+        *sampled = pick(r, last, last_end, t, last_quota, goal - passed);
     return passed;
 }
 
-#ifdef VALUED
-#define VALUED_PARAMETERS TFM_INPUT(int, sources), TFM_TENSOR(float, values), TFM_TENSOR(float, log_sum),
+#ifdef WITH_SCORES
+#define SCORE_PARAMETERS TFM_INPUT(int, sources), TFM_TENSOR(float, values), TFM_TENSOR(float, log_sum),
 #define STREAM(row) TFM_AT(streams)[TFM_AT(sources)[row]]
 #else
-#define VALUED_PARAMETERS
+#define SCORE_PARAMETERS
 #define STREAM(row) (streams != 0 ? TFM_AT(streams)[row] : (row))
 #endif
 
 TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), TFM_INPUT(float, logits),
-                       TFM_INPUT(int, streams), VALUED_PARAMETERS const long rows, const long n, const long k,
-                       const float p, const float depth, const float sharpness, const long seed, const long counter) {
+                       TFM_INPUT(int, streams), SCORE_PARAMETERS const long rows, const long n, const long k,
+                       const float p, const float min_p_distance, const float inv_temperature, const long seed,
+                       const long counter) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    row_type full = {TFM_AT(logits) + row * n, n, -INFINITY, sharpness};
+    row_logits full = {TFM_AT(logits) + row * n, n, -INFINITY, inv_temperature};
     tfm_vec best = (tfm_vec)(-INFINITY);
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
         best = fmax(best, tfm_load(full.x + i));
@@ -199,19 +202,19 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         maximum = fmax(maximum, full.x[i]);
     full.maximum = tfm_group_max(maximum);
-    const row_type *r = &full;
+    const row_logits *r = &full;
     if (full.maximum == -INFINITY) {
         if (TFM_LOCAL_ID() == 0) {
             TFM_AT(ids)[row] = -1;
             if (probabilities != 0)
                 TFM_AT(probabilities)[row] = 0.0f;
-#ifdef VALUED
+#ifdef WITH_SCORES
             TFM_AT(values)[row] = TFM_AT(log_sum)[row] = -INFINITY;
 #endif
         }
         return;
     }
-#ifdef VALUED
+#ifdef WITH_SCORES
     float exps = 0.0f;
     for (long i = TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         exps += full.x[i] > -INFINITY ? exp(full.x[i] - full.maximum) : 0.0f;
@@ -223,17 +226,18 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     /* First the k largest, of those the fewest that weigh p, and of those what is near enough to the largest. The three
      * are turns of one loop, so that a compiler meets the bisection once. */
     float t = -FLT_MAX, quota = (float)n, goal = 0.0f;
-    const int stages = depth < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
+    const int stages = min_p_distance < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
     for (int stage = 0; stage < stages; stage += p < 1.0f ? 1 : 2) {
         const int searched = stage == 0 ? k < n : stage == 1;
-        const float low = stage == 2 ? fmax(full.maximum - depth, t) : t;
-        const cut_type cut = cut_at(r, low, searched ? full.maximum : low, stage == 0 ? (float)k : goal, stage LOCAL);
+        const float low = stage == 2 ? fmax(full.maximum - min_p_distance, t) : t;
+        const cutoff cut =
+            find_threshold(r, low, searched ? full.maximum : low, stage == 0 ? (float)k : goal, stage SCRATCH_ARG);
         const float weight = WEIGHT(float, cut.t);
         if (stage == 0) {
             quota = fmin(fmax((float)k - cut.above, 0.0f), cut.equal);
-            goal = p * (cut.heavier + (quota > 0.0f ? quota * weight : 0.0f));
+            goal = p * (cut.weight_above + (quota > 0.0f ? quota * weight : 0.0f));
         } else {
-            const float equal = cut.t > t ? cut.equal : quota, missing = ceil((goal - cut.heavier) / weight);
+            const float equal = cut.t > t ? cut.equal : quota, missing = ceil((goal - cut.weight_above) / weight);
             quota = searched && weight > 0.0f ? fmin(fmax(missing, cut.above > 0.0f ? 0.0f : 1.0f), equal) : equal;
         }
         t = cut.t;
@@ -245,20 +249,20 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     float own = 0.0f, total;
     for (long i = begin; i < end; i++)
         own += full.x[i] == t ? 1.0f : 0.0f;
-    quota = fmin(fmax(quota - sum_before(own, &total LOCAL), 0.0f), own);
-    long drawn = -1;
-    own = walk(r, begin, end, t, quota, -1.0f, &drawn);
-    const float before = sum_before(own, &total LOCAL);
+    quota = fmin(fmax(quota - exclusive_sum(own, &total SCRATCH_ARG), 0.0f), own);
+    long sampled = -1;
+    own = scan_share(r, begin, end, t, quota, -1.0f, &sampled);
+    const float before = exclusive_sum(own, &total SCRATCH_ARG);
     const uint word = philox((ulong)seed, (ulong)counter, (uint)STREAM(row));
     const float place = (float)(word >> 8) * 0x1p-24f * total;
     if (place < before || !(place < before + own))
         return;
     /* Not below 0, where place is `before` and a compiler does not round the product before it subtracts. */
-    walk(r, begin, end, t, quota, fmax(place - before, 0.0f), &drawn);
-    TFM_AT(ids)[row] = (int)drawn;
-#ifdef VALUED
-    TFM_AT(values)[row] = full.x[drawn];
+    scan_share(r, begin, end, t, quota, fmax(place - before, 0.0f), &sampled);
+    TFM_AT(ids)[row] = (int)sampled;
+#ifdef WITH_SCORES
+    TFM_AT(values)[row] = full.x[sampled];
 #endif
     if (probabilities != 0)
-        TFM_AT(probabilities)[row] = WEIGHT(float, full.x[drawn]) / total;
+        TFM_AT(probabilities)[row] = WEIGHT(float, full.x[sampled]) / total;
 }

@@ -139,17 +139,17 @@ COLUMN_KERNEL(log_softmax_columns, 1)
  *
  * Softmax: dx = y (dy - sum dy y). Its logarithm: dx = dy - e^y sum dy. Added to dx where `add`; dx may be dy. Layouts
  * as above. */
-#define WEIGHED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
-#define SLOPE(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
+#define WEIGHTED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
+#define GRAD(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
 
 static inline __attribute__((always_inline)) float row_total(__global const float *dy, __global const float *y,
                                                              const long n, const int logarithm) {
     tfm_vec sums = (tfm_vec)(0.0f);
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
-        sums += WEIGHED(logarithm, tfm_load(dy + i), tfm_load(y + i));
+        sums += WEIGHTED(logarithm, tfm_load(dy + i), tfm_load(y + i));
     float sum = tfm_vec_sum(sums);
     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-        sum += WEIGHED(logarithm, dy[i], y[i]);
+        sum += WEIGHTED(logarithm, dy[i], y[i]);
     return sum;
 }
 
@@ -164,35 +164,35 @@ static inline __attribute__((always_inline)) float row_total(__global const floa
         __global float *out = TFM_AT(dx) + row * n;                                                                    \
         const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                                   \
         for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP) {                                 \
-            const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);                        \
+            const tfm_vec g = GRAD(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);                         \
             tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                                       \
         }                                                                                                              \
         for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP) {                                           \
-            const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                                  \
+            const float g = GRAD(float, logarithm, d[i], v[i], sum);                                                   \
             out[i] = add ? out[i] + g : g;                                                                             \
         }                                                                                                              \
     }
 ROW_BACKWARD(softmax_backward, 0)
 ROW_BACKWARD(log_softmax_backward, 1)
 
-#define COLUMNS_BACK(T, LOAD, STORE, at)                                                                               \
+#define COLUMNS_BACKWARD(T, LOAD, STORE, at)                                                                           \
     {                                                                                                                  \
         T sum = (T)(0.0f);                                                                                             \
         for (long i = at; i < at + n * inner; i += inner)                                                              \
-            sum += WEIGHED(logarithm, LOAD(d + i), LOAD(v + i));                                                       \
+            sum += WEIGHTED(logarithm, LOAD(d + i), LOAD(v + i));                                                      \
         for (long i = at; i < at + n * inner; i += inner) {                                                            \
-            const T g = SLOPE(T, logarithm, LOAD(d + i), LOAD(v + i), sum);                                            \
+            const T g = GRAD(T, logarithm, LOAD(d + i), LOAD(v + i), sum);                                             \
             STORE(add ? LOAD(out + i) + g : g, out + i);                                                               \
         }                                                                                                              \
     }
 
-static inline void columns_back(__global float *out, __global const float *d, __global const float *v, const long n,
-                                const long inner, const long left, const int logarithm, const long add) {
+static inline void columns_backward(__global float *out, __global const float *d, __global const float *v, const long n,
+                                    const long inner, const long left, const int logarithm, const long add) {
     if (left >= TFM_WIDTH)
-        COLUMNS_BACK(tfm_vec, tfm_load, tfm_store, 0)
+        COLUMNS_BACKWARD(tfm_vec, tfm_load, tfm_store, 0)
     else
         for (long c = 0; c < left; c++)
-            COLUMNS_BACK(float, TFM_LOAD_ONE, TFM_STORE_ONE, c)
+            COLUMNS_BACKWARD(float, TFM_LOAD_ONE, TFM_STORE_ONE, c)
 }
 
 #define COLUMN_BACKWARD(name, logarithm)                                                                               \
@@ -201,7 +201,7 @@ static inline void columns_back(__global float *out, __global const float *d, __
         const long block = TFM_ROW(), row = block / blocks;                                                            \
         const long first = TFM_COLUMN(block - row * blocks);                                                           \
         const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                                \
-        columns_back(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);                \
+        columns_backward(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);            \
     }
 COLUMN_BACKWARD(softmax_columns_backward, 0)
 COLUMN_BACKWARD(log_softmax_columns_backward, 1)

@@ -36,19 +36,18 @@ static void sum_item(const column_sums sums, const long item, const long rows, c
     }
 }
 
-/* Sums of x, and after its `items`, in the same launch, those of more_x, which has as many rows.
+/* Sums of x, and after its `items`, in the same launch, those of x2, which has as many rows.
  *
  * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors. */
 TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long inner, const long add,
-                            TFM_TENSOR(float, more_y), TFM_INPUT(float, more_x), const long more_inner,
-                            const long more_add, const long rows, const long chunk, const long chunks, const long items,
-                            const long more_items) {
+                            TFM_TENSOR(float, y2), TFM_INPUT(float, x2), const long inner2, const long add2,
+                            const long rows, const long chunk, const long chunks, const long items, const long items2) {
     const long item = TFM_ROW();
     if (item < items) {
         const column_sums sums = {TFM_AT(y), TFM_AT(x), inner, (int)add};
         sum_item(sums, item, rows, chunk, chunks);
-    } else if (item < items + more_items) {
-        const column_sums sums = {TFM_AT(more_y), TFM_AT(more_x), more_inner, (int)more_add};
+    } else if (item < items + items2) {
+        const column_sums sums = {TFM_AT(y2), TFM_AT(x2), inner2, (int)add2};
         sum_item(sums, item - items, rows, chunk, chunks);
     }
 }

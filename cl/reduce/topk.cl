@@ -6,7 +6,7 @@
  * share's next one: what comes after (value, index) is what is smaller, or equal at a higher index, so
  * nothing has to be marked as taken. */
 
-#ifdef INTEGERS
+#ifdef I32
 /* ---- Integers: a work-group for a row, whose items look together for what comes next, k times ---- */
 
 /* Of two places, the one with the larger value, or of equal ones the lower; -1 is none. */
@@ -16,8 +16,8 @@ static inline int better_of(__global const int *x, const int a, const int b) {
     return x[b] > x[a] || (x[b] == x[a] && b < a) ? b : a;
 }
 
-TFM_KERNEL void topk_integers(TFM_TENSOR(int, values), TFM_TENSOR(int, indices), TFM_INPUT(int, x), const long rows,
-                              const long n, const long k) {
+TFM_KERNEL void topk_i32(TFM_TENSOR(int, values), TFM_TENSOR(int, indices), TFM_INPUT(int, x), const long rows,
+                         const long n, const long k) {
 #if TFM_GROUP > 1
     __local int best[TFM_GROUP];
 #endif
@@ -53,8 +53,8 @@ TFM_KERNEL void topk_integers(TFM_TENSOR(int, values), TFM_TENSOR(int, indices),
 #else
 
 /* Fills places from `found` on with the entries at -inf, by index. */
-static inline void fill_rest(__global float *values, __global int *indices, __global const float *x, long found,
-                             const long k, const long n) {
+static inline void fill_neg_infinity(__global float *values, __global int *indices, __global const float *x, long found,
+                                     const long k, const long n) {
     for (long i = 0; i < n && found < k; i++)
         if (!(x[i] > -INFINITY)) {
             values[found] = -INFINITY;
@@ -68,7 +68,7 @@ static inline void fill_rest(__global float *values, __global int *indices, __gl
 /* ---- CPU-style devices: one work-item per row; a share is one lane of one block of the row ---- */
 
 #define W TFM_WIDTH
-#define MOST_BLOCKS 256
+#define MAX_BLOCKS 256
 
 /* The larger of a and b; a where b is NaN. */
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
@@ -76,12 +76,12 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
 }
 
 /* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
-#define ROUNDER 12582912.0f
+#define ROUND_MAGIC 12582912.0f
 
 /* e^x for x <= 0, 0 for NaN and -inf: 2^n by the exponent, n = round(x log2 e), times the minimax polynomial
  * of 2^f, |f| <= 1/2 (relative error 2.5e-9, 2^0 = 1). */
-static inline tfm_vec exp_down(const tfm_vec x) {
-    const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), t = z + ROUNDER, f = z - (t - ROUNDER);
+static inline tfm_vec exp_nonpos(const tfm_vec x) {
+    const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), t = z + ROUND_MAGIC, f = z - (t - ROUND_MAGIC);
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.5461444707e-04f), (tfm_vec)(1.3400428178e-03f));
     p = tfm_fma(p, f, (tfm_vec)(9.6180566785e-03f));
     p = tfm_fma(p, f, (tfm_vec)(5.5503272267e-02f));
@@ -127,9 +127,9 @@ static inline tfm_vec block_exps(__global const float *x, const long first, cons
     tfm_vec sum = (tfm_vec)(0.0f);
     long i = first;
     for (; i < end && (i + 1) * W <= n; i++)
-        sum += exp_down(tfm_load(x + i * W) - shift);
+        sum += exp_nonpos(tfm_load(x + i * W) - shift);
     if (i < end)
-        sum += exp_down(load_row(x, i, n) - shift);
+        sum += exp_nonpos(load_row(x, i, n) - shift);
     return sum;
 }
 
@@ -154,7 +154,7 @@ static inline tfm_vec block_rest(__global const float *x, const long first, cons
     return best;
 }
 
-TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
                          TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     const long row = TFM_ROW();
     if (row >= rows)
@@ -162,22 +162,22 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
     __global const float *in = TFM_AT(x) + row * n;
     __global float *value_out = TFM_AT(values) + row * k;
     __global int *index_out = TFM_AT(indices) + row * k;
-    const long vectors = (n + W - 1) / W, per_block = max(4L, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS);
+    const long vectors = (n + W - 1) / W, per_block = max(4L, (vectors + MAX_BLOCKS - 1) / MAX_BLOCKS);
     const int blocks = (int)((vectors + per_block - 1) / per_block);
-    tfm_vec best[MOST_BLOCKS], maximum = (tfm_vec)(-INFINITY), sum = (tfm_vec)(0.0f);
+    tfm_vec best[MAX_BLOCKS], maximum = (tfm_vec)(-INFINITY), sum = (tfm_vec)(0.0f);
     for (int b = 0; b < blocks; b++) {
         const long first = b * per_block, end = min(first + per_block, vectors);
         best[b] = block_maxima(in, first, end, n);
         if (summed) { /* each lane by its own maximum so far */
             const tfm_vec reached = larger(maximum, best[b]), shift = shift_of(reached);
-            sum = sum * exp_down(maximum - shift) + block_exps(in, first, end, n, shift);
+            sum = sum * exp_nonpos(maximum - shift) + block_exps(in, first, end, n, shift);
             maximum = reached;
         }
     }
     if (summed) {
         const float highest = tfm_vec_max(maximum);
         const tfm_vec shift = shift_of((tfm_vec)(highest));
-        TFM_AT(log_sum)[row] = log_sum_of(highest, tfm_vec_sum(sum * exp_down(maximum - shift)));
+        TFM_AT(log_sum)[row] = log_sum_of(highest, tfm_vec_sum(sum * exp_nonpos(maximum - shift)));
     }
     float last_value = 0.0f, last_place = -1.0f;
     int last_block = -1;
@@ -189,7 +189,7 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
         }
         const float value = tfm_vec_max(top);
         if (value == -INFINITY) {
-            fill_rest(value_out, index_out, in, found, k, n);
+            fill_neg_infinity(value_out, index_out, in, found, k, n);
             return;
         }
         const int block = (int)-tfm_vec_max(select((tfm_vec)(-3.0e38f), -where, top == value));
@@ -210,9 +210,9 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 
 #include "topk_share.cl"
 
-#ifndef PARTS
-TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
+#ifndef SPLIT
+TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+                         TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     TFM_SCRATCH
     __local float best[TFM_GROUP];
     __local int where[TFM_GROUP];
@@ -222,10 +222,10 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     __global float *value_out = TFM_AT(values) + row * k;
     __global int *index_out = TFM_AT(indices) + row * k;
     float highest, own;
-    const span s = span_of(x, x_offset + row * n, 0, n);
-    const long found = take_best(&highest, &own, value_out, index_out, s, k, summed != 0, best, where);
+    const row_span s = row_span_of(x, x_offset + row * n, 0, n);
+    const long found = select_topk(&highest, &own, value_out, index_out, s, k, summed != 0, best, where);
     if (found < k && TFM_LOCAL_ID() == 0)
-        fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
+        fill_neg_infinity(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
     if (summed) {
         const float sum = tfm_group_sum(own);
         if (TFM_LOCAL_ID() == 0)
@@ -236,11 +236,11 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
 #else
 /* ---- Long rows: a work-group for each of `parts` parts of `length` entries, a multiple of TFM_GROUP ----
  *
- * values and indices (rows, parts, k) get the best of each part, -inf and -1 where it has no more above -inf, and tops
- * (rows, parts, 2) its maximum and the sum of e^(x - maximum). */
-TFM_KERNEL void topk_part(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, tops),
-                          TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
-                          const long length) {
+ * values and indices (rows, parts, k) get the best of each part, -inf and -1 where it has no more above -inf, and
+ * max_and_sum (rows, parts, 2) its maximum and the sum of e^(x - maximum). */
+TFM_KERNEL void topk_split(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, max_and_sum),
+                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
+                           const long length) {
     TFM_SCRATCH
     __local float best[TFM_GROUP];
     __local int where[TFM_GROUP];
@@ -250,23 +250,23 @@ TFM_KERNEL void topk_part(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), T
     __global float *value_out = TFM_AT(values) + place * k;
     __global int *index_out = TFM_AT(indices) + place * k;
     float highest, own;
-    const span s = span_of(x, x_offset + row * n, first, min(first + length, n));
-    const long found = take_best(&highest, &own, value_out, index_out, s, k, 1, best, where);
+    const row_span s = row_span_of(x, x_offset + row * n, first, min(first + length, n));
+    const long found = select_topk(&highest, &own, value_out, index_out, s, k, 1, best, where);
     for (long i = found + TFM_LOCAL_ID(); i < k; i += TFM_GROUP) {
         value_out[i] = -INFINITY;
         index_out[i] = -1;
     }
     const float sum = tfm_group_sum(own);
     if (TFM_LOCAL_ID() == 0) {
-        TFM_AT(tops)[place * 2] = highest;
-        TFM_AT(tops)[place * 2 + 1] = sum;
+        TFM_AT(max_and_sum)[place * 2] = highest;
+        TFM_AT(max_and_sum)[place * 2 + 1] = sum;
     }
 }
 
-/* A work-group per row: the best of what topk_part has found. No turn of the loop is left early: PoCL 3.1 never comes
+/* A work-group per row: the best of what topk_split has found. No turn of the loop is left early: PoCL 3.1 never comes
  * to the barriers after it then. */
 TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                           TFM_INPUT(float, found_values), TFM_INPUT(int, found_indices), TFM_INPUT(float, tops),
+                           TFM_INPUT(float, found_values), TFM_INPUT(int, found_indices), TFM_INPUT(float, max_and_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
                            const long summed) {
     TFM_SCRATCH
@@ -291,9 +291,9 @@ TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     }
     const long found = (long)tfm_group_sum(mine);
     if (found < k && TFM_LOCAL_ID() == 0)
-        fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
+        fill_neg_infinity(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
     if (summed && TFM_LOCAL_ID() == 0)
-        TFM_AT(log_sum)[row] = parts_log_sum(TFM_AT(tops) + row * parts * 2, lists);
+        TFM_AT(log_sum)[row] = parts_log_sum(TFM_AT(max_and_sum) + row * parts * 2, lists);
 }
 #endif
 #endif

@@ -6,12 +6,12 @@ static inline float log_sum_of(const float maximum, const float sum) {
 }
 
 /* The logarithm of the sum of e to a row's elements, from the maximum and the sum of e^(x - maximum) of each part. */
-static inline float parts_log_sum(__global const float *tops, const int parts) {
+static inline float parts_log_sum(__global const float *max_and_sum, const int parts) {
     float highest = -INFINITY, sum = 0.0f;
     for (int p = 0; p < parts; p++)
-        highest = fmax(highest, tops[2 * p]);
+        highest = fmax(highest, max_and_sum[2 * p]);
     for (int p = 0; p < parts; p++)
-        sum += tops[2 * p] > -INFINITY ? tops[2 * p + 1] * exp(tops[2 * p] - highest) : 0.0f;
+        sum += max_and_sum[2 * p] > -INFINITY ? max_and_sum[2 * p + 1] * exp(max_and_sum[2 * p] - highest) : 0.0f;
     return log_sum_of(highest, sum);
 }
 

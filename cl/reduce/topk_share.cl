@@ -5,20 +5,20 @@
  * Of the row's first and last one some may not be the row's. BATCH of an item's quads are under way at once. */
 
 /* An item keeps that many of its best, and reads its share again only when they are used up. */
-#define KEEP 4
+#define KEPT_PER_ITEM 4
 #define BATCH 4
 
 /* Entries first .. end - 1 of a row: its quads are first_quad .. end_quad - 1, counted from `quads`, which lies
- * `before` entries before the row; first_whole .. end_whole - 1 are all of the span. */
-typedef struct span {
+ * `before` entries before the row; first_whole .. end_whole - 1 are all of the row_span. */
+typedef struct row_span {
     __global const float *quads;
     long first, end;
     int before, first_quad, end_quad, first_whole, end_whole;
-} span;
+} row_span;
 
 /* `at` is where the row begins in its buffer. */
-static inline span span_of(__global const float *buffer, const long at, const long first, const long end) {
-    span s;
+static inline row_span row_span_of(__global const float *buffer, const long at, const long first, const long end) {
+    row_span s;
     s.before = (int)(at % 4);
     s.quads = buffer + at - s.before;
     s.first = first;
@@ -31,14 +31,14 @@ static inline span span_of(__global const float *buffer, const long at, const lo
 }
 
 /* Whether the entry is in this item's share. */
-static inline int is_own(const span s, const int index) {
+static inline int is_own(const row_span s, const int index) {
     return (((long)index + s.before) / 4 - s.first_quad) % TFM_GROUP == TFM_LOCAL_ID();
 }
 
 #define WHOLE_QUAD(s, quad) (*(__global const float4 *)((s).quads + (long)(quad)*4))
 
-/* A quad, with -inf for what is not in the span. */
-static inline float4 quad_of(const span s, const int quad) {
+/* A quad, with -inf for what is not in the row_span. */
+static inline float4 load_quad(const row_span s, const int quad) {
     if (quad >= s.first_whole && quad < s.end_whole)
         return WHOLE_QUAD(s, quad);
     const long at = (long)quad * 4 - s.before;
@@ -56,18 +56,18 @@ static inline float4 quad_of(const span s, const int quad) {
 }
 
 /* The largest of those that are not NaN. */
-static inline float quad_most(const float4 v) {
+static inline float quad_max(const float4 v) {
     return fmax(fmax(v.x, v.y), fmax(v.z, v.w));
 }
 
 /* Puts v, the entry of this index, among the kept ones where it belongs. */
-static inline void keep(float *kept, int *at, const float v, const int place, const float value, const int index) {
-    if (!(v > kept[KEEP - 1] && (v < value || (v == value && place > index))))
+static inline void insert(float *kept, int *at, const float v, const int place, const float value, const int index) {
+    if (!(v > kept[KEPT_PER_ITEM - 1] && (v < value || (v == value && place > index))))
         return;
-    kept[KEEP - 1] = v;
-    at[KEEP - 1] = place;
+    kept[KEPT_PER_ITEM - 1] = v;
+    at[KEPT_PER_ITEM - 1] = place;
 #pragma unroll
-    for (int p = KEEP - 1; p > 0; p--)
+    for (int p = KEPT_PER_ITEM - 1; p > 0; p--)
         if (kept[p] > kept[p - 1]) {
             const float upper = kept[p - 1];
             const int upper_at = at[p - 1];
@@ -80,16 +80,16 @@ static inline void keep(float *kept, int *at, const float v, const int place, co
 
 /* The same of a quad whose first entry has this index: the largest first, since most of the time there is one or none.
  */
-static inline void keep_quad(float *kept, int *at, float4 v, const int place, const float value, const int index) {
-    float most = quad_most(v);
-    while (most > kept[KEEP - 1]) {
+static inline void insert_quad(float *kept, int *at, float4 v, const int place, const float value, const int index) {
+    float most = quad_max(v);
+    while (most > kept[KEPT_PER_ITEM - 1]) {
         const int which = v.x == most ? 0 : v.y == most ? 1 : v.z == most ? 2 : 3;
-        keep(kept, at, most, place + which, value, index);
+        insert(kept, at, most, place + which, value, index);
         v.x = which == 0 ? -INFINITY : v.x;
         v.y = which == 1 ? -INFINITY : v.y;
         v.z = which == 2 ? -INFINITY : v.z;
         v.w = which == 3 ? -INFINITY : v.w;
-        most = quad_most(v);
+        most = quad_max(v);
     }
 }
 
@@ -113,13 +113,13 @@ static inline exps add_exps(exps e, const float4 *v, const float most) {
     return e;
 }
 
-/* The KEEP largest of the item's share that come after (value, index); and where it is `summed`, its exponentials.
- * Inlined for certain: what is kept must be registers. */
-static inline __attribute__((always_inline)) exps keep_best(float *kept, int *at, const span s, const float value,
-                                                            const int index, const int summed) {
+/* The KEPT_PER_ITEM largest of the item's share that come after (value, index); and where it is `summed`, its
+ * exponentials. Inlined for certain: what is kept must be registers. */
+static inline __attribute__((always_inline)) exps scan_quads(float *kept, int *at, const row_span s, const float value,
+                                                             const int index, const int summed) {
     exps e = {-INFINITY, 0.0f};
 #pragma unroll
-    for (int p = 0; p < KEEP; p++) {
+    for (int p = 0; p < KEPT_PER_ITEM; p++) {
         kept[p] = -INFINITY;
         at[p] = 0;
     }
@@ -134,13 +134,13 @@ static inline __attribute__((always_inline)) exps keep_best(float *kept, int *at
         } else {
 #pragma unroll
             for (int u = 0; u < BATCH; u++)
-                v[u] = quad + u * TFM_GROUP < s.end_quad ? quad_of(s, quad + u * TFM_GROUP) : (float4)(-INFINITY);
+                v[u] = quad + u * TFM_GROUP < s.end_quad ? load_quad(s, quad + u * TFM_GROUP) : (float4)(-INFINITY);
         }
 #pragma unroll
         for (int u = 0; u < BATCH; u++) {
             const int place = (int)((uint)(quad + u * TFM_GROUP) * 4 - (uint)s.before); /* what wraps is -inf */
-            most = fmax(most, quad_most(v[u]));
-            keep_quad(kept, at, v[u], place, value, index);
+            most = fmax(most, quad_max(v[u]));
+            insert_quad(kept, at, v[u], place, value, index);
         }
         if (summed)
             e = add_exps(e, v, most);
@@ -168,13 +168,14 @@ static inline void group_best(__local float *best, __local int *where, const flo
     }
 }
 
-/* Writes the k best of the span; *highest is the best, and *sum, if it is `summed`, the item's part of the sum of
+/* Writes the k best of the row_span; *highest is the best, and *sum, if it is `summed`, the item's part of the sum of
  * e^(x - highest). Returns how many there are above -inf. Inlined for certain, as group_best has to be. */
-static inline __attribute__((always_inline)) long take_best(float *highest, float *sum, __global float *value_out,
-                                                            __global int *index_out, const span s, const long k,
-                                                            const int summed, __local float *best, __local int *where) {
-    float kept[KEEP];
-    int at[KEEP];
+static inline __attribute__((always_inline)) long select_topk(float *highest, float *sum, __global float *value_out,
+                                                              __global int *index_out, const row_span s, const long k,
+                                                              const int summed, __local float *best,
+                                                              __local int *where) {
+    float kept[KEPT_PER_ITEM];
+    int at[KEPT_PER_ITEM];
     exps e = {-INFINITY, 0.0f};
     float last = INFINITY; /* the last of the share that was taken */
     int last_at = -1, reads = 1, more = 0;
@@ -184,9 +185,9 @@ static inline __attribute__((always_inline)) long take_best(float *highest, floa
      * with barriers is left early, even by all items at once. */
     for (long turn = 0; turn < k; turn++) {
         if (reads) {
-            const exps all = keep_best(kept, at, s, last, last_at, summed && turn == 0);
+            const exps all = scan_quads(kept, at, s, last, last_at, summed && turn == 0);
             e = turn == 0 ? all : e;
-            more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+            more = kept[KEPT_PER_ITEM - 1] > -INFINITY; /* the share may hold what was not kept */
             reads = 0;
         }
         group_best(best, where, kept[0], at[0]);
@@ -199,11 +200,11 @@ static inline __attribute__((always_inline)) long take_best(float *highest, floa
             value_out[found] = value;
             index_out[found] = index;
 #pragma unroll
-            for (int p = 0; p + 1 < KEEP; p++) {
+            for (int p = 0; p + 1 < KEPT_PER_ITEM; p++) {
                 kept[p] = kept[p + 1];
                 at[p] = at[p + 1];
             }
-            kept[KEEP - 1] = -INFINITY;
+            kept[KEPT_PER_ITEM - 1] = -INFINITY;
             last = value;
             last_at = index;
             reads = more && kept[0] == -INFINITY;

@@ -5,7 +5,7 @@
  * Layout: TFM_GROUP work-items a group, CHAINS vectors of TFM_WIDTH an item. */
 #define CHAINS 12
 
-TFM_KERNEL void peak(TFM_TENSOR(float, y), const long rounds, const float a, const float b) {
+TFM_KERNEL void peak_flops(TFM_TENSOR(float, y), const long rounds, const float a, const float b) {
     tfm_vec chains[CHAINS], total = (tfm_vec)(0.0f);
 #pragma unroll
     for (int i = 0; i < CHAINS; i++)

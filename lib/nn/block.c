@@ -27,15 +27,15 @@ static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, in
     const int64_t parts = !each && norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
     const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
     tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
-    if (out && out->buffer && !tfm__is_kept(*out))
+    if (out && out->buffer && !tfm__is_half(*out))
         tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
     if (each)
         norm_each(ctx, &normed, by_head, norm);
     else
         tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
     tfm_tensor_reshape(ctx, &whole, normed, 3, x.dims);
-    if (out && tfm__is_kept(*out))
-        tfm__keep(ctx, *out, whole);
+    if (out && tfm__is_half(*out))
+        tfm__cast_saturating(ctx, *out, whole);
     else if (out)
         *out = whole;
     return whole;
@@ -51,11 +51,11 @@ static void turn_heads(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_que
                                         .first = memory->position};
     tfm_tensor turned = {0};
     if (queries) {
-        tfm__rotary_both(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
+        tfm__rotary_pair(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
                          &options);
-    } else if (tfm__is_kept(*keys)) {
+    } else if (tfm__is_half(*keys)) {
         tfm_rotary(ctx, &turned, raw_keys, memory->cosines, memory->sines, &options);
-        tfm__keep(ctx, *keys, turned);
+        tfm__cast_saturating(ctx, *keys, turned);
     } else {
         tfm_rotary(ctx, keys, raw_keys, memory->cosines, memory->sines, &options);
     }
@@ -219,16 +219,16 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     const bool one_norm = block->parallel && block->one_norm;
     const tfm_norm *const second = one_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
-        return tfm__op_refuse(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
+        return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)
-        return tfm__op_refuse(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
+        return tfm__op_error(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
     if (block->parallel && (cross || block->norm_place != TFM_NORM_BEFORE))
-        return tfm__op_refuse(ctx, "block",
-                              "sub-layers in parallel are those of pre-norm blocks without cross-attention");
+        return tfm__op_error(ctx, "block",
+                             "sub-layers in parallel are those of pre-norm blocks without cross-attention");
     if (cross && (normalises_results(block) || scales_results(block)))
-        return tfm__op_refuse(ctx, "block",
-                              "a cross-attention's result is neither normalised nor scaled: norm_place must be "
-                              "TFM_NORM_AFTER or TFM_NORM_BEFORE, and residual_scale 0 or 1");
+        return tfm__op_error(ctx, "block",
+                             "a cross-attention's result is neither normalised nor scaled: norm_place must be "
+                             "TFM_NORM_AFTER or TFM_NORM_BEFORE, and residual_scale 0 or 1");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
     if (recurrent)

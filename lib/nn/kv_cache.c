@@ -23,8 +23,8 @@ tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, 
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
         return tfm_context_status(ctx);
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
-        return tfm__op_refuse(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16 or BF16",
-                              tfm_dtype_name(dtype));
+        return tfm__op_error(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16 or BF16",
+                             tfm_dtype_name(dtype));
     tfm_keys_values *logs = tfm__alloc((size_t)layers, sizeof(*logs));
     if (!logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");

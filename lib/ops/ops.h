@@ -16,7 +16,7 @@ tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, s
 
 /* Refuses options with a field that this version does not know. */
 #define TFM__OP_OPTIONS(ctx, op, options)                                                                              \
-    (TFM__RESERVED_SET(options) ? tfm__op_refuse(ctx, op, "%s", TFM__RESERVED_SET_MESSAGE) : tfm_context_status(ctx))
+    (TFM__RESERVED_SET(options) ? tfm__op_error(ctx, op, "%s", TFM__RESERVED_SET_MESSAGE) : tfm_context_status(ctx))
 
 /* Makes *out if it has no buffer, else checks that it is alive and of that dtype and dims. */
 tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
@@ -25,7 +25,7 @@ tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm
 tfm_status tfm__op_output_like(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_tensor like);
 
 /* Fails with TFM_ERROR_ARGUMENT: "softmax: <sentence>". */
-tfm_status tfm__op_refuse(tfm_context *ctx, const char *op, const char *format, ...) TFM_PRINTF(3, 4);
+tfm_status tfm__op_error(tfm_context *ctx, const char *op, const char *format, ...) TFM_PRINTF(3, 4);
 
 /* "(2, 3, 128) F32" for sentences; `text` holds at least TFM__SHAPE_TEXT bytes; returned. */
 #define TFM__SHAPE_TEXT 192
@@ -39,14 +39,14 @@ bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
 bool tfm__overlap(tfm_tensor a, tfm_tensor b);
 /* Refuses an output that has bytes in common with one of `count` others, inputs or outputs, empty ones aside: they
  * would be overwritten before they are read. With in_place it may be the same elements in the same order. */
-tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
-                         const tfm_tensor *others);
-#define TFM__OP_APART(ctx, op, out, ...)                                                                               \
-    tfm__op_apart(ctx, op, false, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                       \
-                  (tfm_tensor[]){__VA_ARGS__})
+tfm_status tfm__op_no_overlap(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
+                              const tfm_tensor *others);
+#define TFM__OP_NO_OVERLAP(ctx, op, out, ...)                                                                          \
+    tfm__op_no_overlap(ctx, op, false, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                  \
+                       (tfm_tensor[]){__VA_ARGS__})
 #define TFM__OP_IN_PLACE(ctx, op, out, ...)                                                                            \
-    tfm__op_apart(ctx, op, true, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                        \
-                  (tfm_tensor[]){__VA_ARGS__})
+    tfm__op_no_overlap(ctx, op, true, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                   \
+                       (tfm_tensor[]){__VA_ARGS__})
 /* The last dimension, and the product of all before it. */
 int64_t tfm__last_dim(tfm_tensor x);
 int64_t tfm__row_count(tfm_tensor x);
@@ -69,23 +69,23 @@ int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns);
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
 /* Whether a work-item of a GPU-style device may take four elements at once, as the prelude has it with TFM_VEC4:
  * tensors begin at multiples of four. Then the define, and the grid. */
-bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors);
-const char *tfm__fours_define(bool fours);
-tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours);
-#define TFM__BY_FOURS(ctx, ...)                                                                                        \
-    tfm__by_fours(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor), (const tfm_tensor[]){__VA_ARGS__})
+bool tfm__can_vec4(const tfm_context *ctx, size_t count, const tfm_tensor *tensors);
+const char *tfm__vec4_define(bool vec4);
+tfm__grid tfm__vec4_grid(const tfm_context *ctx, int64_t elements, bool vec4);
+#define TFM__CAN_VEC4(ctx, ...)                                                                                        \
+    tfm__can_vec4(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor), (const tfm_tensor[]){__VA_ARGS__})
 
 /* The define that tells a kernel text with half_load.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
  * end of a list of defines. Empty for F32. */
-const char *tfm__stored_define(tfm_dtype dtype);
+const char *tfm__load_dtype_define(tfm_dtype dtype);
 /* The same for numbers that a kernel writes, by half_store.cl. */
-const char *tfm__narrow_define(tfm_dtype dtype);
+const char *tfm__store_dtype_define(tfm_dtype dtype);
 /* For activations that are kept: finite ones that F16 does not reach become the largest that it has. */
-const char *tfm__kept_define(tfm_dtype dtype);
+const char *tfm__saturating_store_define(tfm_dtype dtype);
 /* y, of F32, F16 or BF16 as it was made, gets x, which is F32, by that define (in cast.c). No backward pass. */
-tfm_status tfm__keep(tfm_context *ctx, tfm_tensor y, tfm_tensor x);
+tfm_status tfm__cast_saturating(tfm_context *ctx, tfm_tensor y, tfm_tensor x);
 /* Whether an output was made to be kept in 16 bits. */
-static inline bool tfm__is_kept(tfm_tensor y) {
+static inline bool tfm__is_half(tfm_tensor y) {
     return y.buffer && (y.dtype == TFM_F16 || y.dtype == TFM_BF16);
 }
 

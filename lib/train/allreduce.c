@@ -39,7 +39,7 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
     t->parts = tfm__alloc((size_t)buckets, sizeof(*t->parts));
     for (int64_t k = 0; t->parts && k < buckets; k++) {
         const tfm__stretch s = tfm__bucket(&t->cuts, k);
-        t->parts[k] = (tfm__tape_part){s.at, s.count};
+        t->parts[k] = (tfm__grad_range){s.at, s.count};
     }
     return t->shared && t->sent && t->received && t->sum && t->buckets && t->parts ? TFM_OK : TFM_ERROR_MEMORY;
 }
@@ -100,7 +100,7 @@ static void start(void *user, size_t k) {
 
 void tfm__wire_listen(tfm_trainer *t) {
     t->early = 0;
-    tfm__tape_tell(t->ctx, t->value, (size_t)tfm__buckets(&t->cuts), t->parts, start, t);
+    tfm__tape_on_grad_ready(t->ctx, t->value, (size_t)tfm__buckets(&t->cuts), t->parts, start, t);
 }
 
 void tfm__wire_forget(tfm_trainer *t) {

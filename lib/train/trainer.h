@@ -10,7 +10,7 @@
 /* Whether the options say that a parameter of the model keeps its values. */
 bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p);
 
-typedef struct tfm__tape_part tfm__tape_part; /* ops/autograd/tape.h */
+typedef struct tfm__grad_range tfm__grad_range; /* ops/autograd/tape.h */
 
 /* A bucket of the gradient on its way to the host. */
 typedef struct tfm__bucket_read {
@@ -53,7 +53,7 @@ struct tfm_trainer {
     float *sum;                       /* Room for two blocks. */
     unsigned char *sent, *received;   /* Room for a block for each rank, and one from each. */
     tfm__bucket_read *buckets;        /* The buckets on their way to the host, */
-    tfm__tape_part *parts;            /* where they lie, */
+    tfm__grad_range *parts;           /* where they lie, */
     const tfm__async_read *last_read; /* the read that ends last, */
     int64_t early;                    /* and how many were begun while the backward pass was not yet enqueued. */
     tfm_wire_counts counts;

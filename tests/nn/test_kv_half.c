@@ -49,7 +49,7 @@ static void test_rounding(void **state) {
             harness_ok(tfm_scope_open(ctx));
             const float *from = host + (n > COUNT - 500 ? COUNT - n : 500); /* the odd ones, as far as n goes */
             tfm_tensor y = HARNESS_TENSOR(DTYPES[d], NULL, n), cast = {0}, x = HARNESS_TENSOR(TFM_F32, from, n);
-            harness_ok(tfm__keep(ctx, y, x));
+            harness_ok(tfm__cast_saturating(ctx, y, x));
             harness_ok(tfm_cast(ctx, &cast, x, DTYPES[d]));
             harness_guards(y);
             float *got = widened(y), *want = widened(cast);
@@ -64,8 +64,8 @@ static void test_rounding(void **state) {
             harness_ok(tfm_scope_close(ctx, 0, NULL));
         }
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 3);
-    harness_refused(tfm__keep(ctx, HARNESS_TENSOR(TFM_I32, NULL, 3), x), TFM_ERROR_ARGUMENT, "dtype");
-    harness_refused(tfm__keep(ctx, HARNESS_TENSOR(TFM_F16, NULL, 4), x), TFM_ERROR_ARGUMENT, "");
+    harness_refused(tfm__cast_saturating(ctx, HARNESS_TENSOR(TFM_I32, NULL, 3), x), TFM_ERROR_ARGUMENT, "dtype");
+    harness_refused(tfm__cast_saturating(ctx, HARNESS_TENSOR(TFM_F16, NULL, 4), x), TFM_ERROR_ARGUMENT, "");
 }
 
 /* ---- Layers ---- */
@@ -190,7 +190,7 @@ static void test_turned(void **state) {
             const tfm_rotary_options options = {.heads = KEYS, .first = FIRST, .interleaved = kind % 2};
             tfm_rotary_options of_queries = options;
             of_queries.heads = H;
-            harness_ok(tfm__rotary_both(ctx, &queries, q, H, &keys, k, cosines, sines, &options));
+            harness_ok(tfm__rotary_pair(ctx, &queries, q, H, &keys, k, cosines, sines, &options));
             harness_ok(tfm_rotary(ctx, &alone, q, cosines, sines, &of_queries));
             float *got = harness_floats(queries), *single = harness_floats(alone);
             assert_memory_equal(got, single, sizeof(*got) * (size_t)(B * T * H * D));
@@ -227,7 +227,7 @@ static void test_log(void **state) {
             tfm_tensor first = {0};
             harness_ok(tfm_scope_open(ctx));
             harness_ok(tfm_tensor_rows(ctx, &first, cache.logs[i].values, 3, 1));
-            harness_ok(tfm__keep(ctx, first, HARNESS_TENSOR(TFM_F32, row, 1, 5)));
+            harness_ok(tfm__cast_saturating(ctx, first, HARNESS_TENSOR(TFM_F32, row, 1, 5)));
             harness_ok(tfm_scope_close(ctx, 0, NULL));
         }
         cache.rows = 4;

@@ -194,7 +194,7 @@ static void test_memory(void **state) {
 static tfm_status never(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
     (void)record;
     (void)out;
-    return tfm__op_refuse(ctx, "never", "it is run again");
+    return tfm__op_error(ctx, "never", "it is run again");
 }
 
 /* An op that has made gradients already would make them twice. */
@@ -216,12 +216,12 @@ static void test_refused(void **state) {
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, gradient));
     harness_ok(tfm_tape_watch(ctx, weight.value, weight_gradient));
-    const size_t place = tfm__tape_place(ctx);
+    const size_t place = tfm__tape_checkpoint_begin(ctx);
     harness_ok(tfm_linear_cross_entropy(ctx, &loss, &nll, x, &weight, (tfm_tensor){0}, targets,
                                         &(tfm_cross_entropy_options){.scale = 1}));
     harness_refused(
-        tfm__tape_fold(ctx, place,
-                       &(tfm__record){.op = "block", .again = never, .in = {x}, .out = {loss}, .keep = {x}}),
+        tfm__tape_checkpoint_end(
+            ctx, place, &(tfm__record){.op = "block", .recompute = never, .in = {x}, .out = {loss}, .saved = {x}}),
         TFM_ERROR_ARGUMENT, "cannot be run again");
     tfm_tape_stop(ctx);
     tfm_scope_close(ctx, 0, NULL);

@@ -49,7 +49,7 @@ static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const 
 static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids, tfm_tensor table) {
     tfm_context *ctx = model->ctx;
     const int64_t tokens = ids.dims[0] * ids.dims[1];
-    const tfm__skip skip = {.id = p->arch->skipped_id, .blank = true};
+    const tfm__padding_token skip = {.id = p->arch->skipped_id, .blank = true};
     tfm_tensor flat = {0}, rows = {0}, line = {0}, made = {0};
     tfm_scope_open(ctx);
     tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
@@ -108,7 +108,7 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     const bool scattered = p->positions.buffer && positions.buffer;
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
-    const tfm__skip skip = {
+    const tfm__padding_token skip = {
         .id = p->arch->skipped_id, .counted = true, .blank = p->arch->skips == TFM__SKIPS_TO_NOTHING};
     const bool skips = p->arch->skips != TFM__SKIPS_NONE && positions.buffer;
     tfm_scope_open(ctx);
@@ -250,18 +250,18 @@ static tfm_status block_again(tfm_context *ctx, const tfm__record *record, tfm_t
 }
 
 /* Of a block the tape keeps only what it has read. */
-static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
-    const size_t place = tfm__tape_place(model->ctx);
+static void run_block_checkpointed(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+    const size_t place = tfm__tape_checkpoint_begin(model->ctx);
     const again a = {model, layer, *stream, *p, model->training->stream};
     const tfm_tensor x = stream->x, added = stream->added;
     run_block(model, layer, stream, p);
-    tfm__tape_fold(
+    tfm__tape_checkpoint_end(
         model->ctx, place,
         &(tfm__record){.op = "block",
-                       .again = block_again,
+                       .recompute = block_again,
                        .out = {stream->x.buffer == x.buffer ? (tfm_tensor){0} : stream->x, stream->added},
                        .in = {x, added, p->encoded, p->bias},
-                       .keep = {x, added, p->encoded, p->bias, p->lengths, p->cross_lengths, p->positions, p->buckets},
+                       .saved = {x, added, p->encoded, p->bias, p->lengths, p->cross_lengths, p->positions, p->buckets},
                        .data = &a,
                        .data_bytes = sizeof(a)});
 }
@@ -278,7 +278,7 @@ static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__stream read = *stream;
         if (model->recomputes && !p->observer)
-            run_block_folded(model, i, stream, p);
+            run_block_checkpointed(model, i, stream, p);
         else
             run_block(model, i, stream, p);
         free_read(model->ctx, &read, stream);
@@ -351,8 +351,8 @@ static tfm_status check_ids(tfm_model *model, const char *what, int parts, tfm_t
     if (TFM__OP_BEGIN(model->ctx, what, "i", ids) != TFM_OK)
         return tfm_context_status(model->ctx);
     if (ids.rank != 2 || ids.dims[1] > max_positions)
-        return tfm__op_refuse(model->ctx, what, "ids are %s: (B, T) with T up to %d, the model's positions, is needed",
-                              TFM__SHAPE(ids), max_positions);
+        return tfm__op_error(model->ctx, what, "ids are %s: (B, T) with T up to %d, the model's positions, is needed",
+                             TFM__SHAPE(ids), max_positions);
     return TFM_OK;
 }
 
@@ -500,10 +500,10 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
               .step = step,
               .keys_alone = !logits};
     if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
-        return tfm__op_refuse(ctx, "model_step",
-                              "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
-                              "log: it must be run again from its first token",
-                              (long long)end);
+        return tfm__op_error(ctx, "model_step",
+                             "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
+                             "log: it must be run again from its first token",
+                             (long long)end);
     tfm_scope_open(ctx);
     tfm__places_turn(model, &model->decoder, arch, end, step->length > end ? step->length : end);
     if (tokens > 1)

@@ -151,7 +151,7 @@ static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
                                        TFM__T_AS("next_score", next->score),
                                        TFM__T_AS("next_live", next->live),
                                        TFM__T_AS("starts", beam->starts),
-                                       TFM__T_AS("began", beam->began),
+                                       TFM__T_AS("admitted_step", beam->began),
                                        TFM__T_AS("sentences", beam->sentences),
                                        TFM__T_AS("done", beam->done),
                                        TFM__I_AS("m", beam->live),
@@ -213,7 +213,7 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
                             TFM__I_AS("end_count", beam->end_count),
                             TFM__I_AS("walk", beam->candidates),
                             TFM__I_AS("early", beam->rules->prompt.early),
-                            TFM__I_AS("last_token", beam->rules->forced_eos_id),
+                            TFM__I_AS("forced_eos_id", beam->rules->forced_eos_id),
                             TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
                             TFM__I_AS("certain_last", beam->certain),
                             TFM__I_AS("extends", to && to->m == beam->live),
@@ -226,7 +226,7 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
         extend_args(all + count, beam, next, to, beam->live);
     else
         ragged_args(all + count, beam, next);
-    tfm__launch(ctx, tfm__beam_kernel(beam, "beam_step", merges ? " -DMERGES" : ""), tfm__row_grid(ctx, beam->live),
+    tfm__launch(ctx, tfm__beam_kernel(beam, "beam_step", merges ? " -DMERGE_TOPK" : ""), tfm__row_grid(ctx, beam->live),
                 count + (size_t)(to ? EXTEND_ARGS : RAGGED_ARGS), all);
 }
 
@@ -294,7 +294,7 @@ static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
                      totals = tfm__beam_ints(ctx, TOTALS);
     choose_rows(beam, &next, NULL, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_starts", ""), TFM__GRID_1D(1, 1),
-                TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T_AS("began", beam->began),
+                TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T_AS("admitted_step", beam->began),
                           TFM__T_AS("sentences", beam->sentences), TFM__T(keep), TFM__T(starts), TFM__T(totals),
                           TFM__I_AS("n", beam->live)));
     if (tfm_tensor_read(ctx, left, totals) != TFM_OK || left[SENTENCES] == 0) {
@@ -308,7 +308,7 @@ static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
     to.keep = keep;
     replace(ctx, &beam->starts, starts);
     tfm__arg args[] = {[EXTEND_ARGS] = TFM__T_AS("starts", beam->starts),
-                       TFM__T_AS("began", beam->began),
+                       TFM__T_AS("admitted_step", beam->began),
                        TFM__T_AS("lengths", to.lengths),
                        TFM__T_AS("positions", to.positions),
                        TFM__I_AS("columns", to.table.dims[1]),

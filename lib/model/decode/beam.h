@@ -161,7 +161,7 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache);
 tfm_status tfm__beam_put_words(tfm__beam *beam);
 /* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
  * row: the logarithm of the sum of e to all of its logits. Changes the logits. Returns 1; or a number of parts, where
- * the device has cut the vocabulary into such, and the three are what tfm__topk_of_parts makes. Where there is a
+ * the device has cut the vocabulary into such, and the three are what tfm__topk_split makes. Where there is a
  * screen, the logits are empty before, log_sum is no normaliser, and *logits becomes what tells whether a forced token
  * is possible: (R, V), or (V) for all rows, with -inf for those that are not. */
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,

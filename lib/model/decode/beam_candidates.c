@@ -166,9 +166,9 @@ static void exhaust(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed
                   TFM__T_AS("finished_node", beam->finished_node), TFM__T_AS("finished_step", beam->finished_step),
                   TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("node_token", beam->node_token),
                   TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("starts", beam->starts),
-                  TFM__T_AS("began", beam->began), TFM__T_AS("sentences", beam->sentences),
+                  TFM__T_AS("admitted_step", beam->began), TFM__T_AS("sentences", beam->sentences),
                   TFM__T_AS("done", beam->done), TFM__I_AS("m", beam->live), TFM__I_AS("first_node", beam->node),
-                  TFM__I_AS("step", beam->step), TFM__I_AS("last_token", beam->rules->forced_eos_id), TFM__I(each)));
+                  TFM__I_AS("step", beam->step), TFM__I_AS("forced_eos_id", beam->rules->forced_eos_id), TFM__I(each)));
 }
 
 /* ---- The candidates ------------------------------------------------------------------------------------ */
@@ -219,7 +219,7 @@ static void draw_at_once(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
     tfm_tensor drawn = {0};
     tfm_sample_options options = beam->choice.draw;
     options.step = (uint64_t)beam->step;
-    tfm__sample_scored(ctx, &drawn, values, log_sum, logits, beam->streams, beam->sources, &options);
+    tfm__sample_with_scores(ctx, &drawn, values, log_sum, logits, beam->streams, beam->sources, &options);
     tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
 }
 
@@ -288,9 +288,9 @@ static void name_kept(const tfm__beam *beam, tfm_tensor *tokens) {
 static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                        tfm_tensor logits, int k) {
     enum { MOST_MERGED = 1024 };
-    const int64_t parts = tfm__topk_parts(beam->ctx, logits.dims[0], logits.dims[1]);
+    const int64_t parts = tfm__topk_split_count(beam->ctx, logits.dims[0], logits.dims[1]);
     if (parts > 1 && beam->width * k <= MOST_MERGED) {
-        tfm__topk_of_parts(beam->ctx, values, tokens, log_sum, logits, k, parts);
+        tfm__topk_split(beam->ctx, values, tokens, log_sum, logits, k, parts);
         return parts;
     }
     tfm_topk(beam->ctx, values, tokens, log_sum, logits, k);

@@ -55,5 +55,5 @@ tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
 tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
-                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", beam->ragged ? " -DRAGGED" : "", more);
+                           beam->as_transformers ? " -DHF_SEARCH" : "", beam->ragged ? " -DRAGGED" : "", more);
 }

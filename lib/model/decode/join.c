@@ -56,16 +56,16 @@ static void launch(tfm__beam *beam, const tfm__beam *all, tfm_tensor arrivals, i
                   TFM__T_AS("all_scores", all->scores), TFM__T_AS("all_table", all->table),
                   TFM__T_AS("all_lengths", all->lengths), TFM__T_AS("positions", all->positions),
                   TFM__T_AS("all_sources", all->sources), TFM__T_AS("all_sentences", all->sentences),
-                  TFM__T_AS("all_starts", all->starts), TFM__T_AS("done", all->done), TFM__T_AS("began", beam->began),
-                  TFM__T_AS("limits", beam->limits), TFM__T_AS("prefix_counts", beam->prefix_counts),
-                  TFM__T_AS("prefixes", beam->prefixes), TFM__T_AS("finished_total", beam->finished_total),
-                  TFM__T_AS("finished_step", beam->finished_step), TFM__T_AS("finished_count", beam->finished_count),
-                  TFM__T_AS("node_token", beam->node_token), TFM__T_AS("node_parent", beam->node_parent),
-                  TFM__T_AS("node_score", beam->node_score), TFM__I_AS("rows", beam->rows), TFM__I(more),
-                  TFM__I_AS("live", beam->live), TFM__I_AS("columns", beam->table.dims[1]),
-                  TFM__I_AS("step", beam->step), TFM__I_AS("node", beam->node),
-                  TFM__I_AS("start", beam->rules->start_id), TFM__I_AS("beam", beam->width),
-                  TFM__I_AS("prefix_width", beam->prefix_width)));
+                  TFM__T_AS("all_starts", all->starts), TFM__T_AS("done", all->done),
+                  TFM__T_AS("admitted_step", beam->began), TFM__T_AS("limits", beam->limits),
+                  TFM__T_AS("prefix_counts", beam->prefix_counts), TFM__T_AS("prefixes", beam->prefixes),
+                  TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_step", beam->finished_step),
+                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("node_token", beam->node_token),
+                  TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("node_score", beam->node_score),
+                  TFM__I_AS("rows", beam->rows), TFM__I(more), TFM__I_AS("live", beam->live),
+                  TFM__I_AS("columns", beam->table.dims[1]), TFM__I_AS("step", beam->step),
+                  TFM__I_AS("node", beam->node), TFM__I_AS("start", beam->rules->start_id),
+                  TFM__I_AS("beam", beam->width), TFM__I_AS("prefix_width", beam->prefix_width)));
 }
 
 tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {

@@ -79,7 +79,7 @@ void tfm__beam_may_choose(const tfm__beam *beam, tfm_tensor *may_choose) {
                 TFM__ARGS(TFM__T_AS("may_choose", *may_choose), TFM__T_AS("lengths", beam->lengths),
                           TFM__T_AS("limits", beam->limits), TFM__T_AS("prefix_counts", beam->prefix_counts),
                           TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("columns", beam->table.dims[1]),
-                          TFM__I_AS("last_end", beam->rules->forced_eos_id >= 0)));
+                          TFM__I_AS("has_forced_eos", beam->rules->forced_eos_id >= 0)));
 }
 
 void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed, tfm_tensor may_choose) {

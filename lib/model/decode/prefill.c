@@ -179,11 +179,11 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
         const tfm_tensor past = i % 2 ? from->values : from->keys;
-        if (tfm__is_kept(past)) /* rows of 32 bits are gathered */
+        if (tfm__is_half(past)) /* rows of 32 bits are gathered */
             tfm_cast(ctx, &wide, past, TFM_F32);
-        tfm_gather(ctx, &gathered, tfm__is_kept(past) ? wide : past, places);
+        tfm_gather(ctx, &gathered, tfm__is_half(past) ? wide : past, places);
         tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
-        tfm__keep(ctx, head, gathered);
+        tfm__cast_saturating(ctx, head, gathered);
         tfm_scope_close(ctx, 0, NULL);
     }
 }

@@ -9,31 +9,32 @@
 static tfm_status check_options(tfm_context *ctx, const tfm_align_options *o, tfm_tensor x) {
     const int64_t most = INT32_MAX;
     if (x.rank != 3 || x.dims[2] > 1 << 24)
-        return tfm__op_refuse(ctx, OP, "scores is %s: it must be (B, T, S), S at most 2^24", TFM__SHAPE(x));
+        return tfm__op_error(ctx, OP, "scores is %s: it must be (B, T, S), S at most 2^24", TFM__SHAPE(x));
     if (o->lengths.buffer && (o->lengths.rank != 1 || o->lengths.dims[0] != x.dims[0]))
-        return tfm__op_refuse(ctx, OP, "lengths is %s, with scores %s: it must be (B)", TFM__SHAPE(o->lengths),
-                              TFM__SHAPE(x));
+        return tfm__op_error(ctx, OP, "lengths is %s, with scores %s: it must be (B)", TFM__SHAPE(o->lengths),
+                             TFM__SHAPE(x));
     if (o->centers.buffer &&
         (o->centers.rank != 2 || o->centers.dims[0] != x.dims[0] || o->centers.dims[1] != x.dims[1]))
-        return tfm__op_refuse(ctx, OP, "centers is %s, with scores %s: it must be (B, T)", TFM__SHAPE(o->centers),
-                              TFM__SHAPE(x));
+        return tfm__op_error(ctx, OP, "centers is %s, with scores %s: it must be (B, T)", TFM__SHAPE(o->centers),
+                             TFM__SHAPE(x));
     if (o->window < 0 || o->window > most || o->past < 0 || o->past > most)
-        return tfm__op_refuse(ctx, OP, "window is %" PRId64 " and past %" PRId64 ": both must be from 0 to 2^31 - 1",
-                              o->window, o->past);
+        return tfm__op_error(ctx, OP, "window is %" PRId64 " and past %" PRId64 ": both must be from 0 to 2^31 - 1",
+                             o->window, o->past);
     if (o->window == 0 && (o->centers.buffer || o->past))
-        return tfm__op_refuse(ctx, OP, "centers and past are of a window, and it is 0: give how far a query sees");
+        return tfm__op_error(ctx, OP, "centers and past are of a window, and it is 0: give how far a query sees");
     return TFM_OK;
 }
 
-static int local(bool windowed, tfm_tensor centers) {
+static int window_kind(bool windowed, tfm_tensor centers) {
     return !windowed ? 0 : centers.buffer ? 2 : 1;
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm_tensor y = record->keep[0], centers = record->keep[1], dy = tfm__tape_out(ctx, record, 0);
-    const tfm__gradient dx = tfm__tape_in(ctx, record, 0), dcenters = tfm__tape_in(ctx, record, 1);
-    const int64_t n = tfm__last_dim(y), rows = tfm__row_count(y), window = record->n[0];
-    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "align_backward", "-DLOCAL=%d", local(window != 0, centers)),
+    const tfm_tensor y = record->saved[0], centers = record->saved[1], dy = tfm__tape_grad_output(ctx, record, 0);
+    const tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0), dcenters = tfm__tape_grad_input(ctx, record, 1);
+    const int64_t n = tfm__last_dim(y), rows = tfm__row_count(y), window = record->ints[0];
+    return tfm__launch(ctx,
+                       tfm__kernel_get(ctx, OP, "align_backward", "-DWINDOW=%d", window_kind(window != 0, centers)),
                        tfm__row_grid(ctx, rows),
                        TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T_AS("dcenters", dcenters.to), TFM__T(dy), TFM__T(y),
                                  TFM__T(centers), TFM__I(rows), TFM__I(n), TFM__I(window), TFM__I_AS("add", dx.add),
@@ -47,10 +48,11 @@ tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, c
         TFM__OP_OPTIONS(ctx, OP, o) != TFM_OK || check_options(ctx, o, scores) != TFM_OK ||
         tfm__op_output_like(ctx, OP, weights, scores) != TFM_OK ||
         TFM__OP_IN_PLACE(ctx, OP, *weights, scores) != TFM_OK ||
-        TFM__OP_APART(ctx, OP, *weights, o->lengths, o->centers) != TFM_OK)
+        TFM__OP_NO_OVERLAP(ctx, OP, *weights, o->lengths, o->centers) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t T = scores.dims[1], n = scores.dims[2], rows = scores.dims[0] * T;
-    tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "align_rows", "-DLOCAL=%d", local(o->window != 0, o->centers));
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, OP, "align_rows", "-DWINDOW=%d", window_kind(o->window != 0, o->centers));
     tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                 TFM__ARGS(TFM__T_AS("y", *weights), TFM__T_AS("x", scores), TFM__T_AS("lengths", o->lengths),
                           TFM__T_AS("centers", o->centers), TFM__I(rows), TFM__I_AS("targets", T), TFM__I(n),
@@ -60,8 +62,8 @@ tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, c
                                              .backward = backward,
                                              .out = {*weights},
                                              .in = {scores, o->centers},
-                                             .keep = {*weights, o->centers},
-                                             .n = {o->window}});
+                                             .saved = {*weights, o->centers},
+                                             .ints = {o->window}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -71,9 +73,9 @@ static void check(tfm__check *c) {
     const int64_t B = 3, T = 7, S = 37, D = 5;
     float *x, *centers;
     int32_t *lengths;
-    tfm_tensor y = {0}, tx = FLOATS(x, B, T, S), tc = FLOATS(centers, B, T);
-    tfm_align_options options = {.lengths = INTS(lengths, (int)S + 1, B), .window = c->number ? D : 0};
-    double *want = WANTED(B * T * S);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, B, T, S), tc = RANDOM_FLOATS(centers, B, T);
+    tfm_align_options options = {.lengths = RANDOM_INTS(lengths, (int)S + 1, B), .window = c->number ? D : 0};
+    double *want = EXPECTED(B * T * S);
     for (int64_t row = 0; tfm__check_ready(c) && row < B * T; row++) {
         const double center = c->number == 2 ? (double)centers[row] : (double)(row % T + 2);
         double sum = 0;
@@ -86,7 +88,7 @@ static void check(tfm__check *c) {
     options.past = c->number == 1 ? 2 : 0;
     options.centers = c->number == 2 ? tc : options.centers;
     tfm_align(c->ctx, &y, tx, &options);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_align[] = {

@@ -8,7 +8,7 @@
 static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64_t block) {
     const int64_t group = tfm__context_tuning(ctx)->group, tile = group < 32 ? 32 : group;
     return sizeof(float) *
-           (size_t)(block * (a->key_width + tile + group + 5) + (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
+           (size_t)(block * (a->key_width + tile + group + 5) + (tfm__dropout_enabled(&a->dropout) ? 2 : 1) * tile);
 }
 
 /* Several queries share the reading of a key, if there are as many and their copies fit in their part of local memory.
@@ -23,10 +23,10 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
     while (block > 1 && local_bytes(ctx, a, block) > there / (size_t)tuning->attention_shared_local_divisor)
         block = block == most && most > 3 ? most / 2 : 1;
     if (block == 1 && local_bytes(ctx, a, 1) > there)
-        return tfm__op_refuse(ctx, "attention",
-                              "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
-                              "use more heads",
-                              a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
+        return tfm__op_error(ctx, "attention",
+                             "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
+                             "use more heads",
+                             a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
     const int64_t items = a->q.dims[0] * a->kv_heads * tfm__ceil_div(queries, block);
     const int64_t spans = tfm__attention_spans(ctx, a, items);
     if (spans > 1)
@@ -52,16 +52,16 @@ static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_te
     const int64_t all[] = {q.dims[0], a->heads, a->targets, a->length};
     const tfm_dtype dtype = y && y->buffer && y->dtype == q.dtype ? q.dtype : TFM_F32;
     if (scores && (unsigned)options->stage > TFM_ATTENTION_MASKED)
-        return tfm__op_refuse(ctx, "attention", "stage %d of the scores is none of enum tfm_attention_stage",
-                              (int)options->stage);
+        return tfm__op_error(ctx, "attention", "stage %d of the scores is none of enum tfm_attention_stage",
+                             (int)options->stage);
     if (tfm__op_output(ctx, "attention", y, dtype, q.rank, a->heads_first ? apart : flat) != TFM_OK ||
         (log_sum && tfm__op_output(ctx, "attention", log_sum, TFM_F32, 3, all) != TFM_OK) ||
         (scores && tfm__op_output(ctx, "attention", scores, TFM_F32, 4, all) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor outputs[] = {*y, log_sum ? *log_sum : none, scores ? *scores : none};
     for (int i = 0; i < 3; i++)
-        if (TFM__OP_APART(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
-                          outputs[(i + 1) % 3]) != TFM_OK)
+        if (TFM__OP_NO_OVERLAP(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
+                               outputs[(i + 1) % 3]) != TFM_OK)
             break;
     return tfm_context_status(ctx);
 }
@@ -95,12 +95,11 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
 /* What a backward pass does not know. */
 static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
-        return tfm__op_refuse(ctx, "attention",
-                              "with `rows` or `sources` it has no backward pass: stop the tape first");
+        return tfm__op_error(ctx, "attention", "with `rows` or `sources` it has no backward pass: stop the tape first");
     if (a->k.dtype != TFM_F32)
-        return tfm__op_refuse(ctx, "attention",
-                              "keys %s are of 16 bits, which have no backward pass: stop the tape first",
-                              TFM__SHAPE(a->k));
+        return tfm__op_error(ctx, "attention",
+                             "keys %s are of 16 bits, which have no backward pass: stop the tape first",
+                             TFM__SHAPE(a->k));
     return tfm_context_status(ctx);
 }
 
@@ -127,7 +126,7 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
     if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK || tfm__attention_read(ctx, &a, options) != TFM_OK ||
         make_outputs(ctx, &a, y, options) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    const bool recorded = TFM__TAPE_WANTS(ctx, q, k, v, a.mask);
+    const bool recorded = TFM__TAPE_REQUIRES_GRAD(ctx, q, k, v, a.mask);
     if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
         tfm_tensor_new(ctx, &a.log_sum, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
     compute(ctx, &a, *y, options);

@@ -60,7 +60,7 @@ const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_cont
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
 /* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */
 static inline int64_t tfm__attention_query_tiles(const tfm__attention *a, tfm__attention_tile t) {
-    return tfm__ceil_div(a->targets + (tfm__dropout_on(&a->dropout) ? 3 : 0), t.owned);
+    return tfm__ceil_div(a->targets + (tfm__dropout_enabled(&a->dropout) ? 3 : 0), t.owned);
 }
 /* Multiplications of one launch, at most, so that it ends soon: the tuning's, or by the device. */
 int64_t tfm__attention_bound(const tfm_context *ctx);

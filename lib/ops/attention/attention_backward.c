@@ -32,7 +32,7 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, wide ? "attention_backward_cpu" : "attention_backward",
         wide ? "attention_backward_wide" : "attention_backward_group", "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d",
-        (int)a->key_width, (int)a->value_width, a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
+        (int)a->key_width, (int)a->value_width, a->cap > 0 || a->mask.buffer, tfm__dropout_enabled(&a->dropout));
     return tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, items),
                                   TFM__ARGS(TFM__T_AS("dq", to[Q].to), TFM__T_AS("dk", to[K].to),
                                             TFM__T_AS("dv", to[V].to), TFM__T_AS("y", a->y), TFM__T(dy),
@@ -46,12 +46,12 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     tfm__attention a;
     memcpy(&a, record->data, sizeof(a));
-    const tfm_tensor like[] = {a.q, a.k, a.v}, dy = tfm__tape_out(ctx, record, 0);
+    const tfm_tensor like[] = {a.q, a.k, a.v}, dy = tfm__tape_grad_output(ctx, record, 0);
     const bool tiled = tfm__attention_backward_fits(ctx, &a);
     tfm__gradient to[3], at[3];
     bool apart[3];
     for (int i = Q; i <= V; i++) /* all are known before one is filled: the first of a place has it zeroed */
-        to[i] = tfm__tape_in(ctx, record, i);
+        to[i] = tfm__tape_grad_input(ctx, record, i);
     for (int i = Q; i <= V; i++) {
         apart[i] = (i > Q && meet(to[i], to[Q])) || (i > K && meet(to[i], to[K]));
         at[i] = place(ctx, to[i], like[i], apart[i], tiled);
@@ -64,17 +64,17 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         if (apart[i])
             tfm__accumulate(ctx, to[i], at[i].to);
     if (record->in[MASK].buffer)
-        tfm__attention_bias_backward(ctx, &a, dy, tfm__tape_in(ctx, record, MASK));
+        tfm__attention_bias_backward(ctx, &a, dy, tfm__tape_grad_input(ctx, record, MASK));
     return tfm_context_status(ctx);
 }
 
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a) {
-    const tfm_tensor wanted = TFM__TAPE_WANTS(ctx, a->mask) ? a->mask : (tfm_tensor){0};
+    const tfm_tensor wanted = TFM__TAPE_REQUIRES_GRAD(ctx, a->mask) ? a->mask : (tfm_tensor){0};
     return tfm__tape_add(ctx, &(tfm__record){.op = "attention",
                                              .backward = backward,
                                              .out = {a->y},
                                              .in = {a->q, a->k, a->v, wanted},
-                                             .keep = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
+                                             .saved = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
                                              .data = a,
                                              .data_bytes = sizeof(*a)});
 }

@@ -17,7 +17,7 @@ static int most_sums(const tfm_context *ctx) {
 
 /* Soft caps and masks need registers too, and so does dropout: with more rows they leave half as many items a core. */
 static tfm__attention_tile key_tile(const tfm_context *ctx, const tfm__attention *a) {
-    const bool scored = a->cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_on(&a->dropout);
+    const bool scored = a->cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_enabled(&a->dropout);
     return plain && tfm__attention_many(ctx, a)
                ? tfm__attention_tile_many(ctx, 32, a->key_width + a->value_width > 128 ? 128 : 64)
                : tfm__attention_tile_of(ctx, a->key_width + a->value_width, scored ? 32 : most_sums(ctx));
@@ -43,7 +43,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_ten
         ctx, "attention_backward_tiled", name,
         "-DPASS=%d -DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DSCORED=%d -DDROPS=%d%s%s", pass,
         (int)a->key_width, (int)a->value_width, t.rows, queries, keys, aligned, a->cap > 0 || a->mask.buffer,
-        tfm__dropout_on(&a->dropout), tfm__attention_items(items, ctx, t), more && pass != OWN ? more : "");
+        tfm__dropout_enabled(&a->dropout), tfm__attention_items(items, ctx, t), more && pass != OWN ? more : "");
 }
 
 static tfm_status keys_pass(tfm_context *ctx, const tfm__attention *a, tfm_tensor own, tfm_tensor dy, tfm__gradient dk,

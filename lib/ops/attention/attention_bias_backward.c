@@ -22,9 +22,10 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
     const int64_t span = dims[2] > 1 ? SPAN : 1, spans = tfm__ceil_div(dims[2], span);
     const int64_t tiles = tfm__ceil_div(a->columns, wide ? tuning->width : tuning->group);
     const int64_t items = tiles * spans * dims[1] * dims[0];
-    tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "attention_bias_backward", wide ? "attention_bias_backward_wide" : "attention_bias_backward_group",
-        "-DDK=%d -DDV=%d -DSCORED=1 -DDROPS=%d", (int)a->key_width, (int)a->value_width, tfm__dropout_on(&a->dropout));
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "attention_bias_backward",
+                                          wide ? "attention_bias_backward_wide" : "attention_bias_backward_group",
+                                          "-DDK=%d -DDV=%d -DSCORED=1 -DDROPS=%d", (int)a->key_width,
+                                          (int)a->value_width, tfm__dropout_enabled(&a->dropout));
     return tfm__attention_enqueue(
         ctx, a, kernel, tfm__row_grid(ctx, items),
         TFM__ARGS(TFM__T_AS("dbias", to), TFM__T_AS("y", a->y), TFM__T(dy), TFM__T_AS("log_sum", a->log_sum),

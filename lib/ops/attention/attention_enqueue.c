@@ -46,7 +46,7 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
     memcpy(all + count, common, sizeof(common));
     count += TFM__COUNT(common);
     memcpy(all + count, drops, sizeof(drops));
-    count += tfm__dropout_on(dropout) ? TFM__COUNT(drops) : 0;
+    count += tfm__dropout_enabled(dropout) ? TFM__COUNT(drops) : 0;
     return tfm__launch(ctx, kernel, grid, count, all);
 }
 
@@ -56,8 +56,8 @@ tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, co
     const bool aligned = odd % 4 == 0 && tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
     return tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d%s -DSCORED=%d -DDROPS=%d%s%s",
                            (int)a->key_width, (int)a->value_width, block, (int)a->k.dtype, tfm__attention_q_define(a),
-                           a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout), aligned ? " -DALIGNED=1" : "",
-                           more);
+                           a->cap > 0 || a->mask.buffer, tfm__dropout_enabled(&a->dropout),
+                           aligned ? " -DALIGNED=1" : "", more);
 }
 
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,

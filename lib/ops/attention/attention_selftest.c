@@ -103,29 +103,29 @@ static void check(tfm__check *c) {
                                      .after = f->window,
                                      .dropout = &dropout};
     if (f->heads_first) {
-        q = FLOATS(a.q, f->B, f->H, f->T, f->dk);
-        k = FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
-        v = FLOATS(a.v, f->N, f->Hk, f->S, f->dv);
+        q = RANDOM_FLOATS(a.q, f->B, f->H, f->T, f->dk);
+        k = RANDOM_FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
+        v = RANDOM_FLOATS(a.v, f->N, f->Hk, f->S, f->dv);
     } else {
-        q = FLOATS(a.q, f->B, f->T, f->H * f->dk);
-        k = f->rows ? FLOATS(a.k, POOL_ROWS, f->Hk * f->dk) : FLOATS(a.k, f->N, f->S, f->Hk * f->dk);
-        v = f->rows ? FLOATS(a.v, POOL_ROWS, f->Hk * f->dv) : FLOATS(a.v, f->N, f->S, f->Hk * f->dv);
+        q = RANDOM_FLOATS(a.q, f->B, f->T, f->H * f->dk);
+        k = f->rows ? RANDOM_FLOATS(a.k, POOL_ROWS, f->Hk * f->dk) : RANDOM_FLOATS(a.k, f->N, f->S, f->Hk * f->dk);
+        v = f->rows ? RANDOM_FLOATS(a.v, POOL_ROWS, f->Hk * f->dv) : RANDOM_FLOATS(a.v, f->N, f->S, f->Hk * f->dv);
     }
     if (f->lengths) /* a length of 0 is among what may come: such a row gives zeros */
-        options.lengths = INTS(a.lengths, (int)f->S + 1, f->N);
+        options.lengths = RANDOM_INTS(a.lengths, (int)f->S + 1, f->N);
     if (f->rows)
-        options.rows = INTS(a.rows, POOL_ROWS, f->B, f->S);
+        options.rows = RANDOM_INTS(a.rows, POOL_ROWS, f->B, f->S);
     if (f->sources)
-        options.sources = INTS(a.sources, (int)f->N, f->B);
+        options.sources = RANDOM_INTS(a.sources, (int)f->N, f->B);
     if (f->mask)
-        options.mask = FLOATS(a.mask, f->H, 1, f->S);
-    double *want = WANTED(f->B * f->H * f->T * f->dv);
+        options.mask = RANDOM_FLOATS(a.mask, f->H, 1, f->S);
+    double *want = EXPECTED(f->B * f->H * f->T * f->dv);
     for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in q's own order */
         int64_t b = i / (f->H * f->T), h = f->heads_first ? i / f->T % f->H : i % f->H;
         attend(want + i * f->dv, f, &a, a.q + i * f->dk, b, h, f->heads_first ? i % f->T : i / f->H % f->T);
     }
     tfm_attention(c->ctx, &y, q, k, v, &options);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 /* The gradients of q, k and v: with P the weights and Y = P V, that of V is P^T dY; with dS = P (dY V^T - dY Y), where
@@ -133,13 +133,15 @@ static void check(tfm__check *c) {
 static void check_backward(tfm__check *c) {
     enum { T = 70, S = 66, D = 32, H = 2 };
     float *q, *k, *v, *dy;
-    const tfm_tensor tq = FLOATS(q, 1, T, H * D), tk = FLOATS(k, 1, S, H * D), tv = FLOATS(v, 1, S, H * D);
-    const tfm_tensor tdy = FLOATS(dy, 1, T, H * D);
+    const tfm_tensor tq = RANDOM_FLOATS(q, 1, T, H * D), tk = RANDOM_FLOATS(k, 1, S, H * D),
+                     tv = RANDOM_FLOATS(v, 1, S, H * D);
+    const tfm_tensor tdy = RANDOM_FLOATS(dy, 1, T, H * D);
     float *sum_q, *sum_k, *sum_v; /* what gradients are added to */
-    const tfm_tensor dq = FLOATS(sum_q, 1, T, H * D), dk = FLOATS(sum_k, 1, S, H * D), dv = FLOATS(sum_v, 1, S, H * D);
+    const tfm_tensor dq = RANDOM_FLOATS(sum_q, 1, T, H * D), dk = RANDOM_FLOATS(sum_k, 1, S, H * D),
+                     dv = RANDOM_FLOATS(sum_v, 1, S, H * D);
     tfm_tensor y = {0};
-    double *want_q = WANTED(T * H * D), *want_k = WANTED(S * H * D), *want_v = WANTED(S * H * D);
-    double *weights = WANTED(S), *means = WANTED(D);
+    double *want_q = EXPECTED(T * H * D), *want_k = EXPECTED(S * H * D), *want_v = EXPECTED(S * H * D);
+    double *weights = EXPECTED(S), *means = EXPECTED(D);
     if (!tfm__check_ready(c))
         return;
     const double scale = 1 / sqrt((double)D);
@@ -182,7 +184,7 @@ static void check_backward(tfm__check *c) {
         }
     }
     const tfm_attention_options options = {.heads = H, .causal = true};
-    struct tfm__tape *aside = tfm__tape_lay_aside(c->ctx);
+    struct tfm__tape *aside = tfm__tape_push(c->ctx);
     if (tfm_context_status(c->ctx) != TFM_OK) /* the caller's tape is where it was */
         return;
     tfm_tape_start(c->ctx);
@@ -191,10 +193,10 @@ static void check_backward(tfm__check *c) {
     tfm_tape_watch(c->ctx, tv, dv);
     tfm_attention(c->ctx, &y, tq, tk, tv, &options);
     tfm_backward(c->ctx, y, tdy);
-    tfm__tape_put_back(c->ctx, aside);
-    tfm__check_judge(c, dq, want_q);
-    tfm__check_judge(c, dk, want_k);
-    tfm__check_judge(c, dv, want_v);
+    tfm__tape_pop(c->ctx, aside);
+    tfm__check_compare(c, dq, want_q);
+    tfm__check_compare(c, dk, want_k);
+    tfm__check_compare(c, dv, want_v);
 }
 
 const tfm__check_entry tfm__selftest_attention[] = {

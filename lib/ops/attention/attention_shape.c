@@ -7,15 +7,15 @@
 static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     const int rank = a->q.rank, kv_rank = a->paged ? 2 : rank;
     if (rank != 3 && rank != 4)
-        return tfm__op_refuse(ctx, "attention", "q is %s, neither (B, T, H dk) nor (B, H, T, dk)", TFM__SHAPE(a->q));
+        return tfm__op_error(ctx, "attention", "q is %s, neither (B, T, H dk) nor (B, H, T, dk)", TFM__SHAPE(a->q));
     if (a->k.rank != kv_rank || a->v.rank != kv_rank)
-        return tfm__op_refuse(ctx, "attention", "k is %s and v %s; with q %s%s they are of rank %d", TFM__SHAPE(a->k),
-                              TFM__SHAPE(a->v), TFM__SHAPE(a->q), a->paged ? " and rows" : "", kv_rank);
+        return tfm__op_error(ctx, "attention", "k is %s and v %s; with q %s%s they are of rank %d", TFM__SHAPE(a->k),
+                             TFM__SHAPE(a->v), TFM__SHAPE(a->q), a->paged ? " and rows" : "", kv_rank);
     if (a->v.dtype != a->k.dtype || (a->k.dtype != a->q.dtype && a->q.dtype != TFM_F32))
-        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
-                              TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
+        return tfm__op_error(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
+                             TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
     if (a->paged && a->rows.rank != 2)
-        return tfm__op_refuse(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->rows));
+        return tfm__op_error(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->rows));
     return TFM_OK;
 }
 
@@ -27,11 +27,11 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
     a->kv_heads = options->kv_heads ? options->kv_heads : a->heads_first && !a->paged ? k.dims[1] : a->heads;
     if (a->heads <= 0 || a->kv_heads <= 0 || a->heads % a->kv_heads != 0 || options->heads < 0 ||
         (a->heads_first && options->heads && options->heads != a->heads))
-        return tfm__op_refuse(ctx, "attention",
-                              "%" PRId64 " heads over %" PRId64 " key heads with q %s: heads must be "
-                              "given for (B, T, H dk), and be a multiple of kv_heads",
-                              a->heads_first && options->heads ? (int64_t)options->heads : a->heads, a->kv_heads,
-                              TFM__SHAPE(q));
+        return tfm__op_error(ctx, "attention",
+                             "%" PRId64 " heads over %" PRId64 " key heads with q %s: heads must be "
+                             "given for (B, T, H dk), and be a multiple of kv_heads",
+                             a->heads_first && options->heads ? (int64_t)options->heads : a->heads, a->kv_heads,
+                             TFM__SHAPE(q));
     const int64_t in_key = a->heads_first && !a->paged ? 1 : a->kv_heads;
     a->targets = q.dims[a->heads_first ? 2 : 1];
     a->length = a->paged ? a->rows.dims[1] : k.dims[a->heads_first ? 2 : 1];
@@ -40,12 +40,12 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
     const bool whole = a->heads_first || q.dims[2] % a->heads == 0;
     if (!whole || a->key_width <= 0 || a->value_width <= 0 || tfm__last_dim(k) != a->key_width * in_key ||
         tfm__last_dim(v) % in_key != 0)
-        return tfm__op_refuse(ctx, "attention",
-                              "q %s, k %s and v %s do not divide into %" PRId64 " heads and %" PRId64 " key heads",
-                              TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v), a->heads, a->kv_heads);
+        return tfm__op_error(ctx, "attention",
+                             "q %s, k %s and v %s do not divide into %" PRId64 " heads and %" PRId64 " key heads",
+                             TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v), a->heads, a->kv_heads);
     if (a->heads_first && !a->paged && (k.dims[1] != a->kv_heads || v.dims[1] != a->kv_heads))
-        return tfm__op_refuse(ctx, "attention", "k %s and v %s do not have %" PRId64 " heads", TFM__SHAPE(k),
-                              TFM__SHAPE(v), a->kv_heads);
+        return tfm__op_error(ctx, "attention", "k %s and v %s do not have %" PRId64 " heads", TFM__SHAPE(k),
+                             TFM__SHAPE(v), a->kv_heads);
     return TFM_OK;
 }
 
@@ -54,27 +54,27 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
     a->sequences = !a->mapped ? q.dims[0] : !a->paged ? k.dims[0] : a->padded ? a->lengths.dims[0] : INT32_MAX;
     if (a->mapped && (a->sources.rank != 1 || a->sources.dims[0] != q.dims[0]))
-        return tfm__op_refuse(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->sources),
-                              TFM__SHAPE(q));
+        return tfm__op_error(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->sources),
+                             TFM__SHAPE(q));
     if (a->paged && (a->rows.dims[0] != q.dims[0] || k.dims[0] != v.dims[0]))
-        return tfm__op_refuse(ctx, "attention", "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
-                              TFM__SHAPE(a->rows), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
+        return tfm__op_error(ctx, "attention", "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
+                             TFM__SHAPE(a->rows), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
     if (!a->paged && (k.dims[0] != a->sequences || v.dims[0] != a->sequences))
-        return tfm__op_refuse(ctx, "attention",
-                              "k %s and v %s are not of the same sequences as q %s; give `sources` if "
-                              "some are shared",
-                              TFM__SHAPE(k), TFM__SHAPE(v), TFM__SHAPE(q));
+        return tfm__op_error(ctx, "attention",
+                             "k %s and v %s are not of the same sequences as q %s; give `sources` if "
+                             "some are shared",
+                             TFM__SHAPE(k), TFM__SHAPE(v), TFM__SHAPE(q));
     if (!a->paged && v.dims[a->heads_first ? 2 : 1] != a->length)
-        return tfm__op_refuse(ctx, "attention", "k %s and v %s differ in length", TFM__SHAPE(k), TFM__SHAPE(v));
+        return tfm__op_error(ctx, "attention", "k %s and v %s differ in length", TFM__SHAPE(k), TFM__SHAPE(v));
     if (a->padded && (a->lengths.rank != 1 || a->lengths.dims[0] != a->sequences))
-        return tfm__op_refuse(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
-                              TFM__SHAPE(a->lengths), a->sequences);
+        return tfm__op_error(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
+                             TFM__SHAPE(a->lengths), a->sequences);
     if (a->length >= TFM__ATTENTION_MOST || a->targets >= TFM__ATTENTION_MOST || k.dims[0] > INT32_MAX ||
         q.dims[0] > INT32_MAX)
-        return tfm__op_refuse(ctx, "attention",
-                              "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
-                              "than 2^31",
-                              TFM__SHAPE(q), TFM__SHAPE(k));
+        return tfm__op_error(ctx, "attention",
+                             "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
+                             "than 2^31",
+                             TFM__SHAPE(q), TFM__SHAPE(k));
     return TFM_OK;
 }
 
@@ -82,10 +82,10 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
 static tfm_status check_widths(tfm_context *ctx, const tfm__attention *a) {
     const int64_t most = 65536;
     if (a->key_width > most || a->value_width > most || a->key_width + a->value_width > most)
-        return tfm__op_refuse(ctx, "attention",
-                              "a head of %" PRId64 " key and %" PRId64 " value columns is too wide: together "
-                              "they are at most %" PRId64 ", so use more heads",
-                              a->key_width, a->value_width, most);
+        return tfm__op_error(ctx, "attention",
+                             "a head of %" PRId64 " key and %" PRId64 " value columns is too wide: together "
+                             "they are at most %" PRId64 ", so use more heads",
+                             a->key_width, a->value_width, most);
     return TFM_OK;
 }
 
@@ -99,9 +99,9 @@ static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_atte
     const int64_t far = TFM__ATTENTION_FAR, wide = INT64_C(1) << 40;
     const bool left = options->window && options->before >= 0, right = options->window && options->after >= 0;
     if (options->at_end && options->past != 0)
-        return tfm__op_refuse(ctx, "attention",
-                              "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
-                              options->past);
+        return tfm__op_error(ctx, "attention",
+                             "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
+                             options->past);
     const int64_t past = options->at_end ? -a->targets : between(options->past, -wide, wide);
     int64_t to = right ? past + between(options->after, 0, wide) + 1 : far;
     if (options->causal && past + 1 < to)
@@ -130,11 +130,11 @@ static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
             a->columns = dim;
     }
     if (!fits)
-        return tfm__op_refuse(ctx, "attention",
-                              "the mask is %s for %" PRId64 " sequences, %" PRId64 " heads, %" PRId64
-                              " targets and %" PRId64
-                              " keys: aligned at the last, its dims must be these, or 1, or fewer keys",
-                              TFM__SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
+        return tfm__op_error(ctx, "attention",
+                             "the mask is %s for %" PRId64 " sequences, %" PRId64 " heads, %" PRId64
+                             " targets and %" PRId64
+                             " keys: aligned at the last, its dims must be these, or 1, or fewer keys",
+                             TFM__SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
     memcpy(a->mask_steps, steps, sizeof(steps));
     return TFM_OK;
 }
@@ -146,6 +146,6 @@ tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_at
     a->scale = options->scale != 0.0F ? options->scale : 1.0F / sqrtf((float)a->key_width);
     a->cap = options->soft_cap;
     if (!(a->cap >= 0.0F) || isinf(a->cap))
-        return tfm__op_refuse(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none", (double)a->cap);
+        return tfm__op_error(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none", (double)a->cap);
     return TFM_OK;
 }

@@ -20,7 +20,7 @@ int64_t tfm__attention_spans(const tfm_context *ctx, const tfm__attention *a, in
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t units = tfm_context_device(ctx)->compute_units,
                   wish = (units > 0 ? units : 1) * tuning->split_workgroups;
-    if (tuning->split_min_keys == 0 || items < 1 || tfm__dropout_on(&a->dropout) || a->log_sum.buffer)
+    if (tuning->split_min_keys == 0 || items < 1 || tfm__dropout_enabled(&a->dropout) || a->log_sum.buffer)
         return 1;
     const int64_t most = keys_seen(a) / tuning->split_min_keys;
     int64_t spans = tfm__ceil_div(wish, items);

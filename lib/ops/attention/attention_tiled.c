@@ -28,7 +28,7 @@ tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
     const int64_t tiles = tfm__attention_query_tiles(a, t);
     const int64_t spans = spans_of(ctx, a, tiles * a->heads * a->q.dims[0]);
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0;
-    const bool drops = tfm__dropout_on(&a->dropout);
+    const bool drops = tfm__dropout_enabled(&a->dropout);
     char items[TFM__ATTENTION_ITEMS];
     const int64_t all[] = {tiles * spans, a->heads, a->q.dims[0]};
     const float log2e = 1.44269504088896340736F;

@@ -11,17 +11,17 @@ static void tape_release(void *data) {
     tfm__tape *t = data;
     free(t->slots);
     free(t->records);
-    free(t->folded);
+    free(t->checkpoint_inputs);
     free(t);
 }
 
 /* Its address is the key under which a context keeps its tape. */
-static char SLOT;
+static char STORAGE_KEY;
 
 tfm__tape *tfm__tape_of(const tfm_context *ctx) {
     if (!ctx)
         return NULL;
-    return tfm__context_storage_get(ctx, &SLOT);
+    return tfm__context_storage_get(ctx, &STORAGE_KEY);
 }
 
 tfm_status tfm__tape_grow(tfm_context *ctx, void *array, size_t *room, size_t count, size_t size) {
@@ -30,19 +30,19 @@ tfm_status tfm__tape_grow(tfm_context *ctx, void *array, size_t *room, size_t co
                : tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
 }
 
-bool tfm__tape_on(tfm_context *ctx) {
+bool tfm__tape_recording(tfm_context *ctx) {
     const tfm__tape *t = tfm__tape_of(ctx);
     return t && t->recording && tfm_context_status(ctx) == TFM_OK;
 }
 
-uint32_t tfm__slot_find(const tfm__tape *t, tfm_tensor x) {
+uint32_t tfm__grad_slot_find(const tfm__tape *t, tfm_tensor x) {
     if (!x.buffer || x.dtype != TFM_F32)
         return 0;
     const uint64_t mark = *tfm__tensor_tag(x);
     uint32_t by_ops = 0;
     for (uint32_t i = mark >> 32 == t->epoch ? (uint32_t)mark : 0; i; i = t->slots[i].next) {
-        const tfm__slot *s = &t->slots[i];
-        if (!s->given)
+        const tfm__grad_slot *s = &t->slots[i];
+        if (!s->watched)
             by_ops = i;
         else if (x.offset < s->end && s->begin < x.offset + tfm_tensor_count(x))
             return i;
@@ -50,23 +50,23 @@ uint32_t tfm__slot_find(const tfm__tape *t, tfm_tensor x) {
     return by_ops;
 }
 
-bool tfm__slot_watched(const tfm__tape *t, tfm_tensor x) {
-    const uint32_t i = tfm__slot_find(t, x);
-    return i && t->slots[i].given;
+bool tfm__grad_slot_watched(const tfm__tape *t, tfm_tensor x) {
+    const uint32_t i = tfm__grad_slot_find(t, x);
+    return i && t->slots[i].watched;
 }
 
 static uint32_t slot_new(tfm_context *ctx, tfm__tape *t, tfm_tensor x) {
-    if (tfm__tape_grow(ctx, &t->slots, &t->slot_room, t->slot_count + 1, sizeof(tfm__slot)) != TFM_OK)
+    if (tfm__tape_grow(ctx, &t->slots, &t->slot_capacity, t->slot_count + 1, sizeof(tfm__grad_slot)) != TFM_OK)
         return 0;
     uint64_t *mark = tfm__tensor_tag(x);
     const uint32_t i = (uint32_t)++t->slot_count;
-    t->slots[i] = (tfm__slot){.next = *mark >> 32 == t->epoch ? (uint32_t)*mark : 0};
+    t->slots[i] = (tfm__grad_slot){.next = *mark >> 32 == t->epoch ? (uint32_t)*mark : 0};
     *mark = (uint64_t)t->epoch << 32 | i;
     return i;
 }
 
-bool tfm__tape_made(const tfm__tape *t, tfm_tensor x) {
-    for (size_t i = tfm__slot_find(t, x) ? t->record_count : 0; i-- > 0;)
+bool tfm__tape_produced(const tfm__tape *t, tfm_tensor x) {
+    for (size_t i = tfm__grad_slot_find(t, x) ? t->record_count : 0; i-- > 0;)
         for (int o = 0; o < TFM__TAPE_OUT; o++) {
             const tfm_tensor y = t->records[i].out[o];
             if (y.buffer && y.generation == x.generation && tfm__overlap(y, x))
@@ -78,13 +78,13 @@ bool tfm__tape_made(const tfm__tape *t, tfm_tensor x) {
 void tfm__tape_clear(tfm_context *ctx, tfm__tape *t) {
     t->recording = false;
     for (size_t i = 0; i < t->record_count; i++)
-        for (int k = 0; k < TFM__TAPE_KEEP; k++)
-            tfm__tensor_unpin(ctx, t->records[i].keep[k]);
+        for (int k = 0; k < TFM__TAPE_SAVED; k++)
+            tfm__tensor_unpin(ctx, t->records[i].saved[k]);
     for (size_t i = 1; i <= t->slot_count; i++)
-        if (!t->slots[i].given)
+        if (!t->slots[i].watched)
             tfm_tensor_free(ctx, &t->slots[i].gradient);
-    t->record_count = t->slot_count = t->folded_count = 0;
-    t->teller = (tfm__teller){0};
+    t->record_count = t->slot_count = t->checkpoint_input_count = 0;
+    t->hook = (tfm__grad_hook){0};
     t->epoch++;
 }
 
@@ -96,7 +96,7 @@ tfm_status tfm_tape_start(tfm_context *ctx) {
         t = tfm__alloc(1, sizeof(*t));
         if (!t)
             return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
-        if (tfm__context_storage_set(ctx, &SLOT, t, tape_release) != TFM_OK)
+        if (tfm__context_storage_set(ctx, &STORAGE_KEY, t, tape_release) != TFM_OK)
             return tfm_context_status(ctx);
     }
     tfm__tape_clear(ctx, t);
@@ -115,95 +115,95 @@ tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient) {
         return tfm_context_status(ctx);
     tfm__tape *t = tfm__tape_of(ctx);
     if (!t || !t->recording)
-        return tfm__op_refuse(ctx, "tape_watch", "the tape does not record: call tfm_tape_start first");
+        return tfm__op_error(ctx, "tape_watch", "the tape does not record: call tfm_tape_start first");
     if (tfm_tensor_count(x) != tfm_tensor_count(gradient) || tfm__overlap(x, gradient))
-        return tfm__op_refuse(ctx, "tape_watch", "x is %s, the gradient %s: it must be as large, in other memory",
-                              TFM__SHAPE(x), TFM__SHAPE(gradient));
-    const tfm__slot *old = tfm__slot_watched(t, x) ? &t->slots[tfm__slot_find(t, x)] : NULL;
+        return tfm__op_error(ctx, "tape_watch", "x is %s, the gradient %s: it must be as large, in other memory",
+                             TFM__SHAPE(x), TFM__SHAPE(gradient));
+    const tfm__grad_slot *old = tfm__grad_slot_watched(t, x) ? &t->slots[tfm__grad_slot_find(t, x)] : NULL;
     if (old && old->begin == x.offset && old->end == x.offset + tfm_tensor_count(x) &&
         old->gradient.buffer == gradient.buffer && old->gradient.offset == gradient.offset)
         return TFM_OK; /* as a loop over layers with weights in common does */
     if (old)
-        return tfm__op_refuse(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
-                              TFM__SHAPE(x));
-    if (tfm__tape_made(t, x))
-        return tfm__op_refuse(ctx, "tape_watch",
-                              "%s is the result of an op that the tape has written down: watch what ops begin with, "
-                              "before they run",
-                              TFM__SHAPE(x));
+        return tfm__op_error(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
+                             TFM__SHAPE(x));
+    if (tfm__tape_produced(t, x))
+        return tfm__op_error(ctx, "tape_watch",
+                             "%s is the result of an op that the tape has written down: watch what ops begin with, "
+                             "before they run",
+                             TFM__SHAPE(x));
     const uint32_t i = slot_new(ctx, t, x);
     if (!i)
         return tfm_context_status(ctx);
-    tfm__slot *s = &t->slots[i];
+    tfm__grad_slot *s = &t->slots[i];
     s->gradient = gradient;
     s->begin = x.offset;
     s->end = x.offset + tfm_tensor_count(x);
-    s->given = s->written = true;
+    s->watched = s->written = true;
     return TFM_OK;
 }
 
-bool tfm__tape_wants(tfm_context *ctx, size_t count, const tfm_tensor *x) {
-    if (!tfm__tape_on(ctx))
+bool tfm__tape_requires_grad(tfm_context *ctx, size_t count, const tfm_tensor *x) {
+    if (!tfm__tape_recording(ctx))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (tfm__slot_find(tfm__tape_of(ctx), x[i]))
+        if (tfm__grad_slot_find(tfm__tape_of(ctx), x[i]))
             return true;
     return false;
 }
 
-void tfm__slot_reach(tfm_context *ctx, const char *op, tfm__slot *s, tfm_tensor x) {
+void tfm__grad_slot_extend(tfm_context *ctx, const char *op, tfm__grad_slot *s, tfm_tensor x) {
     const size_t end = x.offset + tfm_tensor_count(x);
-    if (!s->given && s->end < end)
+    if (!s->watched && s->end < end)
         s->end = end;
-    if (s->given && (x.offset < s->begin || end > s->end))
-        tfm__op_refuse(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM__SHAPE(x));
+    if (s->watched && (x.offset < s->begin || end > s->end))
+        tfm__op_error(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM__SHAPE(x));
 }
 
 static uint32_t slot_for_input(tfm_context *ctx, tfm__tape *t, const char *op, tfm_tensor x) {
-    const uint32_t i = tfm__slot_find(t, x);
+    const uint32_t i = tfm__grad_slot_find(t, x);
     if (i)
-        tfm__slot_reach(ctx, op, &t->slots[i], x);
+        tfm__grad_slot_extend(ctx, op, &t->slots[i], x);
     return i;
 }
 
 static uint32_t slot_for_output(tfm_context *ctx, tfm__tape *t, const char *op, tfm_tensor y) {
-    uint32_t i = tfm__slot_find(t, y); /* none that is watched: see tfm__tape_holds */
+    uint32_t i = tfm__grad_slot_find(t, y); /* none that is watched: see tfm__tape_overwrites */
     if (!i)
         i = slot_new(ctx, t, y);
     if (!i)
         return 0;
-    tfm__slot_reach(ctx, op, &t->slots[i], y);
+    tfm__grad_slot_extend(ctx, op, &t->slots[i], y);
     t->slots[i].producers++;
     return i;
 }
 
-static bool kept(const tfm__tape *t, tfm_tensor x) {
+static bool is_saved(const tfm__tape *t, tfm_tensor x) {
     for (size_t i = t->record_count; i-- > 0;)
-        for (int k = 0; k < TFM__TAPE_KEEP; k++)
-            if (t->records[i].keep[k].buffer && tfm__overlap(t->records[i].keep[k], x))
+        for (int k = 0; k < TFM__TAPE_SAVED; k++)
+            if (t->records[i].saved[k].buffer && tfm__overlap(t->records[i].saved[k], x))
                 return true;
     return false;
 }
 
-const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x) {
+const char *tfm__tape_overwrites(tfm_context *ctx, tfm_tensor x) {
     const tfm__tape *t = tfm__tape_of(ctx);
-    if (!tfm__tape_on(ctx))
+    if (!tfm__tape_recording(ctx))
         return NULL;
-    if (tfm__slot_watched(t, x))
+    if (tfm__grad_slot_watched(t, x))
         return "a tensor that the tape watches";
-    if (tfm__tape_made(t, x))
+    if (tfm__tape_produced(t, x))
         return "the result of an op that the tape has written down";
-    return tfm__tensor_pinned(x) && kept(t, x) ? "what a backward pass needs" : NULL;
+    return tfm__tensor_pinned(x) && is_saved(t, x) ? "what a backward pass needs" : NULL;
 }
 
-tfm_status tfm__tape_write(tfm_context *ctx, tfm__tape *t, const tfm__record *record) {
+tfm_status tfm__tape_append(tfm_context *ctx, tfm__tape *t, const tfm__record *record) {
     for (int i = 0; i < TFM__TAPE_IN; i++)
         for (int o = 0; o < TFM__TAPE_OUT; o++)
             if (record->in[i].buffer && record->out[o].buffer && tfm__overlap(record->in[i], record->out[o]))
-                return tfm__op_refuse(ctx, record->op,
-                                      "the output lies on an input, whose gradient the tape needs: "
-                                      "give the output memory of its own");
-    if (tfm__tape_grow(ctx, &t->records, &t->record_room, t->record_count, sizeof(tfm__record)) != TFM_OK)
+                return tfm__op_error(ctx, record->op,
+                                     "the output lies on an input, whose gradient the tape needs: "
+                                     "give the output memory of its own");
+    if (tfm__tape_grow(ctx, &t->records, &t->record_capacity, t->record_count, sizeof(tfm__record)) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__record r = *record;
     for (int i = 0; i < TFM__TAPE_IN; i++)
@@ -215,21 +215,21 @@ tfm_status tfm__tape_write(tfm_context *ctx, tfm__tape *t, const tfm__record *re
         return tfm_context_status(ctx);
     if (r.data_bytes > 0)
         memcpy(r.copy, r.data, r.data_bytes);
-    for (int k = 0; k < TFM__TAPE_KEEP; k++)
-        if (r.keep[k].buffer)
-            tfm__tensor_pin(ctx, r.keep[k]);
+    for (int k = 0; k < TFM__TAPE_SAVED; k++)
+        if (r.saved[k].buffer)
+            tfm__tensor_pin(ctx, r.saved[k]);
     t->records[t->record_count++] = r;
     return TFM_OK;
 }
 
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record) {
-    if (!tfm__tape_wants(ctx, TFM__TAPE_IN, record->in))
+    if (!tfm__tape_requires_grad(ctx, TFM__TAPE_IN, record->in))
         return tfm_context_status(ctx);
-    return tfm__tape_write(ctx, tfm__tape_of(ctx), record);
+    return tfm__tape_append(ctx, tfm__tape_of(ctx), record);
 }
 
 /* The part of a slot's gradient that belongs to x. */
-static tfm_tensor part_of(const tfm__slot *s, tfm_tensor x) {
+static tfm_tensor gradient_view(const tfm__grad_slot *s, tfm_tensor x) {
     tfm_tensor part = x;
     part.buffer = s->gradient.buffer;
     part.generation = s->gradient.generation;
@@ -237,18 +237,18 @@ static tfm_tensor part_of(const tfm__slot *s, tfm_tensor x) {
     return part;
 }
 
-tfm_tensor tfm__tape_out(tfm_context *ctx, const tfm__record *record, int i) {
-    const tfm__slot *s = &tfm__tape_of(ctx)->slots[record->out_slot[i]];
-    return record->out_slot[i] && s->written ? part_of(s, record->out[i]) : (tfm_tensor){0};
+tfm_tensor tfm__tape_grad_output(tfm_context *ctx, const tfm__record *record, int i) {
+    const tfm__grad_slot *s = &tfm__tape_of(ctx)->slots[record->out_slot[i]];
+    return record->out_slot[i] && s->written ? gradient_view(s, record->out[i]) : (tfm_tensor){0};
 }
 
-bool tfm__tape_ones(tfm_context *ctx, const tfm__record *record, int i) {
-    const tfm_tensor y = tfm__tape_of(ctx)->end, out = record->out[i];
+bool tfm__tape_grad_is_ones(tfm_context *ctx, const tfm__record *record, int i) {
+    const tfm_tensor y = tfm__tape_of(ctx)->root, out = record->out[i];
     return y.buffer == out.buffer && y.generation == out.generation && y.offset == out.offset &&
            tfm_tensor_count(y) == tfm_tensor_count(out);
 }
 
-tfm__gradient tfm__slot_gradient(tfm_context *ctx, tfm__slot *s, tfm_tensor x) {
+tfm__gradient tfm__grad_slot_gradient(tfm_context *ctx, tfm__grad_slot *s, tfm_tensor x) {
     tfm__gradient to = {{0}, s->written};
     if (!s->gradient.buffer &&
         tfm__tensor_new_persistent(ctx, &s->gradient, TFM_F32, 1, (int64_t[]){(int64_t)(s->end - s->begin)}) != TFM_OK)
@@ -258,27 +258,27 @@ tfm__gradient tfm__slot_gradient(tfm_context *ctx, tfm__slot *s, tfm_tensor x) {
         to.add = true;
     }
     s->written = true;
-    to.to = part_of(s, x);
+    to.to = gradient_view(s, x);
     return to;
 }
 
-tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i) {
+tfm__gradient tfm__tape_grad_input(tfm_context *ctx, const tfm__record *record, int i) {
     if (!record->in_slot[i] || tfm_context_status(ctx) != TFM_OK)
         return (tfm__gradient){{0}, false};
-    return tfm__slot_gradient(ctx, &tfm__tape_of(ctx)->slots[record->in_slot[i]], record->in[i]);
+    return tfm__grad_slot_gradient(ctx, &tfm__tape_of(ctx)->slots[record->in_slot[i]], record->in[i]);
 }
 
-tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x) {
+tfm_tensor tfm__tape_watched_grad(tfm_context *ctx, const char *op, tfm_tensor x) {
     tfm__tape *t = tfm__tape_of(ctx);
-    const uint32_t i = tfm__tape_on(ctx) ? slot_for_input(ctx, t, op, x) : 0;
+    const uint32_t i = tfm__tape_recording(ctx) ? slot_for_input(ctx, t, op, x) : 0;
     if (!i || tfm_context_status(ctx) != TFM_OK)
         return (tfm_tensor){0};
-    if (!t->slots[i].given) {
-        tfm__op_refuse(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
-                       TFM__SHAPE(x));
+    if (!t->slots[i].watched) {
+        tfm__op_error(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
+                      TFM__SHAPE(x));
         return (tfm_tensor){0};
     }
-    return part_of(&t->slots[i], x);
+    return gradient_view(&t->slots[i], x);
 }
 
 bool tfm__tape_pause(tfm_context *ctx) {
@@ -294,28 +294,28 @@ void tfm__tape_resume(tfm_context *ctx, bool recorded) {
         tfm__tape_of(ctx)->recording = true;
 }
 
-tfm__tape *tfm__tape_lay_aside(tfm_context *ctx) {
+tfm__tape *tfm__tape_push(tfm_context *ctx) {
     tfm__tape *t = tfm__tape_of(ctx);
     if (!t || tfm_context_status(ctx) != TFM_OK)
         return NULL;
-    tfm__tape *aside = tfm__alloc(1, sizeof(*aside));
-    if (!aside) {
+    tfm__tape *outer = tfm__alloc(1, sizeof(*outer));
+    if (!outer) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
         return NULL;
     }
-    *aside = *t;
-    *t = (tfm__tape){.epoch = aside->epoch ^ UINT32_C(1) << 31}; /* far from those that the one laid aside will have */
-    return aside;
+    *outer = *t;
+    *t = (tfm__tape){.epoch = outer->epoch ^ UINT32_C(1) << 31}; /* far from those that the one laid aside will have */
+    return outer;
 }
 
-void tfm__tape_put_back(tfm_context *ctx, tfm__tape *aside) {
+void tfm__tape_pop(tfm_context *ctx, tfm__tape *outer) {
     tfm__tape *t = tfm__tape_of(ctx);
     tfm_tape_stop(ctx);
-    if (!aside)
+    if (!outer)
         return;
     free(t->slots);
     free(t->records);
-    free(t->folded);
-    *t = *aside;
-    free(aside);
+    free(t->checkpoint_inputs);
+    *t = *outer;
+    free(outer);
 }

@@ -13,7 +13,7 @@ const char *tfm__shape_text(char *text, tfm_tensor x) {
     return text;
 }
 
-tfm_status tfm__op_refuse(tfm_context *ctx, const char *op, const char *format, ...) {
+tfm_status tfm__op_error(tfm_context *ctx, const char *op, const char *format, ...) {
     char sentence[768];
     va_list args;
     va_start(args, format);
@@ -56,16 +56,16 @@ tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, s
         if (!x.buffer && letter >= 'A' && letter <= 'Z')
             continue;
         if (!x.buffer)
-            return tfm__op_refuse(ctx, op, "input %zu is an empty tensor", i + 1);
+            return tfm__op_error(ctx, op, "input %zu is an empty tensor", i + 1);
         if (!tfm__tensor_alive(ctx, x))
-            return tfm__op_refuse(ctx, op, "input %zu, %s, is of another context or used after its scope was closed",
-                                  i + 1, TFM__SHAPE(x));
+            return tfm__op_error(ctx, op, "input %zu, %s, is of another context or used after its scope was closed",
+                                 i + 1, TFM__SHAPE(x));
         if (!tfm__tensor_fits(x))
-            return tfm__op_refuse(ctx, op, "input %zu, %s, does not lie within its memory", i + 1, TFM__SHAPE(x));
+            return tfm__op_error(ctx, op, "input %zu, %s, does not lie within its memory", i + 1, TFM__SHAPE(x));
         if (!dtype_fits(letter, x.dtype))
-            return tfm__op_refuse(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM__SHAPE(x));
+            return tfm__op_error(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM__SHAPE(x));
         if (!none_taken && tfm_tensor_count(x) == 0)
-            return tfm__op_refuse(ctx, op, "input %zu, %s, has no elements: leave this call out", i + 1, TFM__SHAPE(x));
+            return tfm__op_error(ctx, op, "input %zu, %s, has no elements: leave this call out", i + 1, TFM__SHAPE(x));
     }
     return TFM_OK;
 }
@@ -81,14 +81,14 @@ bool tfm__overlap(tfm_tensor a, tfm_tensor b) {
            b.offset * size_b < (a.offset + tfm_tensor_count(a)) * size_a;
 }
 
-tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
-                         const tfm_tensor *others) {
+tfm_status tfm__op_no_overlap(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
+                              const tfm_tensor *others) {
     for (size_t i = 0; i < count && out.buffer; i++) {
         const tfm_tensor x = others[i];
         const bool same =
             x.offset == out.offset && x.dtype == out.dtype && tfm_tensor_count(x) == tfm_tensor_count(out);
         if (x.buffer && tfm__overlap(out, x) && !(in_place && same))
-            return tfm__op_refuse(
+            return tfm__op_error(
                 ctx, op, "the output %s shares memory with an input or another output: give it memory of its own",
                 TFM__SHAPE(out));
     }
@@ -105,8 +105,8 @@ int64_t tfm__row_count(tfm_tensor x) {
 
 tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor x) {
     if (*axis < -x.rank || *axis >= x.rank)
-        return tfm__op_refuse(ctx, op, "axis %d of %s: it must be from %d to %d", *axis, TFM__SHAPE(x), -x.rank,
-                              x.rank - 1);
+        return tfm__op_error(ctx, op, "axis %d of %s: it must be from %d to %d", *axis, TFM__SHAPE(x), -x.rank,
+                             x.rank - 1);
     if (*axis < 0)
         *axis += x.rank;
     return TFM_OK;
@@ -126,14 +126,14 @@ int64_t tfm__dims_from(tfm_tensor x, int axis) {
     return count;
 }
 
-static tfm__grid folded(int64_t groups, int group) {
+static tfm__grid grid_2d(int64_t groups, int group) {
     const int64_t widest = 32768;
     int64_t x = groups < widest ? groups : widest, y = (groups + x - 1) / (x ? x : 1);
     return TFM__GRID_2D((size_t)(x * group), (size_t)y, (size_t)group, 1);
 }
 
 tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows) {
-    return folded(rows, tfm__context_tuning(ctx)->group);
+    return grid_2d(rows, tfm__context_tuning(ctx)->group);
 }
 
 int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns) {
@@ -144,10 +144,10 @@ int64_t tfm__column_blocks(const tfm_context *ctx, int64_t columns) {
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     int64_t per_group = (int64_t)tuning->chunk * tuning->group;
-    return folded(tfm__ceil_div(elements, per_group), tuning->group);
+    return grid_2d(tfm__ceil_div(elements, per_group), tuning->group);
 }
 
-bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors) {
+bool tfm__can_vec4(const tfm_context *ctx, size_t count, const tfm_tensor *tensors) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     size_t offsets = 0;
     for (size_t i = 0; i < count; i++)
@@ -155,22 +155,22 @@ bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tenso
     return tuning->class == TFM__CLASS_GPU && tuning->chunk == 1 && offsets % 4 == 0;
 }
 
-const char *tfm__fours_define(bool fours) {
-    return fours ? " -DTFM_VEC4" : "";
+const char *tfm__vec4_define(bool vec4) {
+    return vec4 ? " -DTFM_VEC4" : "";
 }
 
-tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours) {
-    return tfm__element_grid(ctx, fours ? tfm__ceil_div(elements, 4) : elements);
+tfm__grid tfm__vec4_grid(const tfm_context *ctx, int64_t elements, bool vec4) {
+    return tfm__element_grid(ctx, vec4 ? tfm__ceil_div(elements, 4) : elements);
 }
 
-const char *tfm__stored_define(tfm_dtype dtype) {
+const char *tfm__load_dtype_define(tfm_dtype dtype) {
     return dtype == TFM_F16 ? " -DLOAD_DTYPE=1" : dtype == TFM_BF16 ? " -DLOAD_DTYPE=2" : "";
 }
 
-const char *tfm__narrow_define(tfm_dtype dtype) {
+const char *tfm__store_dtype_define(tfm_dtype dtype) {
     return dtype == TFM_F16 ? " -DSTORE_DTYPE=1" : dtype == TFM_BF16 ? " -DSTORE_DTYPE=2" : "";
 }
 
-const char *tfm__kept_define(tfm_dtype dtype) {
-    return dtype == TFM_F16 ? " -DSTORE_DTYPE=1 -DSATURATE=1" : tfm__narrow_define(dtype);
+const char *tfm__saturating_store_define(tfm_dtype dtype) {
+    return dtype == TFM_F16 ? " -DSTORE_DTYPE=1 -DSATURATE=1" : tfm__store_dtype_define(dtype);
 }

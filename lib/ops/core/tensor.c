@@ -4,7 +4,7 @@
 #include "ops/ops.h"
 
 /* Whether the dims multiply to `count`, which is sane, without a product that wraps. */
-static bool same_count(tfm_tensor view, size_t count) {
+static bool is_same_count(tfm_tensor view, size_t count) {
     if (count == 0) { /* the product of the others must be sane too: tfm__tensor_fits asks for it */
         bool none = false;
         for (int i = 0; i < view.rank; i++)
@@ -28,8 +28,8 @@ tfm_status tfm_tensor_reshape(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, i
         return tfm_context_status(ctx);
     if (TFM__OP_BEGIN(ctx, "reshape", "0*", x) != TFM_OK)
         return tfm_context_status(ctx);
-    if (rank < 1 || rank > TFM_MAX_RANK || !same_count(view, tfm_tensor_count(x)))
-        return tfm__op_refuse(ctx, "reshape", "%s cannot be seen as %s", TFM__SHAPE(x), TFM__SHAPE(view));
+    if (rank < 1 || rank > TFM_MAX_RANK || !is_same_count(view, tfm_tensor_count(x)))
+        return tfm__op_error(ctx, "reshape", "%s cannot be seen as %s", TFM__SHAPE(x), TFM__SHAPE(view));
     *out = view;
     return TFM_OK;
 }
@@ -40,7 +40,7 @@ tfm_status tfm_tensor_rows(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int6
     if (TFM__OP_BEGIN(ctx, "rows", "*", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (first < 0 || count < 1 || first > x.dims[0] - count)
-        return tfm__op_refuse(ctx, "rows", "%s has no %" PRId64 " rows from %" PRId64, TFM__SHAPE(x), count, first);
+        return tfm__op_error(ctx, "rows", "%s has no %" PRId64 " rows from %" PRId64, TFM__SHAPE(x), count, first);
     *out = x;
     out->offset += (size_t)first * (tfm_tensor_count(x) / (size_t)x.dims[0]);
     out->dims[0] = count;

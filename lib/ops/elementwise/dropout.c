@@ -8,8 +8,8 @@ tfm_status tfm__dropout_check(tfm_context *ctx, const char *op, const tfm_dropou
     if (TFM__OP_OPTIONS(ctx, op, dropout) != TFM_OK)
         return tfm_context_status(ctx);
     if (dropout && !(dropout->rate >= 0.0f && dropout->rate < 1.0f))
-        return tfm__op_refuse(ctx, op, "the dropout rate is %g: it must be at least 0 and below 1",
-                              (double)dropout->rate);
+        return tfm__op_error(ctx, op, "the dropout rate is %g: it must be at least 0 and below 1",
+                             (double)dropout->rate);
     return TFM_OK;
 }
 
@@ -18,11 +18,11 @@ int64_t tfm__dropout_threshold(const tfm_dropout_options *dropout) {
     return share > 4294967295.0 ? 4294967295 : (int64_t)share;
 }
 
-float tfm__dropout_keep(const tfm_dropout_options *dropout) {
+float tfm__dropout_scale(const tfm_dropout_options *dropout) {
     return dropout ? 1.0f / (1.0f - dropout->rate) : 1.0f;
 }
 
-bool tfm__dropout_on(const tfm_dropout_options *dropout) {
+bool tfm__dropout_enabled(const tfm_dropout_options *dropout) {
     return dropout && dropout->rate > 0.0f;
 }
 
@@ -34,7 +34,7 @@ static tfm_status launch(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const 
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    return launch(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0), record->data);
+    return launch(ctx, tfm__tape_grad_input(ctx, record, 0), tfm__tape_grad_output(ctx, record, 0), record->data);
 }
 
 /* What is kept, by the same numbers. */
@@ -57,7 +57,7 @@ tfm_status tfm_dropout_masked(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mask,
         tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (mask && (tfm__op_output(ctx, op, mask, TFM_U8, x.rank, x.dims) != TFM_OK ||
-                 TFM__OP_APART(ctx, op, *mask, x, *y) != TFM_OK))
+                 TFM__OP_NO_OVERLAP(ctx, op, *mask, x, *y) != TFM_OK))
         return tfm_context_status(ctx);
     launch(ctx, (tfm__gradient){*y, false}, x, dropout);
     if (mask)
@@ -74,8 +74,8 @@ static void check(tfm__check *c) {
     const int64_t rows = 3, n = 333, width = tfm__context_tuning(c->ctx)->width;
     const tfm_dropout_options dropout = {.rate = 0.3f, .seed = 0x123456789abcdefull, .stream = 0x700000005ull};
     float *x;
-    tfm_tensor y = {0}, tx = FLOATS(x, rows, n);
-    double *want = WANTED(rows * n);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, rows, n);
+    double *want = EXPECTED(rows * n);
     for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++) {
         const int64_t column = i % n, block = column / (4 * width) * width + column % width;
         const uint32_t word =
@@ -83,7 +83,7 @@ static void check(tfm__check *c) {
         want[i] = word < tfm__dropout_threshold(&dropout) ? 0 : (double)x[i] / (1 - (double)dropout.rate);
     }
     tfm_dropout(c->ctx, &y, tx, &dropout);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_dropout[] = {

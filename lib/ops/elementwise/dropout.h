@@ -8,16 +8,16 @@
 tfm_status tfm__dropout_check(tfm_context *ctx, const char *op, const tfm_dropout_options *dropout);
 
 /* Whether anything is dropped. */
-bool tfm__dropout_on(const tfm_dropout_options *dropout);
+bool tfm__dropout_enabled(const tfm_dropout_options *dropout);
 
 /* The chance of being dropped as a share of 2^32, and the factor of what is not. NULL and a rate of 0 drop
  * nothing. */
 int64_t tfm__dropout_threshold(const tfm_dropout_options *dropout);
-float tfm__dropout_keep(const tfm_dropout_options *dropout);
+float tfm__dropout_scale(const tfm_dropout_options *dropout);
 
 /* The kernel's TFM_DROPOUT_PARAMETERS, of a const tfm_dropout_options *. */
 #define TFM__DROPOUT_ARGS(d)                                                                                           \
     TFM__I_AS("seed", (d) ? (d)->seed : 0), TFM__I_AS("stream", (d) ? (d)->stream : 0),                                \
-        TFM__I_AS("threshold", tfm__dropout_threshold(d)), TFM__F_AS("keep", tfm__dropout_keep(d))
+        TFM__I_AS("threshold", tfm__dropout_threshold(d)), TFM__F_AS("dropout_scale", tfm__dropout_scale(d))
 
 #endif

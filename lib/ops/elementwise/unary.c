@@ -24,85 +24,89 @@ static const char *const NAMES[FUNCTIONS] = {"neg", "abs",     "sqrt", "reciproc
                                              "erf", "sigmoid", "tanh", "hardswish",  "hard_sigmoid", "clip"};
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm_tensor x = record->keep[0], dy = tfm__tape_out(ctx, record, 0);
-    const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+    const tfm_tensor x = record->saved[0], dy = tfm__tape_grad_output(ctx, record, 0);
+    const tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    const bool fours = TFM__BY_FOURS(ctx, dx.to, dy, x);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "unary", "unary_backward", "%s", tfm__fours_define(fours)),
-                       tfm__fours_grid(ctx, n, fours),
-                       TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T(dy), TFM__T(x), TFM__I_AS("function", record->n[0]),
-                                 TFM__F_AS("p", record->f[0]), TFM__F_AS("q", record->f[1]), TFM__I(n),
+    const bool vec4 = TFM__CAN_VEC4(ctx, dx.to, dy, x);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "unary", "unary_backward", "%s", tfm__vec4_define(vec4)),
+                       tfm__vec4_grid(ctx, n, vec4),
+                       TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T(dy), TFM__T(x), TFM__I_AS("function", record->ints[0]),
+                                 TFM__F_AS("p", record->floats[0]), TFM__F_AS("q", record->floats[1]), TFM__I(n),
                                  TFM__I_AS("add", dx.add)));
 }
 
-static tfm_status run(tfm_context *ctx, enum function function, tfm_tensor *y, tfm_tensor x, float p, float q) {
+static tfm_status unary_op(tfm_context *ctx, enum function function, tfm_tensor *y, tfm_tensor x, float p, float q) {
     const char *op = NAMES[function];
     if (TFM__OP_BEGIN(ctx, op, "0f", x) != TFM_OK || tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
         TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    const bool fours = TFM__BY_FOURS(ctx, *y, x);
+    const bool vec4 = TFM__CAN_VEC4(ctx, *y, x);
     tfm__launch(
-        ctx, tfm__kernel_get(ctx, "unary", "unary", "%s", tfm__fours_define(fours)), tfm__fours_grid(ctx, n, fours),
+        ctx, tfm__kernel_get(ctx, "unary", "unary", "%s", tfm__vec4_define(vec4)), tfm__vec4_grid(ctx, n, vec4),
         TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I_AS("function", function), TFM__F(p), TFM__F(q), TFM__I(n)));
-    return tfm__tape_add(
-        ctx, &(tfm__record){
-                 .op = op, .backward = backward, .out = {*y}, .in = {x}, .keep = {x}, .n = {function}, .f = {p, q}});
+    return tfm__tape_add(ctx, &(tfm__record){.op = op,
+                                             .backward = backward,
+                                             .out = {*y},
+                                             .in = {x},
+                                             .saved = {x},
+                                             .ints = {function},
+                                             .floats = {p, q}});
 }
 
 tfm_status tfm_neg(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, NEG, y, x, 0, 0);
+    return unary_op(ctx, NEG, y, x, 0, 0);
 }
 
 tfm_status tfm_abs(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, ABS, y, x, 0, 0);
+    return unary_op(ctx, ABS, y, x, 0, 0);
 }
 
 tfm_status tfm_sqrt(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, SQRT, y, x, 0, 0);
+    return unary_op(ctx, SQRT, y, x, 0, 0);
 }
 
 tfm_status tfm_reciprocal(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, RECIPROCAL, y, x, 0, 0);
+    return unary_op(ctx, RECIPROCAL, y, x, 0, 0);
 }
 
 tfm_status tfm_exp(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, EXP, y, x, 0, 0);
+    return unary_op(ctx, EXP, y, x, 0, 0);
 }
 
 tfm_status tfm_log(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, LOG, y, x, 0, 0);
+    return unary_op(ctx, LOG, y, x, 0, 0);
 }
 
 tfm_status tfm_erf(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, ERF, y, x, 0, 0);
+    return unary_op(ctx, ERF, y, x, 0, 0);
 }
 
 tfm_status tfm_sigmoid(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, SIGMOID, y, x, 0, 0);
+    return unary_op(ctx, SIGMOID, y, x, 0, 0);
 }
 
 tfm_status tfm_tanh(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, TANH, y, x, 0, 0);
+    return unary_op(ctx, TANH, y, x, 0, 0);
 }
 
 tfm_status tfm_hardswish(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {
-    return run(ctx, HARDSWISH, y, x, 0, 0);
+    return unary_op(ctx, HARDSWISH, y, x, 0, 0);
 }
 
 tfm_status tfm_hard_sigmoid(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, float alpha, float beta) {
-    return run(ctx, HARD_SIGMOID, y, x, alpha, beta);
+    return unary_op(ctx, HARD_SIGMOID, y, x, alpha, beta);
 }
 
 tfm_status tfm_clip(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, float low, float high) {
     if (isnan(low) || isnan(high))
-        return tfm__op_refuse(ctx, "clip", "the bounds are %g and %g: NaN bounds nothing", (double)low, (double)high);
-    return run(ctx, CLIP, y, x, low, high);
+        return tfm__op_error(ctx, "clip", "the bounds are %g and %g: NaN bounds nothing", (double)low, (double)high);
+    return unary_op(ctx, CLIP, y, x, low, high);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-static double wanted(int function, double x) {
+static double reference(int function, double x) {
     switch (function) {
     case NEG:
         return -x;
@@ -133,18 +137,19 @@ static double wanted(int function, double x) {
 
 static void check(tfm__check *c) {
     float *x;
-    tfm_tensor y = {0}, tx = FLOATS(x, 3, 111);
-    double *want = WANTED(333);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, 3, 111);
+    double *want = EXPECTED(333);
     /* Roots and logarithms of what is above 0, and no quotient beyond 20. */
     const bool positive = c->number == SQRT || c->number == LOG || c->number == RECIPROCAL;
     for (int64_t i = 0; tfm__check_ready(c) && i < 333; i++) {
         x[i] = positive ? fabsf(x[i]) + 0.05f : 2 * x[i];
-        want[i] = wanted(c->number, (double)x[i]);
+        want[i] = reference(c->number, (double)x[i]);
     }
     if (tfm__check_ready(c))
         tfm_tensor_write(c->ctx, tx, x);
-    run(c->ctx, (enum function)c->number, &y, tx, c->number == CLIP ? -0.5f : 0.75f, c->number == CLIP ? 1.25f : 0.5f);
-    tfm__check_judge(c, y, want);
+    unary_op(c->ctx, (enum function)c->number, &y, tx, c->number == CLIP ? -0.5f : 0.75f,
+             c->number == CLIP ? 1.25f : 0.5f);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_unary[] = {

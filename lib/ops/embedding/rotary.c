@@ -16,8 +16,8 @@ static tfm_status read_shape(tfm_context *ctx, shape *s, tfm_tensor x, int heads
     else if (x.rank == 4 && (heads == 0 || heads == x.dims[1]))
         *s = (shape){x.dims[0], x.dims[2], x.dims[1], x.dims[3]};
     else
-        return tfm__op_refuse(ctx, "rotary", "x is %s and heads is %d: x must be (B, T, H D) or (B, H, T, D)",
-                              TFM__SHAPE(x), heads);
+        return tfm__op_error(ctx, "rotary", "x is %s and heads is %d: x must be (B, T, H D) or (B, H, T, D)",
+                             TFM__SHAPE(x), heads);
     return TFM_OK;
 }
 
@@ -26,66 +26,66 @@ static tfm_status check_tables(tfm_context *ctx, shape s, tfm_tensor cosines, tf
     const char *op = "rotary";
     const tfm_tensor positions = options->positions;
     if (!tfm__same_dims(cosines, sines))
-        return tfm__op_refuse(ctx, op, "cosines is %s, but sines is %s: the dims must be equal", TFM__SHAPE(cosines),
-                              TFM__SHAPE(sines));
+        return tfm__op_error(ctx, op, "cosines is %s, but sines is %s: the dims must be equal", TFM__SHAPE(cosines),
+                             TFM__SHAPE(sines));
     const bool per_token = cosines.rank == 3 && cosines.dims[0] == s.B && cosines.dims[1] == s.T;
     if (cosines.rank != 2 && !per_token)
-        return tfm__op_refuse(ctx, op, "cosines is %s: it must be (P, R/2) or (%" PRId64 ", %" PRId64 ", R/2)",
-                              TFM__SHAPE(cosines), s.B, s.T);
+        return tfm__op_error(ctx, op, "cosines is %s: it must be (P, R/2) or (%" PRId64 ", %" PRId64 ", R/2)",
+                             TFM__SHAPE(cosines), s.B, s.T);
     if (2 * tfm__last_dim(cosines) > s.D)
-        return tfm__op_refuse(ctx, op, "cosines is %s: its pairs do not fit a head of %" PRId64 " columns",
-                              TFM__SHAPE(cosines), s.D);
+        return tfm__op_error(ctx, op, "cosines is %s: its pairs do not fit a head of %" PRId64 " columns",
+                             TFM__SHAPE(cosines), s.D);
     if (positions.buffer && (per_token || positions.rank != 2 || positions.dims[0] != s.B || positions.dims[1] != s.T))
-        return tfm__op_refuse(ctx, op,
-                              "positions is %s and cosines %s: positions must be (%" PRId64 ", %" PRId64
-                              "), with cosines (P, R/2)",
-                              TFM__SHAPE(positions), TFM__SHAPE(cosines), s.B, s.T);
+        return tfm__op_error(ctx, op,
+                             "positions is %s and cosines %s: positions must be (%" PRId64 ", %" PRId64
+                             "), with cosines (P, R/2)",
+                             TFM__SHAPE(positions), TFM__SHAPE(cosines), s.B, s.T);
     if (!per_token && !positions.buffer && (options->first < 0 || options->first > cosines.dims[0] - s.T))
-        return tfm__op_refuse(ctx, op, "positions %" PRId64 " to %" PRId64 " are not in cosines %s", options->first,
-                              options->first + s.T - 1, TFM__SHAPE(cosines));
+        return tfm__op_error(ctx, op, "positions %" PRId64 " to %" PRId64 " are not in cosines %s", options->first,
+                             options->first + s.T - 1, TFM__SHAPE(cosines));
     return TFM_OK;
 }
 
 /* What a launch is made of, besides tensors. */
-typedef struct turn {
+typedef struct rope_params {
     shape s;
     int64_t first;
     bool heads_first, interleaved;
-} turn;
+} rope_params;
 
 /* Heads that are turned with others: of (B, T, H D) as they. */
-typedef struct more_heads {
+typedef struct second_input {
     tfm_tensor y, x;
     int64_t count; /* H; 0: there are none */
-} more_heads;
+} second_input;
 
 /* y = x turned by the angles of the tables, or back by them. */
-static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, const more_heads *m,
-                         tfm_tensor cosines, tfm_tensor sines, tfm_tensor positions) {
+static tfm_status launch(tfm_context *ctx, const rope_params *t, bool inverse, tfm_tensor y, tfm_tensor x,
+                         const second_input *m, tfm_tensor cosines, tfm_tensor sines, tfm_tensor positions) {
     /* A work-item of a CPU-style device gets a row's worth of elements, for a head alone is small. */
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const shape s = t->s;
-    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)tuning->chunk * tuning->group / s.D;
-    const int64_t more = s.B * s.T * m->count, share = wish < 1 ? 1 : wish;
-    const int64_t groups = tfm__ceil_div(vectors + more, share);
-    const char *kept = m->count ? tfm__kept_define(m->y.dtype) : "";
+    const int64_t vectors = s.B * s.T * s.H, by_size = (int64_t)tuning->chunk * tuning->group / s.D;
+    const int64_t vectors2 = s.B * s.T * m->count, heads_per_group = by_size < 1 ? 1 : by_size;
+    const int64_t groups = tfm__ceil_div(vectors + vectors2, heads_per_group);
+    const char *kept = m->count ? tfm__saturating_store_define(m->y.dtype) : "";
     return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", "%s", kept), tfm__row_grid(ctx, groups),
-                       TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T_AS("more_y", m->y), TFM__T_AS("more_x", m->x),
-                                 TFM__T(cosines), TFM__T(sines), TFM__T(positions), TFM__I(vectors), TFM__I(more),
-                                 TFM__I(share), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H), TFM__I_AS("more_H", m->count),
-                                 TFM__I_AS("D", s.D), TFM__I_AS("P", cosines.dims[0]),
+                       TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T_AS("y2", m->y), TFM__T_AS("x2", m->x), TFM__T(cosines),
+                                 TFM__T(sines), TFM__T(positions), TFM__I(vectors), TFM__I(vectors2),
+                                 TFM__I(heads_per_group), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H),
+                                 TFM__I_AS("H2", m->count), TFM__I_AS("D", s.D), TFM__I_AS("P", cosines.dims[0]),
                                  TFM__I_AS("half_width", tfm__last_dim(cosines)), TFM__I_AS("first", t->first),
                                  TFM__I_AS("heads_first", t->heads_first), TFM__I_AS("per_token", cosines.rank == 3),
-                                 TFM__I_AS("interleaved", t->interleaved), TFM__F_AS("sign", back ? -1.0f : 1.0f)));
+                                 TFM__I_AS("interleaved", t->interleaved), TFM__F_AS("sign", inverse ? -1.0f : 1.0f)));
 }
 
-static const more_heads NO_MORE;
+static const second_input NO_SECOND;
 
 /* dx = dy turned back: into its place, or within dy and then added. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
-    const tfm_tensor dy = tfm__tape_out(ctx, record, 0), *keep = record->keep;
-    launch(ctx, record->data, true, dx.add ? dy : dx.to, dy, &NO_MORE, keep[0], keep[1], keep[2]);
+    const tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
+    const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0), *saved = record->saved;
+    launch(ctx, record->data, true, dx.add ? dy : dx.to, dy, &NO_SECOND, saved[0], saved[1], saved[2]);
     return dx.add ? tfm__accumulate(ctx, dx, dy) : tfm_context_status(ctx);
 }
 
@@ -96,12 +96,12 @@ static tfm_status begin(tfm_context *ctx, shape *s, tfm_tensor *y, tfm_tensor x,
     const tfm_tensor positions = options->positions;
     if (TFM__OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
-        TFM__TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK || read_shape(ctx, s, x, heads) != TFM_OK ||
-        check_tables(ctx, *s, cosines, sines, options) != TFM_OK ||
+        TFM__TAPE_NO_BACKWARD(ctx, "rotary of tables", cosines, sines) != TFM_OK ||
+        read_shape(ctx, s, x, heads) != TFM_OK || check_tables(ctx, *s, cosines, sines, options) != TFM_OK ||
         tfm__op_output(ctx, op, y, kept ? y->dtype : TFM_F32, x.rank, x.dims) != TFM_OK ||
-        (kept ? TFM__OP_APART(ctx, op, *y, x) : TFM__OP_IN_PLACE(ctx, op, *y, x)) != TFM_OK)
+        (kept ? TFM__OP_NO_OVERLAP(ctx, op, *y, x) : TFM__OP_IN_PLACE(ctx, op, *y, x)) != TFM_OK)
         return tfm_context_status(ctx);
-    return TFM__OP_APART(ctx, op, *y, cosines, sines, positions);
+    return TFM__OP_NO_OVERLAP(ctx, op, *y, cosines, sines, positions);
 }
 
 tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
@@ -111,38 +111,36 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     shape s = {0};
     if (begin(ctx, &s, y, x, cosines, sines, options, options->heads, false) != TFM_OK)
         return tfm_context_status(ctx);
-    const turn t = {s, options->first, x.rank == 4, options->interleaved};
-    launch(ctx, &t, false, *y, x, &NO_MORE, cosines, sines, options->positions);
+    const rope_params t = {s, options->first, x.rank == 4, options->interleaved};
+    launch(ctx, &t, false, *y, x, &NO_SECOND, cosines, sines, options->positions);
     return tfm__tape_add(ctx, &(tfm__record){.op = "rotary",
                                              .backward = backward,
                                              .out = {*y},
                                              .in = {x},
-                                             .keep = {cosines, sines, options->positions},
+                                             .saved = {cosines, sines, options->positions},
                                              .data = &t,
                                              .data_bytes = sizeof(t)});
 }
 
-tfm_status tfm__rotary_both(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int heads, tfm_tensor *more_y,
-                            tfm_tensor more_x, tfm_tensor cosines, tfm_tensor sines,
-                            const tfm_rotary_options *options) {
+tfm_status tfm__rotary_pair(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int heads, tfm_tensor *y2, tfm_tensor x2,
+                            tfm_tensor cosines, tfm_tensor sines, const tfm_rotary_options *options) {
     shape s = {0}, more = {0};
-    const bool kept = more_y && tfm__is_kept(*more_y);
-    if (TFM__TAPE_WANTS(ctx, x, more_x)) {
+    const bool kept = y2 && tfm__is_half(*y2);
+    if (TFM__TAPE_REQUIRES_GRAD(ctx, x, x2)) {
         tfm_rotary_options own = *options;
         own.heads = heads;
         tfm_rotary(ctx, y, x, cosines, sines, &own);
-        return tfm_rotary(ctx, more_y, more_x, cosines, sines, options);
+        return tfm_rotary(ctx, y2, x2, cosines, sines, options);
     }
     if (begin(ctx, &s, y, x, cosines, sines, options, heads, false) != TFM_OK ||
-        begin(ctx, &more, more_y, more_x, cosines, sines, options, options->heads, kept) != TFM_OK ||
-        TFM__OP_APART(ctx, "rotary", *y, *more_y, more_x) != TFM_OK ||
-        TFM__OP_APART(ctx, "rotary", *more_y, x) != TFM_OK)
+        begin(ctx, &more, y2, x2, cosines, sines, options, options->heads, kept) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, "rotary", *y, *y2, x2) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, "rotary", *y2, x) != TFM_OK)
         return tfm_context_status(ctx);
-    if (x.rank != 3 || more_x.rank != 3 || s.B != more.B || s.T != more.T || s.D != more.D)
-        return tfm__op_refuse(ctx, "rotary", "%s and %s are turned together: both must be (B, T, H D), of one D",
-                              TFM__SHAPE(x), TFM__SHAPE(more_x));
-    const turn t = {s, options->first, false, options->interleaved};
-    return launch(ctx, &t, false, *y, x, &(more_heads){*more_y, more_x, more.H}, cosines, sines, options->positions);
+    if (x.rank != 3 || x2.rank != 3 || s.B != more.B || s.T != more.T || s.D != more.D)
+        return tfm__op_error(ctx, "rotary", "%s and %s are turned together: both must be (B, T, H D), of one D",
+                             TFM__SHAPE(x), TFM__SHAPE(x2));
+    const rope_params t = {s, options->first, false, options->interleaved};
+    return launch(ctx, &t, false, *y, x, &(second_input){*y2, x2, more.H}, cosines, sines, options->positions);
 }
 
 /* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
@@ -152,9 +150,9 @@ static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, b
     if (!host)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "rotary_tables: no host memory for %s", TFM__SHAPE(table));
     for (int64_t i = 0; i < half; i++) {
-        const double rate = pow(base, -(double)i / (double)half);
+        const double inv_freq = pow(base, -(double)i / (double)half);
         for (int64_t p = 0; p < positions; p++)
-            host[p * half + i] = (float)(cosine ? cos((double)p * rate) : sin((double)p * rate));
+            host[p * half + i] = (float)(cosine ? cos((double)p * inv_freq) : sin((double)p * inv_freq));
     }
     const tfm_status status = tfm_tensor_write(ctx, table, host);
     free(host);
@@ -167,12 +165,12 @@ tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *
         return tfm_context_status(ctx);
     const char *op = "rotary_tables";
     if (positions < 1 || width < 2 || width % 2 != 0)
-        return tfm__op_refuse(ctx, op,
-                              "%" PRId64 " positions of width %" PRId64
-                              " are asked: at least one, of an even width of at least 2",
-                              positions, width);
+        return tfm__op_error(ctx, op,
+                             "%" PRId64 " positions of width %" PRId64
+                             " are asked: at least one, of an even width of at least 2",
+                             positions, width);
     if (!(base >= 0.0f) || isinf(base))
-        return tfm__op_refuse(ctx, op, "base is %g: it must be positive, or 0 for 10000", (double)base);
+        return tfm__op_error(ctx, op, "base is %g: it must be positive, or 0 for 10000", (double)base);
     const int64_t dims[] = {positions, width / 2};
     if (tfm__op_output(ctx, op, cosines, TFM_F32, 2, dims) != TFM_OK ||
         tfm__op_output(ctx, op, sines, TFM_F32, 2, dims) != TFM_OK)
@@ -190,8 +188,8 @@ static void check(tfm__check *c) {
     const int64_t batch = 2, length = 5, heads = 3, width = 70, half = 33, first = 2;
     const bool interleaved = c->number != 0;
     float *x;
-    tfm_tensor y = {0}, cosines = {0}, sines = {0}, tx = FLOATS(x, batch, length, heads * width);
-    double *want = WANTED(batch * length * heads * width);
+    tfm_tensor y = {0}, cosines = {0}, sines = {0}, tx = RANDOM_FLOATS(x, batch, length, heads * width);
+    double *want = EXPECTED(batch * length * heads * width);
     tfm_rotary_tables(c->ctx, &cosines, &sines, first + length, 2 * half, 0);
     for (int64_t i = 0; tfm__check_ready(c) && i < batch * length * heads * width; i++) {
         const int64_t column = i % width, position = first + i / (heads * width) % length;
@@ -206,7 +204,7 @@ static void check(tfm__check *c) {
     }
     tfm_rotary(c->ctx, &y, tx, cosines, sines,
                &(tfm_rotary_options){.heads = (int)heads, .interleaved = interleaved, .first = first});
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_rotary[] = {

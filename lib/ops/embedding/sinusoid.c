@@ -6,9 +6,9 @@
 
 /* A column has the sines or cosines of p times 10000^-power for each position p. */
 static void fill_column(float *column, int64_t positions, int64_t width, double power, bool cosine) {
-    const double rate = pow(10000.0, -power);
+    const double inv_freq = pow(10000.0, -power);
     for (int64_t p = 0; p < positions; p++) {
-        const double angle = (double)p * rate;
+        const double angle = (double)p * inv_freq;
         column[p * width] = (float)(cosine ? cos(angle) : sin(angle));
     }
 }
@@ -23,16 +23,16 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
     if (TFM__OP_BEGIN(ctx, op, "F", given) != TFM_OK)
         return tfm_context_status(ctx);
     if ((int)layout < TFM_SINUSOID_INTERLEAVED || (int)layout > TFM_SINUSOID_FAIRSEQ)
-        return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_sinusoid_layout", (int)layout);
+        return tfm__op_error(ctx, op, "there is no layout %d: use one of enum tfm_sinusoid_layout", (int)layout);
     if (given.buffer && given.rank != 2)
-        return tfm__op_refuse(ctx, op, "table is %s: it must be (P, E)", TFM__SHAPE(given));
+        return tfm__op_error(ctx, op, "table is %s: it must be (P, E)", TFM__SHAPE(given));
     if (given.buffer) {
         positions = given.dims[0];
         width = given.dims[1];
     }
     if (positions < 1 || width < 1)
-        return tfm__op_refuse(ctx, op, "%" PRId64 " positions of width %" PRId64 " are asked: both must be at least 1",
-                              positions, width);
+        return tfm__op_error(ctx, op, "%" PRId64 " positions of width %" PRId64 " are asked: both must be at least 1",
+                             positions, width);
     if (tfm__op_output(ctx, op, table, TFM_F32, 2, (int64_t[]){positions, width}) != TFM_OK)
         return tfm_context_status(ctx);
     float *host = tfm__alloc(tfm_tensor_count(*table), sizeof(float));
@@ -58,7 +58,7 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
 static void check(tfm__check *c) {
     const int64_t positions = 33, width = 18, half = width / 2;
     tfm_tensor table = {0};
-    double *want = WANTED(positions * width);
+    double *want = EXPECTED(positions * width);
     for (int64_t i = 0; tfm__check_ready(c) && i < positions * width; i++) {
         int64_t column = i % width;
         bool split = c->number == TFM_SINUSOID_SPLIT, sine = split ? column < half : column % 2 == 0;
@@ -67,7 +67,7 @@ static void check(tfm__check *c) {
         want[i] = sine ? sin(angle) : cos(angle);
     }
     tfm_sinusoid(c->ctx, &table, positions, width, (tfm_sinusoid_layout)c->number);
-    tfm__check_judge(c, table, want);
+    tfm__check_compare(c, table, want);
 }
 
 const tfm__check_entry tfm__selftest_sinusoid[] = {

@@ -22,10 +22,10 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__fused_input *in, int c
         if (joined)
             continue;
         tfm_tensor wide = {0};
-        const bool narrow = out[i].y && tfm__is_kept(*out[i].y);
+        const bool narrow = out[i].y && tfm__is_half(*out[i].y);
         tfm_linear(ctx, narrow ? &wide : out[i].y, in->normed ? *x : in->x, out[i].weight, out[i].bias, activation);
         if (narrow) {
-            tfm__keep(ctx, *out[i].y, wide);
+            tfm__cast_saturating(ctx, *out[i].y, wide);
             tfm_tensor_free(ctx, &wide);
         }
     }
@@ -40,7 +40,7 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
     const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
     if (tfm_context_status(ctx) != TFM_OK || !in->x.buffer || (in->sum && !tfm__skinny_by_fours(*in->sum)) ||
         (in->norm && !tfm__skinny_by_fours(*in->norm)) ||
-        TFM__TAPE_WANTS(ctx, in->x, in->residual, in->gamma, in->beta))
+        TFM__TAPE_REQUIRES_GRAD(ctx, in->x, in->residual, in->gamma, in->beta))
         return false;
     for (size_t i = 0; i < TFM__COUNT(params); i++)
         if (!tfm__skinny_by_fours(*params[i]) ||
@@ -59,12 +59,12 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
     }
     for (int i = 0; i < count; i++) {
         const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
-        const tfm_dtype kept = out[i].y && tfm__is_kept(*out[i].y) ? out[i].y->dtype : l->kept;
+        const tfm_dtype kept = out[i].y && tfm__is_half(*out[i].y) ? out[i].y->dtype : l->kept;
         if (l->kept != TFM_F32 && kept != l->kept)
             return false;
         l->kept = kept;
         if (!w.buffer || w.dtype > TFM_BF16 || w.dtype != out[0].weight->value.dtype || w.rank != 2 ||
-            w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
+            w.dims[1] != l->k || TFM__TAPE_REQUIRES_GRAD(ctx, w, bias) ||
             (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
             return false;
         l->w[i] = w;
@@ -102,9 +102,9 @@ static tfm_status launch_fused(tfm_context *ctx, tfm__skinny_launch *l, const tf
             return tfm_context_status(ctx);
         if (l->n[i] == 0)
             continue;
-        const tfm_dtype dtype = out[i].y && tfm__is_kept(*out[i].y) ? out[i].y->dtype : TFM_F32;
+        const tfm_dtype dtype = out[i].y && tfm__is_half(*out[i].y) ? out[i].y->dtype : TFM_F32;
         if (tfm__op_output(ctx, op, out[i].y, dtype, in->x.rank, dims) != TFM_OK ||
-            TFM__OP_APART(ctx, op, *out[i].y, in->x, l->residual, l->w[i], l->bias[i]) != TFM_OK)
+            TFM__OP_NO_OVERLAP(ctx, op, *out[i].y, in->x, l->residual, l->w[i], l->bias[i]) != TFM_OK)
             return tfm_context_status(ctx);
         l->c[i] = *out[i].y;
     }
@@ -113,7 +113,7 @@ static tfm_status launch_fused(tfm_context *ctx, tfm__skinny_launch *l, const tf
         if (!more[i])
             continue;
         if (tfm__op_output_like(ctx, op, more[i], in->x) != TFM_OK ||
-            TFM__OP_APART(ctx, op, *more[i], in->x, l->residual, l->gamma, l->beta) != TFM_OK)
+            TFM__OP_NO_OVERLAP(ctx, op, *more[i], in->x, l->residual, l->gamma, l->beta) != TFM_OK)
             return tfm_context_status(ctx);
         *to[i] = *more[i];
     }
@@ -124,8 +124,8 @@ tfm_status tfm__fused_linear(tfm_context *ctx, const tfm__fused_input *in, int c
                              tfm_activation activation) {
     tfm__skinny_launch l;
     if (count > TFM__GEMM_JOINED)
-        return tfm__op_refuse(ctx, "linear", "%d layers of one input are asked for: %d are the most", count,
-                              TFM__GEMM_JOINED);
+        return tfm__op_error(ctx, "linear", "%d layers of one input are asked for: %d are the most", count,
+                             TFM__GEMM_JOINED);
     if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
         return one_by_one(ctx, in, count, out, activation);
     return launch_fused(ctx, &l, in, count, out);

@@ -25,8 +25,8 @@ typedef struct tfm__fused_output {
 /* y_i = activation(x w_i^T + bias_i) for each of `count` outputs, three at most, and what else the input asks for.
  * Where a device has a kernel for it, those of few rows are one launch with their norm; else the norm is what
  * tfm_layernorm or tfm_rmsnorm makes, and the layers one launch (tfm__linear_grouped) or what tfm_linear makes of each.
- * Outputs are made in the current scope if they are empty; one that was made as F16 or BF16 gets what tfm__keep makes
- * of its result. Backward: as of those ops. */
+ * Outputs are made in the current scope if they are empty; one that was made as F16 or BF16 gets what
+ * tfm__cast_saturating makes of its result. Backward: as of those ops. */
 tfm_status tfm__fused_linear(tfm_context *ctx, const tfm__fused_input *input, int count,
                              const tfm__fused_output *outputs, tfm_activation activation);
 /* y = (x w_up^T + bias_up) activation(x w_gate^T + bias_gate), as tfm_glu makes it of the two; their own outputs are

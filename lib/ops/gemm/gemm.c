@@ -10,7 +10,7 @@
 static tfm_status multiply_on_tape(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                                    const tfm__gemm_task *task) {
     if (task->accumulate)
-        return tfm__op_refuse(ctx, op, "accumulating has no backward pass: stop the tape first");
+        return tfm__op_error(ctx, op, "accumulating has no backward pass: stop the tape first");
     if (task->activation <= TFM_RELU) {
         tfm__gemm_dispatch(ctx, provider, task);
         return tfm__gemm_record(ctx, op, task);
@@ -33,18 +33,18 @@ static tfm_status check_and_multiply(tfm_context *ctx, const char *op, const tfm
                                      const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
                                      const int64_t *dims) {
     if (task->activation < TFM_NO_ACTIVATION || task->activation >= TFM_ACTIVATIONS)
-        return tfm__op_refuse(ctx, op, "there is no activation number %d", (int)task->activation);
+        return tfm__op_error(ctx, op, "there is no activation number %d", (int)task->activation);
     if (task->bias.buffer && (task->bias.rank != 1 || task->bias.dims[0] != task->n))
-        return tfm__op_refuse(ctx, op, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(task->bias),
-                              task->n);
+        return tfm__op_error(ctx, op, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(task->bias),
+                             task->n);
     if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
-        return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31", TFM__SHAPE(task->a),
-                              TFM__SHAPE(task->b));
+        return tfm__op_error(ctx, op, "a %s by b %s: rows and columns must stay below 2^31", TFM__SHAPE(task->a),
+                             TFM__SHAPE(task->b));
     if (task->accumulate && (!c || !c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
-        return tfm__op_refuse(ctx, op, "to accumulate it needs a c to add to, and neither bias nor activation");
+        return tfm__op_error(ctx, op, "to accumulate it needs a c to add to, and neither bias nor activation");
     const tfm_tensor scales = task->weight ? task->weight->scales : (tfm_tensor){0};
     if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *c, task->a, task->b, task->bias, scales) != TFM_OK)
+        TFM__OP_NO_OVERLAP(ctx, op, *c, task->a, task->b, task->bias, scales) != TFM_OK)
         return tfm_context_status(ctx);
     task->c = *c;
     const char *reason = provider ? tfm__gemm_declines(ctx, provider, task) : NULL;
@@ -52,8 +52,8 @@ static tfm_status check_and_multiply(tfm_context *ctx, const char *op, const tfm
         *why = reason;
     if (reason)
         return tfm_context_status(ctx);
-    return TFM__TAPE_WANTS(ctx, task->a, task->b, task->bias) ? multiply_on_tape(ctx, op, provider, task)
-                                                              : tfm__gemm_dispatch(ctx, provider, task);
+    return TFM__TAPE_REQUIRES_GRAD(ctx, task->a, task->b, task->bias) ? multiply_on_tape(ctx, op, provider, task)
+                                                                      : tfm__gemm_dispatch(ctx, provider, task);
 }
 
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *c,
@@ -65,16 +65,16 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
     if (TFM__OP_BEGIN(ctx, "gemm", "ffF", a, b, o->bias) != TFM_OK || TFM__OP_OPTIONS(ctx, "gemm", o) != TFM_OK)
         return tfm_context_status(ctx);
     if (a.rank < 2 || b.rank < 2)
-        return tfm__op_refuse(ctx, "gemm", "a %s and b %s must have two dimensions at least", TFM__SHAPE(a),
-                              TFM__SHAPE(b));
+        return tfm__op_error(ctx, "gemm", "a %s and b %s must have two dimensions at least", TFM__SHAPE(a),
+                             TFM__SHAPE(b));
     const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
     const int ta = o->transpose_a, tb = o->transpose_b;
     tfm__gemm_task task = {.batch = 1, .m = a_last[ta], .n = b_last[!tb], .k = a_last[!ta], .a = a, .b = b};
     if (task.k != b_last[tb])
-        return tfm__op_refuse(ctx, "gemm", "a %s%s and b %s%s disagree on the inner dimension", TFM__SHAPE(a),
-                              ta ? " transposed" : "", TFM__SHAPE(b), tb ? " transposed" : "");
+        return tfm__op_error(ctx, "gemm", "a %s%s and b %s%s disagree on the inner dimension", TFM__SHAPE(a),
+                             ta ? " transposed" : "", TFM__SHAPE(b), tb ? " transposed" : "");
     if (b.rank > 2 && (a.rank != b.rank || memcmp(a.dims, b.dims, (size_t)(a.rank - 2) * sizeof(*a.dims)) != 0))
-        return tfm__op_refuse(ctx, "gemm", "a %s and b %s disagree on the batch", TFM__SHAPE(a), TFM__SHAPE(b));
+        return tfm__op_error(ctx, "gemm", "a %s and b %s disagree on the batch", TFM__SHAPE(a), TFM__SHAPE(b));
     int64_t dims[TFM_MAX_RANK] = {0};
     for (int i = 0; i < a.rank - 2; i++)
         task.batch *= dims[i] = a.dims[i];
@@ -121,11 +121,11 @@ static tfm_status check_int8(tfm_context *ctx, tfm_tensor x, const tfm_param *we
     if (TFM__OP_BEGIN(ctx, "linear", "fbfF", x, w, scales, bias) != TFM_OK)
         return tfm_context_status(ctx);
     if (w.rank == 2 && w.dims[1] > TFM__BYTES_WIDEST)
-        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
-                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
+        return tfm__op_error(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
+                             TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
     if (scales.rank != 1 || scales.dims[0] != w.dims[0])
-        return tfm__op_refuse(ctx, "linear", "the weight is %s and its scales %s: one for each row is needed",
-                              TFM__SHAPE(w), TFM__SHAPE(scales));
+        return tfm__op_error(ctx, "linear", "the weight is %s and its scales %s: one for each row is needed",
+                             TFM__SHAPE(w), TFM__SHAPE(scales));
     return TFM_OK;
 }
 
@@ -138,10 +138,10 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
                           : TFM__OP_BEGIN(ctx, "linear", "fhF", x, w, bias) != TFM_OK)
         return tfm_context_status(ctx);
     if (w.rank != 2 || tfm__last_dim(x) != w.dims[1])
-        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
-                              TFM__SHAPE(w));
-    if (w.dtype != TFM_F32 && TFM__TAPE_WANTS(ctx, x, w, bias))
-        return tfm__op_refuse(
+        return tfm__op_error(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
+                             TFM__SHAPE(w));
+    if (w.dtype != TFM_F32 && TFM__TAPE_REQUIRES_GRAD(ctx, x, w, bias))
+        return tfm__op_error(
             ctx, "linear",
             w.dtype == TFM_I8 ? "a weight of bytes has no backward pass: open the model in floating point to train it"
                               : "a weight of 16 bits has no backward pass: open the model as fp32 to train it");
@@ -183,8 +183,8 @@ const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
     if (tfm__context_sticky(ctx) != TFM_OK)
         return NULL;
     if (m < 1 || n < 1 || k < 1) {
-        tfm__op_refuse(ctx, "gemm_chosen", "m, n and k are %lld, %lld and %lld: they must be at least 1", (long long)m,
-                       (long long)n, (long long)k);
+        tfm__op_error(ctx, "gemm_chosen", "m, n and k are %lld, %lld and %lld: they must be at least 1", (long long)m,
+                      (long long)n, (long long)k);
         return NULL;
     }
     const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &task);
@@ -195,7 +195,7 @@ const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
 static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__gemm_provider **out, const char *name) {
     *out = name ? tfm__gemm_named(name) : NULL;
     if (name && !*out)
-        return tfm__op_refuse(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
+        return tfm__op_error(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
     return tfm__context_sticky(ctx);
 }
 
@@ -203,7 +203,7 @@ tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **decl
                        tfm_tensor b, const tfm_gemm_options *options) {
     const tfm__gemm_provider *found;
     if (!declined)
-        return tfm__op_refuse(ctx, "gemm", "gemm_by needs a place for why a provider declines");
+        return tfm__op_error(ctx, "gemm", "gemm_by needs a place for why a provider declines");
     *declined = NULL;
     const tfm_status status = provider_named(ctx, "gemm", &found, provider);
     return status == TFM_OK ? tfm__gemm_with(ctx, found, declined, c, a, b, options) : status;
@@ -215,7 +215,7 @@ tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **de
         return tfm_context_status(ctx);
     const tfm__gemm_provider *found;
     if (!declined)
-        return tfm__op_refuse(ctx, "linear", "linear_by needs a place for why a provider declines");
+        return tfm__op_error(ctx, "linear", "linear_by needs a place for why a provider declines");
     *declined = NULL;
     const tfm_status status = provider_named(ctx, "linear", &found, provider);
     return status == TFM_OK ? linear_with(ctx, found, declined, y, x, weight, bias, activation) : status;

@@ -14,7 +14,7 @@ typedef struct facts {
     float alpha;
 } facts;
 
-enum { A, B, BIAS }; /* of record->in; record->keep has a, b, and c if it went through ReLU */
+enum { A, B, BIAS }; /* of record->in; record->saved has a, b, and c if it went through ReLU */
 
 /* x as (batch, rows, columns), or as one matrix. */
 static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
@@ -139,7 +139,7 @@ uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, 
          */
         const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &tasks[i]);
         const bool apart = tasks[i].a_sums.to.rank > 0 && !(provider && provider->sums_columns);
-        const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_memory(1, rows, outputs) : 0);
+        const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_workspace(1, rows, outputs) : 0);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -156,16 +156,16 @@ bool tfm__gemm_layer_packs(tfm_context *ctx, int64_t rows, int64_t inputs, int64
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     facts f;
     memcpy(&f, record->data, sizeof(f));
-    const tfm_tensor c = record->keep[2];
-    tfm_tensor dz = tfm__tape_out(ctx, record, 0), a = record->keep[A], b = record->keep[B];
+    const tfm_tensor c = record->saved[2];
+    tfm_tensor dz = tfm__tape_grad_output(ctx, record, 0), a = record->saved[A], b = record->saved[B];
     if (c.buffer)
         tfm__activate_backward(ctx, (tfm__gradient){dz, false}, dz, c, TFM_RELU);
     dz = matrix(dz, f.batch, f.m, f.n);
     a = f.transpose_a ? matrix(a, f.batch, f.k, f.m) : matrix(a, f.batch, f.m, f.k);
     const int64_t b_batch = f.shared_b ? 1 : f.batch;
     b = f.transpose_b ? matrix(b, b_batch, f.n, f.k) : matrix(b, b_batch, f.k, f.n);
-    const tfm__gradient dbias = tfm__tape_in(ctx, record, BIAS);
-    tfm__gradient db = tfm__tape_in(ctx, record, B);
+    const tfm__gradient dbias = tfm__tape_grad_input(ctx, record, BIAS);
+    tfm__gradient db = tfm__tape_grad_input(ctx, record, B);
     if (f.batch == 1 && f.transpose_b && !f.transpose_a) { /* a linear layer */
         if (db.to.buffer)
             db.to = matrix(db.to, 1, f.n, f.k);
@@ -174,7 +174,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         tfm__sum_into(ctx, dbias, dz, 1, f.batch * f.m, f.n);
         backward_b(ctx, &f, db, a, dz);
     }
-    return backward_a(ctx, &f, tfm__tape_in(ctx, record, A), b, dz);
+    return backward_a(ctx, &f, tfm__tape_grad_input(ctx, record, A), b, dz);
 }
 
 tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task) {
@@ -191,7 +191,7 @@ tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_ta
                             .backward = backward,
                             .out = {task->c},
                             .in = {task->a, task->b, task->bias},
-                            .keep = {task->a, task->b, task->activation == TFM_RELU ? task->c : (tfm_tensor){0}},
+                            .saved = {task->a, task->b, task->activation == TFM_RELU ? task->c : (tfm_tensor){0}},
                             .data = &f,
                             .data_bytes = sizeof(f)});
 }

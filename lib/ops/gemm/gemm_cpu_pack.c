@@ -47,7 +47,7 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
                                   "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
                                   "-DTFM_ACTIVATION=%d%s",
                                   tuning->gemm_mr, tuning->gemm_mr_tail, tuning->gemm_nr_vectors,
-                                  tuning->gemm_tn_strip_tiles, activation, tfm__stored_define(stored));
+                                  tuning->gemm_tn_strip_tiles, activation, tfm__load_dtype_define(stored));
     return kernel ? *kernel : NULL;
 }
 

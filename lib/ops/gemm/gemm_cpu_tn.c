@@ -101,7 +101,7 @@ tfm_status tfm__gemm_turned(tfm_context *ctx, const tfm__gemm_task *task) {
     }
     launch(ctx, task, &to, strips, chunk, parts);
     if (parts > 1) {
-        tfm__sum_both(ctx, (tfm__column_sum){{task->c, task->accumulate}, to.c, task->m * task->n},
+        tfm__sum_pair(ctx, (tfm__column_sum){{task->c, task->accumulate}, to.c, task->m * task->n},
                       (tfm__column_sum){task->a_sums, to.a_sums, task->m}, batch, parts);
     }
     return tfm_scope_close(ctx, 0, NULL);

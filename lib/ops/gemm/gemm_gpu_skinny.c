@@ -74,7 +74,7 @@ tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l) {
     unsigned kept = 0;
     char define[24] = "", split[24] = "";
     for (int i = 0; i < TFM__GEMM_JOINED; i++)
-        kept |= (unsigned)tfm__is_kept(l->c[i]) << i;
+        kept |= (unsigned)tfm__is_half(l->c[i]) << i;
     if (kept)
         snprintf(define, sizeof(define), " -DKEPT=%u", kept);
     if (parts > 1)
@@ -82,7 +82,7 @@ tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l) {
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "gemm_gpu_skinny", "gemm_gpu_skinny", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s%s",
         rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define, split, l->gated ? " -DGATED=1" : "",
-        tfm__stored_define(l->stored), tfm__kept_define(l->kept));
+        tfm__load_dtype_define(l->stored), tfm__saturating_store_define(l->kept));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)groups * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),

@@ -94,7 +94,7 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_t
                            tile->pace.m, tile->pace.n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n,
                            p->unit, p->quads, p->large ? "long" : "int", task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__stored_define(task->b.dtype),
+                           tfm__load_dtype_define(task->b.dtype),
                            wants_registers(ctx, tile) ? tfm__context_tuning(ctx)->large_grf_option : "");
 }
 

@@ -20,8 +20,8 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
                              .weight = out->weight};
     if (activation < TFM_NO_ACTIVATION || activation >= TFM_ACTIVATIONS || !w.buffer || w.dtype > TFM_BF16 ||
         w.rank != 2 || w.dims[1] != task->k || w.dims[0] == 0 || task->m == 0 || task->k == 0 || task->m > INT32_MAX ||
-        task->k > INT32_MAX || w.dims[0] > INT32_MAX || !out->y || tfm__is_kept(*out->y) ||
-        TFM__TAPE_WANTS(ctx, x, w, bias) || (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
+        task->k > INT32_MAX || w.dims[0] > INT32_MAX || !out->y || tfm__is_half(*out->y) ||
+        TFM__TAPE_REQUIRES_GRAD(ctx, x, w, bias) || (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
         return false;
     task->n = w.dims[0];
     return true;
@@ -47,7 +47,7 @@ bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__f
         dims[x.rank - 1] = tasks[i].n;
         if (TFM__OP_BEGIN(ctx, "linear", "fhF", x, tasks[i].b, tasks[i].bias) != TFM_OK ||
             tfm__op_output(ctx, "linear", out[i].y, TFM_F32, x.rank, dims) != TFM_OK ||
-            TFM__OP_APART(ctx, "linear", *out[i].y, x, tasks[i].b, tasks[i].bias) != TFM_OK)
+            TFM__OP_NO_OVERLAP(ctx, "linear", *out[i].y, x, tasks[i].b, tasks[i].bias) != TFM_OK)
             return true; /* the context says what is wrong */
         tasks[i].c = *out[i].y;
     }

@@ -214,7 +214,7 @@ tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, co
                            (int)tuning->mma, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n, TILE_K,
                            p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
                            task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__stored_define(task->b.dtype), tuning->mma_emulated ? "" : " -DTFM_HAS_MMA",
+                           tfm__load_dtype_define(task->b.dtype), tuning->mma_emulated ? "" : " -DTFM_HAS_MMA",
                            tuning->mma_emulated || !kind->option ? "" : kind->option);
 }
 

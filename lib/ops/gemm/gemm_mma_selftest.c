@@ -13,7 +13,7 @@ double tfm__engine_rounded(double x, tfm_dtype dtype) {
 
 /* The numbers that the engine reads of an operand, by lines of the inner dimension. */
 static double *lines_of(tfm__check *c, const float *host, int64_t count, int64_t k, bool lies_so) {
-    double *out = WANTED(count * k);
+    double *out = EXPECTED(count * k);
     for (int64_t i = 0; out && i < count * k; i++)
         out[i] = tfm__engine_rounded((double)host[lies_so ? i : i % k * count + i / k], (tfm_dtype)c->number);
     return out;
@@ -30,8 +30,8 @@ static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, 
     task.transpose_b = !(number & 2);
     float *a, *b;
     tfm_tensor narrow = {0};
-    task.a = task.transpose_a ? FLOATS(a, k, m) : FLOATS(a, m, k);
-    task.b = task.transpose_b ? FLOATS(b, n, k) : FLOATS(b, k, n);
+    task.a = task.transpose_a ? RANDOM_FLOATS(a, k, m) : RANDOM_FLOATS(a, m, k);
+    task.b = task.transpose_b ? RANDOM_FLOATS(b, n, k) : RANDOM_FLOATS(b, k, n);
     tfm_tensor_new(c->ctx, &task.c, TFM_F32, 2, (int64_t[]){m, n});
     if (stored) {
         tfm_cast(c->ctx, &narrow, task.b, (tfm_dtype)c->number);
@@ -41,26 +41,26 @@ static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, 
         return;
     const tfm__engine_plan p = tfm__engine_plan_with(c->ctx, &task, tile, stages, 1 + number % 2);
     const tfm__verdict verdict = tfm__engine_validate(c->ctx, &task, &p);
-    c->why = tfm__engine_trouble(verdict);
+    c->skip_reason = tfm__engine_trouble(verdict);
     if (verdict != TFM__VALID)
         return;
     tfm__engine_launch(c->ctx, &task, &p, tfm__engine_kernel(c->ctx, &task, &p));
     const double *x = lines_of(c, a, m, k, !task.transpose_a), *y = lines_of(c, b, n, k, task.transpose_b);
-    double *want = WANTED(m * n);
+    double *want = EXPECTED(m * n);
     for (int64_t i = 0; x && y && want && i < m * n; i++)
         for (int64_t s = 0; s < k; s++)
             want[i] += x[i / n * k + s] * y[i % n * k + s];
-    tfm__check_judge(c, task.c, want);
+    tfm__check_compare(c, task.c, want);
 }
 
 /* Of one product a time: a check has room for the blocks of few. */
 static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int number) {
-    const size_t blocks = c->block_count;
+    const size_t blocks = c->allocation_count;
     tfm_scope_open(c->ctx);
     check_tile(c, tile, stages, number);
     tfm_scope_close(c->ctx, 0, NULL);
-    while (c->block_count > blocks)
-        free(c->blocks[--c->block_count]);
+    while (c->allocation_count > blocks)
+        free(c->allocations[--c->allocation_count]);
 }
 
 /* Those for which the device has room: of rings each depth. One that is not built, or cannot be tried now, does not
@@ -71,22 +71,24 @@ static void check_all(tfm__check *c, bool rings) {
     const tfm__gemm_task any = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
     const char *first = NULL;
     int ran = 0;
-    c->why = tfm__engine_declines(c->ctx, &any);
-    for (int i = 0; !c->why && i < kind->count; i++) {
+    c->skip_reason = tfm__engine_declines(c->ctx, &any);
+    for (int i = 0; !c->skip_reason && i < kind->count; i++) {
         const tfm__engine_tile *tile = &kind->tiles[i];
         if (tile->pace.narrows != rings || !tfm__engine_fits(c->ctx, tile))
             continue;
         const int most = tfm__engine_stages(c->ctx, tile, 0);
-        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->why && tfm__check_ready(c); stages++) {
+        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->skip_reason && tfm__check_ready(c);
+             stages++) {
             apart(c, tile, stages, ran++);
-            first = first ? first : c->why;
-            c->why = c->why == tfm__engine_trouble(TFM__WRONG) ? c->why : NULL;
+            first = first ? first : c->skip_reason;
+            c->skip_reason = c->skip_reason == tfm__engine_trouble(TFM__WRONG) ? c->skip_reason : NULL;
         }
     }
-    c->why = c->why ? c->why : first;
-    if (!c->why && ran == 0)
-        c->why = rings && kind->count <= TILES ? "the device's matrix engine has no rings of tiles"
-                                               : "the device's work-groups or local memory are too small for its tiles";
+    c->skip_reason = c->skip_reason ? c->skip_reason : first;
+    if (!c->skip_reason && ran == 0)
+        c->skip_reason = rings && kind->count <= TILES
+                             ? "the device's matrix engine has no rings of tiles"
+                             : "the device's work-groups or local memory are too small for its tiles";
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 

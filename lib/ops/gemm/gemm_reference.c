@@ -40,7 +40,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "gemm_reference", "gemm_plain",
         "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d%s", tile->m, tile->n, tile->k,
-        tile->item_m, tile->item_n, task->activation, tfm__stored_define(task->b.dtype));
+        tile->item_m, tile->item_n, task->activation, tfm__load_dtype_define(task->b.dtype));
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
     tfm__grid grid = TFM__GRID_3D((size_t)tfm__ceil_div(n, tile->n) * x, at_most(tfm__ceil_div(m, tile->m), widest) * y,
                                   at_most(batch, widest), x, y, 1);

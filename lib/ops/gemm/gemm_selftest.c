@@ -15,9 +15,9 @@ static const tfm__gemm_provider *provider_of(const tfm__check *c) {
 /* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
 static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t n, int64_t k) {
     float *a, *b, *bias;
-    tfm_tensor y = {0}, ta = FLOATS(a, m, k), tb = FLOATS(b, n, k);
-    tfm_gemm_options options = {.transpose_b = true, .bias = FLOATS(bias, n), .activation = TFM_RELU};
-    double *want = WANTED(m * n);
+    tfm_tensor y = {0}, ta = RANDOM_FLOATS(a, m, k), tb = RANDOM_FLOATS(b, n, k);
+    tfm_gemm_options options = {.transpose_b = true, .bias = RANDOM_FLOATS(bias, n), .activation = TFM_RELU};
+    double *want = EXPECTED(m * n);
     if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, provider_of(c), declined, &y, ta, tb, &options) != TFM_OK ||
         *declined)
         return;
@@ -25,9 +25,9 @@ static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t 
         double sum = (double)bias[i % n];
         for (int64_t p = 0; p < k; p++)
             sum += (double)a[i / n * k + p] * (double)b[i % n * k + p];
-        want[i] = tfm__check_activated(sum, TFM_RELU);
+        want[i] = tfm__check_activation(sum, TFM_RELU);
     }
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 static void check_shapes(tfm__check *c, size_t count, const int64_t (*shapes)[3]) {
@@ -38,7 +38,7 @@ static void check_shapes(tfm__check *c, size_t count, const int64_t (*shapes)[3]
         ran += !declined;
     }
     if (ran == 0)
-        c->why = declined;
+        c->skip_reason = declined;
 }
 
 static void check(tfm__check *c) {
@@ -57,12 +57,12 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
     const tfm_dtype dtype = (tfm_dtype)c->number;
     float *a, *b;
     tfm_tensor y = {0};
-    tfm_tensor ta = transpose_a ? FLOATS(a, k, m) : FLOATS(a, m, k);
-    tfm_tensor tb = transpose_b ? FLOATS(b, n, k) : FLOATS(b, k, n);
-    double *want = WANTED(m * n);
+    tfm_tensor ta = transpose_a ? RANDOM_FLOATS(a, k, m) : RANDOM_FLOATS(a, m, k);
+    tfm_tensor tb = transpose_b ? RANDOM_FLOATS(b, n, k) : RANDOM_FLOATS(b, k, n);
+    double *want = EXPECTED(m * n);
     const tfm_gemm_options options = {.transpose_a = transpose_a, .transpose_b = transpose_b};
-    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, &tfm__gemm_engine, &c->why, &y, ta, tb, &options) != TFM_OK ||
-        c->why)
+    if (!tfm__check_ready(c) ||
+        tfm__gemm_with(c->ctx, &tfm__gemm_engine, &c->skip_reason, &y, ta, tb, &options) != TFM_OK || c->skip_reason)
         return;
     /* Its first run was its trial: what it declines now is why another provider has made the product. */
     const tfm__gemm_task task = {.batch = 1,
@@ -76,21 +76,21 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
                                  .alpha = 1,
                                  .transpose_a = transpose_a,
                                  .transpose_b = transpose_b};
-    c->why = tfm__gemm_engine.declines(c->ctx, &task);
-    for (int64_t i = 0; !c->why && i < m * n; i++)
+    c->skip_reason = tfm__gemm_engine.declines(c->ctx, &task);
+    for (int64_t i = 0; !c->skip_reason && i < m * n; i++)
         for (int64_t p = 0; p < k; p++)
             want[i] += tfm__engine_rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
                        tfm__engine_rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
-    if (!c->why)
-        tfm__check_judge(c, y, want);
+    if (!c->skip_reason)
+        tfm__check_compare(c, y, want);
 }
 
 /* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
 static void check_engine(tfm__check *c) {
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
-    for (int t = 0; t < 4 && !c->why && tfm__check_ready(c); t++)
+    for (int t = 0; t < 4 && !c->skip_reason && tfm__check_ready(c); t++)
         engine_shape(c, 17, 65, 33, t & 1, t & 2);
-    if (!c->why && tfm__check_ready(c))
+    if (!c->skip_reason && tfm__check_ready(c))
         engine_shape(c, 100, 96, 64, false, true);
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
@@ -103,37 +103,38 @@ static void check_large(tfm__check *c) {
     float *a, *b;
     const tfm__gemm_task task = {.batch = 1, .m = size, .n = size, .k = size, .shared_b = true, .alpha = 1};
     if (tfm__gemm_choose(c->ctx, &task) != clblast) {
-        c->why = "the library's own kernels are faster here";
+        c->skip_reason = "the library's own kernels are faster here";
         return;
     }
-    tfm_tensor y = {0}, last = {0}, ta = FLOATS(a, size, size), tb = FLOATS(b, size, size);
-    double *want = WANTED(rows * size);
-    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, clblast, &c->why, &y, ta, tb, NULL) != TFM_OK || c->why)
+    tfm_tensor y = {0}, last = {0}, ta = RANDOM_FLOATS(a, size, size), tb = RANDOM_FLOATS(b, size, size);
+    double *want = EXPECTED(rows * size);
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, clblast, &c->skip_reason, &y, ta, tb, NULL) != TFM_OK ||
+        c->skip_reason)
         return;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t p = 0; p < size; p++)
             for (int64_t j = 0; j < size; j++)
                 want[i * size + j] += (double)a[(first + i) * size + p] * (double)b[p * size + j];
     tfm_tensor_rows(c->ctx, &last, y, first, rows);
-    tfm__check_judge(c, last, want);
-    c->why = tfm__gemm_declines(c->ctx, clblast, &task); /* then another provider has made it right */
+    tfm__check_compare(c, last, want);
+    c->skip_reason = tfm__gemm_declines(c->ctx, clblast, &task); /* then another provider has made it right */
 }
 
 static void check_linear(tfm__check *c) {
     const int64_t rows = 15, k = 33, n = 65;
     float *x, *w, *bias;
     tfm_param weight = {0};
-    tfm_tensor y = {0}, tx = FLOATS(x, 3, 5, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
-    double *want = WANTED(rows * n);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, 3, 5, k), tw = RANDOM_FLOATS(w, n, k), tb = RANDOM_FLOATS(bias, n);
+    double *want = EXPECTED(rows * n);
     weight.value = tw;
     for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++) {
         double sum = (double)bias[i % n];
         for (int64_t p = 0; p < k; p++)
             sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
-        want[i] = tfm__check_activated(sum, TFM_SILU);
+        want[i] = tfm__check_activation(sum, TFM_SILU);
     }
     tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_SILU);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
     tfm_param_free(c->ctx, &weight);
 }
 
@@ -142,8 +143,8 @@ static void stored_rows(tfm__check *c, int64_t rows) {
     const int64_t k = 132, n = 65;
     float *x, *w;
     tfm_param weight = {0};
-    tfm_tensor y = {0}, tx = FLOATS(x, rows, k), tw = FLOATS(w, n, k);
-    double *want = WANTED(rows * n);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, rows, k), tw = RANDOM_FLOATS(w, n, k);
+    double *want = EXPECTED(rows * n);
     if (!tfm__check_ready(c))
         return;
     for (int64_t i = 0; i < rows * k; i++)
@@ -157,7 +158,7 @@ static void stored_rows(tfm__check *c, int64_t rows) {
     tfm_tensor_write(c->ctx, tw, w);
     tfm_cast(c->ctx, &weight.value, tw, (tfm_dtype)c->number);
     tfm_linear(c->ctx, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
     tfm_tensor_free(c->ctx, &weight.packed); /* the scope has the value */
 }
 
@@ -196,8 +197,8 @@ static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
     const int64_t n = 37;
     float *x, *w, *bias;
     tfm_param weight = {0};
-    tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
-    double *want = WANTED(m * n);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, m, k), tw = RANDOM_FLOATS(w, n, k), tb = RANDOM_FLOATS(bias, n);
+    double *want = EXPECTED(m * n);
     if (!tfm__check_ready(c))
         return;
     for (int64_t i = 0; i < m * k; i++)
@@ -208,7 +209,7 @@ static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
         double sum = (double)bias[i % n];
         for (int64_t p = 0; p < k; p++)
             sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
-        want[i] = tfm__check_activated(sum, TFM_RELU);
+        want[i] = tfm__check_activation(sum, TFM_RELU);
     }
     tfm_tensor_write(c->ctx, tx, x);
     tfm_tensor_write(c->ctx, tw, w);
@@ -216,10 +217,10 @@ static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
     if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
         tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
     if (by_dots)
-        c->why = tfm__int8_dot_trouble(c->ctx,
-                                       &(tfm__gemm_task){.m = m, .n = n, .k = k, .c = y, .a = tx, .weight = &weight});
-    if (!c->why)
-        tfm__check_judge(c, y, want);
+        c->skip_reason = tfm__int8_dot_trouble(
+            c->ctx, &(tfm__gemm_task){.m = m, .n = n, .k = k, .c = y, .a = tx, .weight = &weight});
+    if (!c->skip_reason)
+        tfm__check_compare(c, y, want);
     tfm_param_free(c->ctx, &weight);
 }
 
@@ -235,7 +236,7 @@ static void check_int8_shared(tfm__check *c) {
 /* Whether the device's dot products are used, too: few rows, and a tile. */
 static void check_dots(tfm__check *c) {
     check_int8_rows(c, 3, 165, true);
-    if (!c->why && tfm__check_ready(c))
+    if (!c->skip_reason && tfm__check_ready(c))
         check_int8_rows(c, 67, 165, true);
 }
 

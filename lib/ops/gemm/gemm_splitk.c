@@ -160,10 +160,10 @@ uint64_t tfm__gemm_cut_memory(const tfm__gemm_task *task, const tfm__gemm_cut *c
 static tfm_status add_parts(tfm_context *ctx, int64_t parts, const tfm__gemm_task *task, tfm_tensor sums) {
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     const int64_t count = task->batch * task->m * task->n;
-    const bool fours = task->n % 4 == 0 && TFM__BY_FOURS(ctx, task->c, sums, addend.tensor);
+    const bool vec4 = task->n % 4 == 0 && TFM__CAN_VEC4(ctx, task->c, sums, addend.tensor);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_gpu_tiled", "gemm_tiled_sum", "-DTFM_ACTIVATION=%d%s",
-                                          task->activation, tfm__fours_define(fours));
-    return tfm__launch(ctx, kernel, tfm__fours_grid(ctx, count, fours),
+                                          task->activation, tfm__vec4_define(vec4));
+    return tfm__launch(ctx, kernel, tfm__vec4_grid(ctx, count, vec4),
                        TFM__ARGS(TFM__T_AS("c", task->c), TFM__T(sums), TFM__T_AS("addend", addend.tensor),
                                  TFM__I(count), TFM__I_AS("rows", task->m), TFM__I_AS("n", task->n), TFM__I(parts),
                                  TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),

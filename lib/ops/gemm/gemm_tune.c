@@ -77,7 +77,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
 /* Numbers that rounding to what the product may round to leaves as they are: then Freivalds' check says as much of what
  * rounds as of what does not. */
 static tfm_tensor operand(product *p, const int64_t dims[2], uint64_t seed) {
-    tfm_tensor x = tfm__tune_tensor(p->ctx, 2, dims, seed), narrow = {0}, wide = {0};
+    tfm_tensor x = tfm__tune_random(p->ctx, 2, dims, seed), narrow = {0}, wide = {0};
     if (p->inputs == TFM_F32)
         return x;
     tfm_cast(p->ctx, &narrow, x, p->inputs);
@@ -101,7 +101,7 @@ static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool tr
                              .transpose_b = transpose_b};
     task->a = operand(p, transpose_a ? (int64_t[]){k, m} : (int64_t[]){m, k}, 1);
     task->b = operand(p, transpose_b ? (int64_t[]){n, k} : (int64_t[]){k, n}, 2);
-    p->x = tfm__tune_tensor(ctx, 2, (int64_t[]){n, 1}, 3);
+    p->x = tfm__tune_random(ctx, 2, (int64_t[]){n, 1}, 3);
     tfm_tensor_new(ctx, &task->c, TFM_F32, 2, (int64_t[]){m, n});
     times_column(ctx, &column, task->b, p->x, transpose_b);
     times_column(ctx, &result, task->a, matrix(column, k, 1), transpose_a);
@@ -120,28 +120,28 @@ static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool tr
 /* The first is what runs by the rule, whose own setting is among the others as well: it never wins against itself. Who
  * is it has run by then: an engine is tried at its first product, and left aside where it fails. Settings are asked for
  * one by one, since a provider whose rule takes what fails here may be right with another. */
-static void add_candidates(tfm__contest *c, product *p) {
+static void add_candidates(tfm__tuner *c, product *p) {
     char setting[TFM__TUNING_TEXT_MAX], row[TFM__TUNING_TEXT_MAX];
-    tfm__contest_add(c, "%s", "");
+    tfm__tuner_add(c, "%s", "");
     use(p, "");
     multiply(p);
     use(p, "");
     const tfm__gemm_provider *by_rule = p->provider;
     /* A rival must make up for the launches that it costs besides the product. */
-    c->gain = by_rule && by_rule->joins ? 1.3 : TFM__TUNE_GAIN;
+    c->min_speedup = by_rule && by_rule->joins ? 1.3 : TFM__TUNE_MIN_SPEEDUP;
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++) {
         const tfm__gemm_provider *provider = tfm__gemm_all[i];
         if (!provider->candidate && provider != by_rule && !tfm__gemm_declines(p->ctx, provider, &p->task)) {
             use(p, provider->name);
             if (p->provider == provider) /* else TFM_GEMM leaves it out */
-                tfm__contest_add(c, "%s", provider->name);
+                tfm__tuner_add(c, "%s", provider->name);
         }
         for (size_t k = 0; provider->candidate && provider->candidate(p->ctx, &p->task, k, setting); k++) {
             if (!setting[0] || snprintf(row, sizeof(row), "%s %s", provider->name, setting) >= (int)sizeof(row))
                 continue;
             use(p, row);
             if (p->provider == provider)
-                tfm__contest_add(c, "%s", row);
+                tfm__tuner_add(c, "%s", row);
         }
     }
     use(p, "");
@@ -150,19 +150,20 @@ static void add_candidates(tfm__contest *c, product *p) {
 static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t sizes[3], bool transpose_a,
                               bool transpose_b) {
     tfm_context *ctx = p->ctx;
-    tfm__contest *c = tfm__alloc(1, sizeof(*c));
+    tfm__tuner *c = tfm__alloc(1, sizeof(*c));
     char before[TFM__TUNING_TEXT_MAX];
     size_t winner = 0;
     if (c && set_up(p, sizes, transpose_a, transpose_b)) {
         const char *now = tfm__tuning_db_find(ctx, p->row);
         snprintf(before, sizeof(before), "%s", now ? now : "");
-        *c = (tfm__contest){.ctx = ctx, .self = p, .use = use, .run = multiply, .right = right};
+        *c = (tfm__tuner){.ctx = ctx, .self = p, .apply = use, .run = multiply, .validate = right};
         add_candidates(c, p);
         snprintf(out->before, sizeof(out->before), "%s", p->provider ? p->provider->name : "");
-        tfm__contest_run(c, out, &winner);
-        snprintf(out->after, sizeof(out->after), "%s", winner > 0 ? c->list[winner].setting : out->before);
-        if (c->next < c->count)
-            snprintf(out->other, sizeof(out->other), "%s", c->next > 0 ? c->list[c->next].setting : out->before);
+        tfm__tuner_run(c, out, &winner);
+        snprintf(out->after, sizeof(out->after), "%s", winner > 0 ? c->candidates[winner].setting : out->before);
+        if (c->runner_up < c->count)
+            snprintf(out->other, sizeof(out->other), "%s",
+                     c->runner_up > 0 ? c->candidates[c->runner_up].setting : out->before);
         if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
             tfm__tuning_db_set(ctx, p->row, before[0] ? before : NULL);
             tfm__gemm_tuned_again(ctx);

@@ -44,8 +44,8 @@ static tfm_status quantize(tfm_context *ctx, tfm_param *param, copies *host) {
         return tfm_context_status(ctx);
     for (size_t i = 0; i < rows; i++)
         if (!tfm__quantize_row(host->bytes + i * columns, host->scales + i, host->floats + i * columns, columns))
-            return tfm__op_refuse(ctx, "param_quantize", "row %zu of %s has a number that is not finite", i,
-                                  TFM__SHAPE(x));
+            return tfm__op_error(ctx, "param_quantize", "row %zu of %s has a number that is not finite", i,
+                                 TFM__SHAPE(x));
     tfm__tensor_new_persistent(ctx, &made.value, TFM_I8, 2, x.dims);
     tfm__tensor_new_persistent(ctx, &made.scales, TFM_F32, 1, x.dims);
     if (tfm_context_status(ctx) == TFM_OK)
@@ -65,8 +65,8 @@ tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param) {
         return tfm_context_status(ctx);
     const tfm_tensor x = param->value;
     if (x.rank != 2 || x.dims[1] > TFM__BYTES_WIDEST)
-        return tfm__op_refuse(ctx, op, "the weight is %s: (N, K) with K up to %d is needed", TFM__SHAPE(x),
-                              TFM__BYTES_WIDEST);
+        return tfm__op_error(ctx, op, "the weight is %s: (N, K) with K up to %d is needed", TFM__SHAPE(x),
+                             TFM__BYTES_WIDEST);
     copies host = {tfm__alloc(tfm_tensor_count(x), sizeof(float)), tfm__alloc((size_t)x.dims[0], sizeof(float)),
                    tfm__alloc(tfm_tensor_count(x), 1)};
     const tfm_status status = quantize(ctx, param, &host);
@@ -87,8 +87,7 @@ tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *ta
     if (TFM__OP_BEGIN(ctx, "param_rows", bytes ? "bi" : "hi", value, ids) != TFM_OK)
         return tfm_context_status(ctx);
     const char *type = bytes ? "char" : "ushort";
-    tfm__launch(ctx, tfm__kernel_get(ctx, "embedding", "gather_small", "-DGATHERED=%s", type),
-                tfm__row_grid(ctx, count),
+    tfm__launch(ctx, tfm__kernel_get(ctx, "embedding", "gather_rows", "-DELEMENT=%s", type), tfm__row_grid(ctx, count),
                 TFM__ARGS(TFM__T_AS("out", out->value), TFM__T_AS("table", value), TFM__T(ids), TFM__I(count),
                           TFM__I(width), TFM__I_AS("vocabulary", value.dims[0])));
     if (!bytes)

@@ -14,15 +14,15 @@ enum { TFM__BYTES_WIDEST = 1 << 17 };
 /* Tokens that stand at no position: those of this id get nothing for one, or where not `blank`, the row before the
  * positions, which there must be then; and where `counted`, those after them in a sequence stand as if they were not
  * there. */
-typedef struct tfm__skip {
+typedef struct tfm__padding_token {
     int32_t id;
     bool counted, blank;
-} tfm__skip;
+} tfm__padding_token;
 
 /* tfm_embedding of a table that may be I8 too. `skip` may be NULL, and no gradient of positions be asked for where it
  * is not. */
 tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *table, tfm_tensor ids, float scale,
-                                tfm_tensor positions, int64_t first, const tfm__skip *skip);
+                                tfm_tensor positions, int64_t first, const tfm__padding_token *skip);
 
 /* Rows `ids` (K) of a table (V, E) as a parameter of its own, which lasts. */
 tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *table, tfm_tensor ids);

@@ -3,7 +3,7 @@
 #include "ops/layout/strided.h"
 
 /* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
-static int64_t places(int64_t *first, tfm_range range, int64_t n) {
+static int64_t slice_indices(int64_t *first, tfm_range range, int64_t n) {
     const int64_t low = range.step < 0 ? -1 : 0, high = range.step < 0 ? n - 1 : n;
     int64_t bounds[2] = {range.start, range.end};
     for (int i = 0; i < 2; i++) {
@@ -21,15 +21,15 @@ static int64_t places(int64_t *first, tfm_range range, int64_t n) {
 }
 
 /* Between the part and the whole: the part's place in x by its dims, `from` the offset and strides of it. */
-typedef struct place {
+typedef struct slice_view {
     int64_t start, from[TFM_MAX_RANK];
-} place;
+} slice_view;
 
 /* Zeros, but where the part was. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const place *p = record->data;
-    const tfm_tensor dy = tfm__tape_out(ctx, record, 0);
-    tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+    const slice_view *p = record->data;
+    const tfm_tensor dy = tfm__tape_grad_output(ctx, record, 0);
+    tfm__gradient dx = tfm__tape_grad_input(ctx, record, 0);
     int64_t dense[TFM_MAX_RANK];
     if (!dx.add)
         tfm__tensor_fill(ctx, dx.to, &(float){0});
@@ -46,17 +46,17 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
     if (TFM__OP_BEGIN(ctx, op, "0*", x) != TFM_OK)
         return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK];
-    place p = {0};
+    slice_view p = {0};
     tfm__dense_strides(dense, x.rank, x.dims);
     for (int i = 0; i < x.rank; i++) {
         tfm_range range = ranges[i];
         int64_t first;
         range.step = range.step ? range.step : 1;
-        dims[i] = places(&first, range, x.dims[i]);
+        dims[i] = slice_indices(&first, range, x.dims[i]);
         p.start += dims[i] > 0 ? first * dense[i] : 0;
         p.from[i] = dims[i] > 1 ? dense[i] * range.step : 0;
     }
-    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM__OP_APART(ctx, op, *y, x) != TFM_OK)
+    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__dense_strides(to, x.rank, dims);
     const tfm__iter iter = tfm__iter_make(x.rank, dims, 2, (const int64_t *const[]){to, p.from});
@@ -74,12 +74,12 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
 static void check(tfm__check *c) {
     const int64_t rows = 5, n = 21;
     float *x;
-    tfm_tensor y = {0}, tx = FLOATS(x, rows, n);
-    double *want = WANTED(3 * 11);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, rows, n);
+    double *want = EXPECTED(3 * 11);
     for (int64_t i = 0; tfm__check_ready(c) && i < 3 * 11; i++)
         want[i] = (double)x[(1 + i / 11) * n + 20 - 2 * (i % 11)];
     tfm_slice(c->ctx, &y, tx, (tfm_range[]){{1, 4, 1}, {-1, INT64_MIN, -2}});
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_slice[] = {

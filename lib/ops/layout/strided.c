@@ -71,18 +71,18 @@ bool tfm__iter_broadcast(tfm__iter *iter, tfm_tensor *y, int count, const tfm_te
     return true;
 }
 
-bool tfm__iter_by_fours(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors) {
+bool tfm__iter_can_vec4(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors) {
     const int last = TFM__ITER_DIMS - 1;
-    bool fours = iter->kernel.dims[last] % 4 == 0;
-    for (int w = 0; w < count && fours; w++) {
+    bool vec4 = iter->kernel.dims[last] % 4 == 0;
+    for (int w = 0; w < count && vec4; w++) {
         const int64_t *strides = iter->kernel.strides[w];
-        fours = strides[last] == 0 || (strides[last] == 1 && tfm__by_fours(ctx, 1, &tensors[w]));
+        vec4 = strides[last] == 0 || (strides[last] == 1 && tfm__can_vec4(ctx, 1, &tensors[w]));
         for (int i = 0; i < last && strides[last] == 1; i++)
-            fours = fours && (iter->kernel.dims[i] == 1 || strides[i] % 4 == 0);
+            vec4 = vec4 && (iter->kernel.dims[i] == 1 || strides[i] % 4 == 0);
         for (int i = 0; i < TFM__ITER_OUTER && strides[last] == 1; i++)
-            fours = fours && (iter->outer_dims[i] == 1 || iter->outer_strides[w][i] % 4 == 0);
+            vec4 = vec4 && (iter->outer_dims[i] == 1 || iter->outer_strides[w][i] % 4 == 0);
     }
-    return fours && tfm__by_fours(ctx, 0, NULL);
+    return vec4 && tfm__can_vec4(ctx, 0, NULL);
 }
 
 /* The offset of tensor w in a launch. */
@@ -107,10 +107,10 @@ tfm_status tfm__iter_launch(tfm_context *ctx, const tfm__iter *iter, tfm__kernel
     return tfm_context_status(ctx);
 }
 
-static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to, bool fours) {
+static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to, bool vec4) {
     const size_t size = tfm_dtype_size(to.to.dtype);
     const char *type = to.add ? "float -DADD" : size == 4 ? "int" : size == 2 ? "short" : "char";
-    return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s%s", type, tfm__fours_define(fours));
+    return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s%s", type, tfm__vec4_define(vec4));
 }
 
 /* Swaps the dim along which x is contiguous with the one before the last, where a copy by tiles pays. */
@@ -143,9 +143,9 @@ tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x
                                 tfm__row_grid(ctx, tiles), (const int[]){0, 1},
                                 TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles)));
     }
-    const bool fours = iter->kernel.strides[0][last] == 1 && iter->kernel.strides[1][last] == 1 &&
-                       tfm__iter_by_fours(ctx, iter, 2, (const tfm_tensor[]){y.to, x});
-    return tfm__iter_launch(ctx, iter, kernel_get(ctx, "strided", y, fours), tfm__fours_grid(ctx, n, fours),
+    const bool vec4 = iter->kernel.strides[0][last] == 1 && iter->kernel.strides[1][last] == 1 &&
+                      tfm__iter_can_vec4(ctx, iter, 2, (const tfm_tensor[]){y.to, x});
+    return tfm__iter_launch(ctx, iter, kernel_get(ctx, "strided", y, vec4), tfm__vec4_grid(ctx, n, vec4),
                             (const int[]){0, 1}, TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x)));
 }
 
@@ -162,5 +162,5 @@ tfm__gradient tfm__broadcast_gradient(tfm_context *ctx, tfm__gradient dx, tfm_te
 }
 
 tfm_status tfm__broadcast_reduce(tfm_context *ctx, tfm__gradient dx, tfm__gradient whole) {
-    return whole.to.buffer == dx.to.buffer ? tfm_context_status(ctx) : tfm__sum_broadcast(ctx, dx, whole.to);
+    return whole.to.buffer == dx.to.buffer ? tfm_context_status(ctx) : tfm__sum_to_size(ctx, dx, whole.to);
 }

@@ -33,7 +33,7 @@ bool tfm__iter_broadcast(tfm__iter *iter, tfm_tensor *y, int count, const tfm_te
 
 /* Whether a work-item may take four elements at once (TFM_VEC4): the last dim is a multiple of four, along which each
  * of the `count` tensors has a stride of 1 or 0, and those with 1 begin each run at a multiple of four. */
-bool tfm__iter_by_fours(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors);
+bool tfm__iter_can_vec4(const tfm_context *ctx, const tfm__iter *iter, int count, const tfm_tensor *tensors);
 
 /* Launches a kernel whose last parameter is `const tfm_iter iter`; args are those before it. The i-th tensor of args is
  * tensor order[i] of the iteration. */

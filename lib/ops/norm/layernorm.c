@@ -10,8 +10,8 @@ static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v,
     const int trailing = x.rank - axis;
     if (!v.buffer || (v.rank == trailing && memcmp(v.dims, x.dims + axis, (size_t)trailing * sizeof(*v.dims)) == 0))
         return TFM_OK;
-    return tfm__op_refuse(ctx, "layernorm", "%s is %s, but x is %s: give one value for each column of x", label,
-                          TFM__SHAPE(v), TFM__SHAPE(x));
+    return tfm__op_error(ctx, "layernorm", "%s is %s, but x is %s: give one value for each column of x", label,
+                         TFM__SHAPE(v), TFM__SHAPE(x));
 }
 
 static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor beta, tfm_tensor x, int axis,
@@ -19,7 +19,7 @@ static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor be
     if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK || check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
         return tfm_context_status(ctx);
     if (!(epsilon >= 0.0f))
-        return tfm__op_refuse(ctx, "layernorm", "epsilon is %g: it must not be negative", (double)epsilon);
+        return tfm__op_error(ctx, "layernorm", "epsilon is %g: it must not be negative", (double)epsilon);
     return TFM_OK;
 }
 
@@ -32,7 +32,7 @@ typedef struct norm {
 } norm;
 
 static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, const tfm_dropout_options *dropout) {
-    return tfm__kernel_get(ctx, "layernorm", name, tfm__dropout_on(dropout) ? "-DDROPOUT" : "");
+    return tfm__kernel_get(ctx, "layernorm", name, tfm__dropout_enabled(dropout) ? "-DDROPOUT" : "");
 }
 
 enum { DX, DRESIDUAL, DGAMMA, DBETA };
@@ -40,27 +40,27 @@ enum { DX, DRESIDUAL, DGAMMA, DBETA };
 /* To `part`, the empty ones aside. */
 static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, const tfm_tensor *part,
                                   const tfm__gradient *to, tfm_tensor dy, tfm_tensor dsum) {
-    const int64_t rows = record->n[0], n = record->n[1], chunk = tfm__sum_chunk(ctx, rows);
+    const int64_t rows = record->ints[0], n = record->ints[1], chunk = tfm__sum_chunk(ctx, rows);
     const tfm_dropout_options *dropout = record->data;
-    const tfm_tensor *keep = record->keep;
+    const tfm_tensor *saved = record->saved;
     tfm__kernel *kernel = kernel_get(ctx, "layernorm_backward", dropout);
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__ceil_div(rows, chunk)),
                        TFM__ARGS(TFM__T_AS("dx", part[DX]), TFM__T_AS("dresidual", part[DRESIDUAL]),
                                  TFM__T_AS("dgamma", part[DGAMMA]), TFM__T_AS("dbeta", part[DBETA]), TFM__T(dy),
-                                 TFM__T(dsum), TFM__T_AS("s", keep[0]), TFM__T_AS("mean", keep[1]),
-                                 TFM__T_AS("inv_std", keep[2]), TFM__T_AS("gamma", keep[3]), TFM__I(rows), TFM__I(n),
+                                 TFM__T(dsum), TFM__T_AS("s", saved[0]), TFM__T_AS("mean", saved[1]),
+                                 TFM__T_AS("inv_std", saved[2]), TFM__T_AS("gamma", saved[3]), TFM__I(rows), TFM__I(n),
                                  TFM__I(chunk), TFM__I_AS("add_x", to[DX].add),
                                  TFM__I_AS("add_residual", to[DRESIDUAL].add), TFM__DROPOUT_ARGS(dropout)));
 }
 
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
+    const int64_t rows = record->ints[0], n = record->ints[1], chunks = tfm__ceil_div(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient to[4];
-    tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), zeros = {0};
-    const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};
+    tfm_tensor part[4] = {{0}}, dy = tfm__tape_grad_output(ctx, record, 0), zeros = {0};
+    const tfm_tensor dsum = tfm__tape_grad_output(ctx, record, 1), none = {0};
     for (int i = 0; i < 4; i++) {
-        to[i] = tfm__tape_in(ctx, record, i);
+        to[i] = tfm__tape_grad_input(ctx, record, i);
         part[i] = to[i].to;
         if (i >= DGAMMA && to[i].to.buffer) {
             part[i] = none;
@@ -78,14 +78,14 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         part[DX] = none;
     }
     launch_backward(ctx, record, part, to, dy, dsum);
-    return tfm__sum_both(ctx, (tfm__column_sum){to[DGAMMA], part[DGAMMA], n},
+    return tfm__sum_pair(ctx, (tfm__column_sum){to[DGAMMA], part[DGAMMA], n},
                          (tfm__column_sum){to[DBETA], part[DBETA], n}, 1, chunks);
 }
 
 /* Where nobody wants s, y itself holds it between the passes. The tape does: s is x if nothing was added. */
-static tfm_status run(tfm_context *ctx, norm m) {
+static tfm_status forward(tfm_context *ctx, norm m) {
     const int64_t n = tfm__dims_from(m.x, m.axis), rows = tfm__dims_before(m.x, m.axis);
-    const bool recorded = TFM__TAPE_WANTS(ctx, m.x, m.residual, m.gamma, m.beta);
+    const bool recorded = TFM__TAPE_REQUIRES_GRAD(ctx, m.x, m.residual, m.gamma, m.beta);
     tfm_tensor own[3] = {{0}}; /* what the way back needs and nobody asked for */
     if (recorded) {
         if (m.residual.buffer && !m.sum.buffer && tfm_tensor_new(ctx, &own[0], TFM_F32, m.x.rank, m.x.dims) == TFM_OK)
@@ -106,8 +106,8 @@ static tfm_status run(tfm_context *ctx, norm m) {
                                       .backward = backward,
                                       .out = {m.y, m.sum},
                                       .in = {m.x, m.residual, m.gamma, m.beta},
-                                      .keep = {m.sum.buffer ? m.sum : m.x, m.mean, m.inv_std, m.gamma},
-                                      .n = {rows, n},
+                                      .saved = {m.sum.buffer ? m.sum : m.x, m.mean, m.inv_std, m.gamma},
+                                      .ints = {rows, n},
                                       .data = m.dropout,
                                       .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
     for (size_t i = 0; i < TFM__COUNT(own); i++)
@@ -123,24 +123,25 @@ tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *su
         tfm__dropout_check(ctx, op, dropout) != TFM_OK)
         return tfm_context_status(ctx);
     if (branch.buffer && !tfm__same_dims(branch, x))
-        return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal", TFM__SHAPE(branch),
-                              TFM__SHAPE(x));
+        return tfm__op_error(ctx, op, "residual is %s, but x is %s: the dims must be equal", TFM__SHAPE(branch),
+                             TFM__SHAPE(x));
     if (check_params(ctx, gamma, beta, x, x.rank - 1, epsilon) != TFM_OK ||
         tfm__op_output_like(ctx, op, y, x) != TFM_OK || (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor s = sum ? *sum : none;
     if (TFM__OP_IN_PLACE(ctx, op, *y, x, branch) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, s, x, branch) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *y, s, gamma, beta) != TFM_OK || TFM__OP_APART(ctx, op, s, gamma, beta) != TFM_OK)
+        TFM__OP_NO_OVERLAP(ctx, op, *y, s, gamma, beta) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, s, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
-    return run(ctx, (norm){.x = x,
-                           .residual = branch,
-                           .gamma = gamma,
-                           .beta = beta,
-                           .y = *y,
-                           .sum = s,
-                           .axis = x.rank - 1,
-                           .epsilon = epsilon,
-                           .dropout = branch.buffer && tfm__dropout_on(dropout) ? dropout : NULL});
+    return forward(ctx, (norm){.x = x,
+                               .residual = branch,
+                               .gamma = gamma,
+                               .beta = beta,
+                               .y = *y,
+                               .sum = s,
+                               .axis = x.rank - 1,
+                               .epsilon = epsilon,
+                               .dropout = branch.buffer && tfm__dropout_enabled(dropout) ? dropout : NULL});
 }
 
 tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
@@ -163,10 +164,11 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         (inv_std && tfm__op_output(ctx, op, inv_std, TFM_F32, x.rank, dims) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor m = mean ? *mean : none, i = inv_std ? *inv_std : none;
-    if (TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK || TFM__OP_APART(ctx, op, *y, m, i, gamma, beta) != TFM_OK ||
-        TFM__OP_APART(ctx, op, m, i, x, gamma, beta) != TFM_OK || TFM__OP_APART(ctx, op, i, x, gamma, beta) != TFM_OK)
+    if (TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, op, *y, m, i, gamma, beta) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, m, i, x, gamma, beta) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, i, x, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
-    return run(
+    return forward(
         ctx,
         (norm){
             .x = x, .gamma = gamma, .beta = beta, .y = *y, .mean = m, .inv_std = i, .axis = axis, .epsilon = epsilon});
@@ -178,9 +180,9 @@ static void check(tfm__check *c) {
     const int64_t rows = 3, n = 65;
     const float epsilon = 1e-5f;
     float *x, *residual, *gamma, *beta;
-    tfm_tensor y = {0}, sum = {0}, tx = FLOATS(x, rows, n), tr = FLOATS(residual, rows, n), tg = FLOATS(gamma, n),
-               tb = FLOATS(beta, n);
-    double *want = WANTED(rows * n), *want_sum = WANTED(rows * n);
+    tfm_tensor y = {0}, sum = {0}, tx = RANDOM_FLOATS(x, rows, n), tr = RANDOM_FLOATS(residual, rows, n),
+               tg = RANDOM_FLOATS(gamma, n), tb = RANDOM_FLOATS(beta, n);
+    double *want = EXPECTED(rows * n), *want_sum = EXPECTED(rows * n);
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
         double mean = 0, variance = 0, *s = want_sum + r * n;
         for (int64_t i = 0; i < n; i++)
@@ -191,17 +193,17 @@ static void check(tfm__check *c) {
             want[r * n + i] = (s[i] - mean) / sqrt(variance + (double)epsilon) * (double)gamma[i] + (double)beta[i];
     }
     tfm_layernorm(c->ctx, &y, &sum, tx, tr, tg, tb, epsilon);
-    tfm__check_judge(c, y, want);
-    tfm__check_judge(c, sum, want_sum);
+    tfm__check_compare(c, y, want);
+    tfm__check_compare(c, sum, want_sum);
 }
 
 static void check_axes(tfm__check *c) {
     const int64_t rows = 3, n = 5 * 17;
     const float epsilon = 1e-5f;
     float *x, *gamma, *beta;
-    tfm_tensor y = {0}, mean = {0}, inv_std = {0}, tx = FLOATS(x, rows, 5, 17), tg = FLOATS(gamma, 5, 17),
-               tb = FLOATS(beta, 5, 17);
-    double *want = WANTED(rows * n), *want_mean = WANTED(rows), *want_inverse = WANTED(rows);
+    tfm_tensor y = {0}, mean = {0}, inv_std = {0}, tx = RANDOM_FLOATS(x, rows, 5, 17), tg = RANDOM_FLOATS(gamma, 5, 17),
+               tb = RANDOM_FLOATS(beta, 5, 17);
+    double *want = EXPECTED(rows * n), *want_mean = EXPECTED(rows), *want_inverse = EXPECTED(rows);
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
         double variance = 0;
         for (int64_t i = 0; i < n; i++)
@@ -214,9 +216,9 @@ static void check_axes(tfm__check *c) {
                 ((double)x[r * n + i] - want_mean[r]) * want_inverse[r] * (double)gamma[i] + (double)beta[i];
     }
     tfm_layernorm_axes(c->ctx, &y, &mean, &inv_std, tx, tg, tb, 1, epsilon);
-    tfm__check_judge(c, y, want);
-    tfm__check_judge(c, mean, want_mean);
-    tfm__check_judge(c, inv_std, want_inverse);
+    tfm__check_compare(c, y, want);
+    tfm__check_compare(c, mean, want_mean);
+    tfm__check_compare(c, inv_std, want_inverse);
 }
 
 const tfm__check_entry tfm__selftest_layernorm[] = {

@@ -7,21 +7,20 @@ static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
     if (!(o->rate >= 0.0) || isinf(o->rate) || !(o->beta1 >= 0.0 && o->beta1 < 1.0) ||
         !(o->beta2 >= 0.0 && o->beta2 < 1.0) || !((float)o->epsilon > 0.0f) || !(o->decay >= 0.0) ||
         !(o->clip >= 0.0) || o->step < 1)
-        return tfm__op_refuse(
-            ctx, "adam",
-            "rate %g, beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g, step %lld: betas must lie in "
-            "[0, 1), epsilon be positive, steps count from 1, the others not be negative",
-            o->rate, o->beta1, o->beta2, o->epsilon, o->decay, o->clip, (long long)o->step);
+        return tfm__op_error(ctx, "adam",
+                             "rate %g, beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g, step %lld: betas must lie in "
+                             "[0, 1), epsilon be positive, steps count from 1, the others not be negative",
+                             o->rate, o->beta1, o->beta2, o->epsilon, o->decay, o->clip, (long long)o->step);
     return TFM_OK;
 }
 
 /* It writes onto its inputs, which may be what a recorded op reads again, though nobody watches them. */
 static tfm_status check_tape(tfm_context *ctx, size_t count, const tfm_tensor *written) {
     for (size_t i = 0; i < count; i++) {
-        const char *held = tfm__tape_holds(ctx, written[i]);
+        const char *held = tfm__tape_overwrites(ctx, written[i]);
         if (held)
-            return tfm__op_refuse(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
-                                  TFM__SHAPE(written[i]), held);
+            return tfm__op_error(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
+                                 TFM__SHAPE(written[i]), held);
     }
     return tfm_context_status(ctx);
 }
@@ -30,7 +29,7 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
                     const tfm_adam_options *options) {
     const char *op = "adam";
     if (!options)
-        return tfm__op_refuse(ctx, op, "it needs options: they have the learning rate");
+        return tfm__op_error(ctx, op, "it needs options: they have the learning rate");
     const tfm_tensor norm = options->norm;
     if (TFM__OP_BEGIN(ctx, op, "ffffF", x, gradient, m, v, norm) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
@@ -39,25 +38,26 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
     const size_t count = tfm_tensor_count(x);
     if (tfm_tensor_count(gradient) != count || tfm_tensor_count(m) != count || tfm_tensor_count(v) != count ||
         (norm.buffer && tfm_tensor_count(norm) != 1))
-        return tfm__op_refuse(ctx, op, "x is %s, the gradient %s, m %s, v %s: they must be of one size, and norm of 1",
-                              TFM__SHAPE(x), TFM__SHAPE(gradient), TFM__SHAPE(m), TFM__SHAPE(v));
+        return tfm__op_error(ctx, op, "x is %s, the gradient %s, m %s, v %s: they must be of one size, and norm of 1",
+                             TFM__SHAPE(x), TFM__SHAPE(gradient), TFM__SHAPE(m), TFM__SHAPE(v));
     if (options->clip > 0.0 && !norm.buffer)
-        return tfm__op_refuse(ctx, op, "to clip it needs the norm: see tfm_l2_norm");
-    if (TFM__OP_APART(ctx, op, x, gradient, m, v, norm) != TFM_OK ||
-        TFM__OP_APART(ctx, op, gradient, m, v, norm) != TFM_OK || TFM__OP_APART(ctx, op, m, v, norm) != TFM_OK ||
-        TFM__OP_APART(ctx, op, v, norm) != TFM_OK)
+        return tfm__op_error(ctx, op, "to clip it needs the norm: see tfm_l2_norm");
+    if (TFM__OP_NO_OVERLAP(ctx, op, x, gradient, m, v, norm) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, gradient, m, v, norm) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, m, v, norm) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, op, v, norm) != TFM_OK)
         return tfm_context_status(ctx);
     const double t = (double)options->step;
-    const double step = options->rate / (1 - pow(options->beta1, t)), root = 1 / sqrt(1 - pow(options->beta2, t));
+    const double step_size = options->rate / (1 - pow(options->beta1, t)),
+                 inv_sqrt_correction2 = 1 / sqrt(1 - pow(options->beta2, t));
     const int64_t n = (int64_t)count;
-    const bool fours = TFM__BY_FOURS(ctx, x, gradient, m, v);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "adam", "%s", tfm__fours_define(fours)),
-                       tfm__fours_grid(ctx, n, fours),
-                       TFM__ARGS(TFM__T(x), TFM__T(gradient), TFM__T(m), TFM__T(v), TFM__T(norm), TFM__I(n),
-                                 TFM__F(step), TFM__F(root), TFM__F_AS("decay", options->rate * options->decay),
-                                 TFM__F_AS("beta1", options->beta1), TFM__F_AS("beta2", options->beta2),
-                                 TFM__F_AS("rest1", 1 - options->beta1), TFM__F_AS("rest2", 1 - options->beta2),
-                                 TFM__F_AS("epsilon", options->epsilon), TFM__F_AS("most", options->clip)));
+    const bool vec4 = TFM__CAN_VEC4(ctx, x, gradient, m, v);
+    return tfm__launch(
+        ctx, tfm__kernel_get(ctx, op, "adam", "%s", tfm__vec4_define(vec4)), tfm__vec4_grid(ctx, n, vec4),
+        TFM__ARGS(TFM__T(x), TFM__T(gradient), TFM__T(m), TFM__T(v), TFM__T(norm), TFM__I(n), TFM__F(step_size),
+                  TFM__F(inv_sqrt_correction2), TFM__F_AS("decay", options->rate * options->decay),
+                  TFM__F_AS("beta1", options->beta1), TFM__F_AS("beta2", options->beta2),
+                  TFM__F_AS("one_minus_beta1", 1 - options->beta1), TFM__F_AS("one_minus_beta2", 1 - options->beta2),
+                  TFM__F_AS("epsilon", options->epsilon), TFM__F_AS("max_norm", options->clip)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -66,8 +66,8 @@ static void check(tfm__check *c) {
     const int64_t n = 333;
     const tfm_adam_options o = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 3};
     float *x, *g, *m, *v;
-    tfm_tensor tx = FLOATS(x, n), tg = FLOATS(g, n), tm = FLOATS(m, n), tv = {0};
-    double *want = WANTED(n);
+    tfm_tensor tx = RANDOM_FLOATS(x, n), tg = RANDOM_FLOATS(g, n), tm = RANDOM_FLOATS(m, n), tv = {0};
+    double *want = EXPECTED(n);
     v = m; /* of whatever sign: its square is taken */
     float squares[333];
     for (int64_t i = 0; tfm__check_ready(c) && i < n; i++) {
@@ -80,7 +80,7 @@ static void check(tfm__check *c) {
     tfm_tensor_new(c->ctx, &tv, TFM_F32, 1, &n);
     tfm_tensor_write(c->ctx, tv, squares);
     tfm_adam(c->ctx, tx, tg, tm, tv, &o);
-    tfm__check_judge(c, tx, want);
+    tfm__check_compare(c, tx, want);
 }
 
 const tfm__check_entry tfm__selftest_adam[] = {

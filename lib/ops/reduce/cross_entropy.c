@@ -7,28 +7,29 @@
 
 #define OP "cross_entropy"
 
-typedef struct entropy {
-    tfm_tensor dz, losses, nlls, z, targets, upstream;
+typedef struct cross_entropy_args {
+    tfm_tensor dz, losses, nlls, z, targets, grad_output;
     float smoothing, scale, cap;
     bool add;
-} entropy;
+} cross_entropy_args;
 
-static tfm_status launch(tfm_context *ctx, const entropy *e) {
+static tfm_status launch(tfm_context *ctx, const cross_entropy_args *e) {
     const int64_t rows = (int64_t)tfm_tensor_count(e->targets), n = tfm__last_dim(e->z);
-    return tfm__launch(
-        ctx, tfm__kernel_get(ctx, OP, "cross_entropy", "%s", e->cap > 0 ? "-DCAPPED=1" : ""), tfm__row_grid(ctx, rows),
-        TFM__ARGS(TFM__T_AS("dz", e->dz), TFM__T_AS("losses", e->losses), TFM__T_AS("nlls", e->nlls),
-                  TFM__T_AS("z", e->z), TFM__T_AS("targets", e->targets), TFM__T_AS("upstream", e->upstream),
-                  TFM__I(rows), TFM__I(n), TFM__F_AS("smoothing", e->smoothing), TFM__F_AS("scale", e->scale),
-                  TFM__F_AS("cap", e->cap), TFM__I_AS("add", e->add)));
+    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "cross_entropy", "%s", e->cap > 0 ? "-DSOFT_CAP=1" : ""),
+                       tfm__row_grid(ctx, rows),
+                       TFM__ARGS(TFM__T_AS("dz", e->dz), TFM__T_AS("losses", e->losses), TFM__T_AS("nlls", e->nlls),
+                                 TFM__T_AS("z", e->z), TFM__T_AS("targets", e->targets),
+                                 TFM__T_AS("grad_output", e->grad_output), TFM__I(rows), TFM__I(n),
+                                 TFM__F_AS("smoothing", e->smoothing), TFM__F_AS("scale", e->scale),
+                                 TFM__F_AS("cap", e->cap), TFM__I_AS("add", e->add)));
 }
 
 static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_options *o) {
     if (!(o->smoothing >= 0.0f && o->smoothing < 1.0f) || !isfinite(o->scale) || !(o->cap >= 0.0f && isfinite(o->cap)))
-        return tfm__op_refuse(ctx, OP,
-                              "smoothing is %g, scale %g and cap %g: smoothing must lie in [0, 1), scale be finite, "
-                              "and cap too, and not negative",
-                              (double)o->smoothing, (double)o->scale, (double)o->cap);
+        return tfm__op_error(ctx, OP,
+                             "smoothing is %g, scale %g and cap %g: smoothing must lie in [0, 1), scale be finite, "
+                             "and cap too, and not negative",
+                             (double)o->smoothing, (double)o->scale, (double)o->cap);
     return TFM_OK;
 }
 
@@ -40,15 +41,15 @@ static tfm_status outputs(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, s
         (nll && tfm__op_output(ctx, OP, nll, TFM_F32, 1, &one) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor second = nll ? *nll : none;
-    if (tfm__op_apart(ctx, OP, false, *loss, count, inputs) != TFM_OK ||
-        tfm__op_apart(ctx, OP, false, *loss, 1, &second) != TFM_OK ||
-        (nll && tfm__op_apart(ctx, OP, false, second, count, inputs) != TFM_OK))
+    if (tfm__op_no_overlap(ctx, OP, false, *loss, count, inputs) != TFM_OK ||
+        tfm__op_no_overlap(ctx, OP, false, *loss, 1, &second) != TFM_OK ||
+        (nll && tfm__op_no_overlap(ctx, OP, false, second, count, inputs) != TFM_OK))
         return tfm_context_status(ctx);
     return TFM_OK;
 }
 
 /* to (1) = the sum over rows, times scale. */
-static tfm_status total(tfm_context *ctx, tfm_tensor *to, tfm_tensor rows) {
+static tfm_status reduce_loss(tfm_context *ctx, tfm_tensor *to, tfm_tensor rows) {
     return to ? tfm__sum_into(ctx, (tfm__gradient){*to, false}, rows, 1, (int64_t)tfm_tensor_count(rows), 1)
               : tfm_context_status(ctx);
 }
@@ -58,15 +59,15 @@ static float scale_of(const tfm_cross_entropy_options *o) {
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm__gradient dz = tfm__tape_in(ctx, record, 0);
-    return launch(ctx, &(entropy){.dz = dz.to,
-                                  .z = record->keep[0],
-                                  .targets = record->keep[1],
-                                  .upstream = tfm__tape_out(ctx, record, 0),
-                                  .smoothing = record->f[0],
-                                  .scale = record->f[1],
-                                  .cap = record->f[2],
-                                  .add = dz.add});
+    const tfm__gradient dz = tfm__tape_grad_input(ctx, record, 0);
+    return launch(ctx, &(cross_entropy_args){.dz = dz.to,
+                                             .z = record->saved[0],
+                                             .targets = record->saved[1],
+                                             .grad_output = tfm__tape_grad_output(ctx, record, 0),
+                                             .smoothing = record->floats[0],
+                                             .scale = record->floats[1],
+                                             .cap = record->floats[2],
+                                             .add = dz.add});
 }
 
 tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor logits, tfm_tensor targets,
@@ -77,24 +78,25 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
         return tfm_context_status(ctx);
     const int64_t rows = tfm__row_count(logits);
     if (tfm_tensor_count(targets) != (size_t)rows || tfm__last_dim(logits) > INT32_MAX)
-        return tfm__op_refuse(ctx, OP, "targets is %s for logits %s: one for each row", TFM__SHAPE(targets),
-                              TFM__SHAPE(logits));
+        return tfm__op_error(ctx, OP, "targets is %s for logits %s: one for each row", TFM__SHAPE(targets),
+                             TFM__SHAPE(logits));
     if (outputs(ctx, loss, nll, 2, (const tfm_tensor[]){logits, targets}) != TFM_OK)
         return tfm_context_status(ctx);
-    entropy e = {.z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o), .cap = o->cap};
+    cross_entropy_args e = {
+        .z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o), .cap = o->cap};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &e.losses, TFM_F32, 1, &rows);
     tfm_tensor_new(ctx, &e.nlls, TFM_F32, 1, &rows);
     launch(ctx, &e);
-    total(ctx, loss, e.losses);
-    total(ctx, nll, e.nlls);
+    reduce_loss(ctx, loss, e.losses);
+    reduce_loss(ctx, nll, e.nlls);
     tfm_scope_close(ctx, 0, NULL);
     return tfm__tape_add(ctx, &(tfm__record){.op = OP,
                                              .backward = backward,
                                              .out = {*loss},
                                              .in = {logits},
-                                             .keep = {logits, targets},
-                                             .f = {e.smoothing, e.scale, e.cap}});
+                                             .saved = {logits, targets},
+                                             .floats = {e.smoothing, e.scale, e.cap}});
 }
 
 /* ---- Of a linear layer ---- */
@@ -102,16 +104,17 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
 /* dx = the gradient that the forward left, which made all gradients for a loss that counts once: those of the weight
  * and the bias are added already, and cannot be scaled any more. */
 static tfm_status linear_backward(tfm_context *ctx, const tfm__record *record) {
-    float upstream = 1;
-    if (!tfm__tape_ones(ctx, record, 0) && tfm_tensor_read(ctx, &upstream, tfm__tape_out(ctx, record, 0)) != TFM_OK)
+    float grad_output = 1;
+    if (!tfm__tape_grad_is_ones(ctx, record, 0) &&
+        tfm_tensor_read(ctx, &grad_output, tfm__tape_grad_output(ctx, record, 0)) != TFM_OK)
         return tfm_context_status(ctx);
-    if (upstream != 1.0f)
-        return tfm__op_refuse(
+    if (grad_output != 1.0f)
+        return tfm__op_error(
             ctx, OP,
             "the gradient of a loss of tfm_linear_cross_entropy is %g, but it must be 1, for which its "
             "gradients were made: give no dy, scale by its options, or take tfm_cross_entropy",
-            (double)upstream);
-    return tfm__accumulate(ctx, tfm__tape_in(ctx, record, 0), record->keep[0]);
+            (double)grad_output);
+    return tfm__accumulate(ctx, tfm__tape_grad_input(ctx, record, 0), record->saved[0]);
 }
 
 /* What the chunks share. dx, dweight and dbias are empty where nobody wants them. */
@@ -125,7 +128,7 @@ typedef struct linear {
 } linear;
 
 static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t count) {
-    entropy e = {.smoothing = l->options->smoothing, .scale = scale_of(l->options), .cap = l->options->cap};
+    cross_entropy_args e = {.smoothing = l->options->smoothing, .scale = scale_of(l->options), .cap = l->options->cap};
     tfm_tensor x = {0}, dx = {0};
     tfm_scope_open(ctx);
     tfm_tensor_rows(ctx, &x, l->x, first, count);
@@ -166,8 +169,8 @@ static tfm_status run_linear(tfm_context *ctx, linear *l, tfm_tensor *loss, tfm_
     tfm_tensor_new(ctx, &l->nlls, TFM_F32, 1, &rows);
     for (int64_t first = 0; first < rows && tfm_context_status(ctx) == TFM_OK; first += chunk)
         run_chunk(ctx, l, first, rows - first < chunk ? rows - first : chunk);
-    total(ctx, loss, l->losses);
-    total(ctx, nll, l->nlls);
+    reduce_loss(ctx, loss, l->losses);
+    reduce_loss(ctx, nll, l->nlls);
     tfm_tensor_free(ctx, &l->backward.packed);
     tfm_scope_close(ctx, 0, NULL);
     tfm__tape_resume(ctx, paused);
@@ -187,20 +190,20 @@ tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tens
     const int64_t rows = tfm__row_count(x), width = tfm__last_dim(x);
     if (w.rank != 2 || w.dims[1] != width || w.dims[0] > INT32_MAX || tfm_tensor_count(targets) != (size_t)rows ||
         (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])) || o->chunk < 0)
-        return tfm__op_refuse(ctx, OP,
-                              "x is %s, the weight %s, targets %s, chunk %" PRId64
-                              ": the weight must be (V, E), a bias (V), and there is a target for each row",
-                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__SHAPE(targets), o->chunk);
+        return tfm__op_error(ctx, OP,
+                             "x is %s, the weight %s, targets %s, chunk %" PRId64
+                             ": the weight must be (V, E), a bias (V), and there is a target for each row",
+                             TFM__SHAPE(x), TFM__SHAPE(w), TFM__SHAPE(targets), o->chunk);
     if (outputs(ctx, loss, nll, 4, (const tfm_tensor[]){x, w, bias, targets}) != TFM_OK)
         return tfm_context_status(ctx);
     linear l = {.weight = weight, .backward = {.value = w}, .bias = bias, .options = o};
-    l.recorded = TFM__TAPE_WANTS(ctx, x, w, bias);
+    l.recorded = TFM__TAPE_REQUIRES_GRAD(ctx, x, w, bias);
     tfm_tensor_reshape(ctx, &l.x, x, 2, (int64_t[]){rows, width});
     tfm_tensor_reshape(ctx, &l.targets, targets, 1, &rows);
-    if (TFM__TAPE_WANTS(ctx, x))
+    if (TFM__TAPE_REQUIRES_GRAD(ctx, x))
         tfm_tensor_new(ctx, &l.dx, TFM_F32, 2, l.x.dims);
-    l.dweight = tfm__tape_now(ctx, OP, w);
-    l.dbias = tfm__tape_now(ctx, OP, bias);
+    l.dweight = tfm__tape_watched_grad(ctx, OP, w);
+    l.dbias = tfm__tape_watched_grad(ctx, OP, bias);
     run_linear(ctx, &l, loss, nll);
     if (!l.recorded)
         return tfm_context_status(ctx);
@@ -210,8 +213,8 @@ tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tens
                                       .backward = linear_backward,
                                       .out = {*loss},
                                       .in = {x, w, bias},
-                                      .keep = {l.dx},
-                                      .done = l.dweight.buffer || l.dbias.buffer});
+                                      .saved = {l.dx},
+                                      .gradients_done = l.dweight.buffer || l.dbias.buffer});
     tfm_tensor_free(ctx, &l.dx); /* the tape has it */
     return tfm_context_status(ctx);
 }
@@ -223,9 +226,9 @@ static void check(tfm__check *c) {
     const double smoothing = 0.1;
     float *x, *w;
     int32_t *targets;
-    tfm_tensor loss = {0}, nll = {0}, tx = FLOATS(x, rows, width), tt = INTS(targets, (int)n, rows);
-    tfm_param weight = {.value = FLOATS(w, n, width)};
-    double *want = WANTED(1), *want_nll = WANTED(1);
+    tfm_tensor loss = {0}, nll = {0}, tx = RANDOM_FLOATS(x, rows, width), tt = RANDOM_INTS(targets, (int)n, rows);
+    tfm_param weight = {.value = RANDOM_FLOATS(w, n, width)};
+    double *want = EXPECTED(1), *want_nll = EXPECTED(1);
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
         double z[333], sum = 0, mean = 0;
         for (int64_t i = 0; i < n; i++) {
@@ -240,8 +243,8 @@ static void check(tfm__check *c) {
     }
     tfm_linear_cross_entropy(c->ctx, &loss, &nll, tx, &weight, (tfm_tensor){0}, tt,
                              &(tfm_cross_entropy_options){.smoothing = (float)smoothing, .chunk = 5});
-    tfm__check_judge(c, loss, want);
-    tfm__check_judge(c, nll, want_nll);
+    tfm__check_compare(c, loss, want);
+    tfm__check_compare(c, nll, want_nll);
     tfm_tensor_free(c->ctx, &weight.packed);
 }
 

@@ -9,7 +9,7 @@ static tfm_status launch(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int a
     /* Sums of integers wrap, as those without a sign do. */
     const char *type = x.dtype == TFM_F32 ? "float -DVECTOR=tfm_vec" : "uint -DVECTOR=tfm_uvec";
     tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "cumsum", inner == 1 ? "cumsum_rows" : "cumsum_columns", "-DNUMBER=%s", type);
+        tfm__kernel_get(ctx, "cumsum", inner == 1 ? "cumsum_rows" : "cumsum_columns", "-DSCALAR=%s", type);
     if (inner == 1)
         return tfm__launch(ctx, kernel, tfm__row_grid(ctx, items),
                            TFM__ARGS(TFM__T_AS("y", to.to), TFM__T(x), TFM__I(items), TFM__I(rows), TFM__I(exclusive),
@@ -21,18 +21,19 @@ static tfm_status launch(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int a
 
 /* An element is in the sums after it, and a running sum from the other end adds those up. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    return launch(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0), (int)record->n[0],
-                  record->n[1] != 0, record->n[2] == 0);
+    return launch(ctx, tfm__tape_grad_input(ctx, record, 0), tfm__tape_grad_output(ctx, record, 0),
+                  (int)record->ints[0], record->ints[1] != 0, record->ints[2] == 0);
 }
 
 tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis, bool exclusive, bool reverse) {
     const char *op = "cumsum";
     if (TFM__OP_BEGIN(ctx, op, "04", x) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_APART(ctx, op, *y, x) != TFM_OK)
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_NO_OVERLAP(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     launch(ctx, (tfm__gradient){*y, false}, x, axis, exclusive, reverse);
     return tfm__tape_add(
-        ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}, .n = {axis, exclusive, reverse}});
+        ctx,
+        &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}, .ints = {axis, exclusive, reverse}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -41,8 +42,8 @@ tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis, b
 static void check(tfm__check *c) {
     const int64_t a = 3, b = c->number ? 1 : 17, n = 65;
     float *x;
-    tfm_tensor y = {0}, tx = FLOATS(x, a, n, b);
-    double *want = WANTED(a * n * b);
+    tfm_tensor y = {0}, tx = RANDOM_FLOATS(x, a, n, b);
+    double *want = EXPECTED(a * n * b);
     for (int64_t k = 0; tfm__check_ready(c) && k < a * b; k++) {
         double sum = 0;
         for (int64_t r = n - 1; r >= 0; r--) {
@@ -52,7 +53,7 @@ static void check(tfm__check *c) {
         }
     }
     tfm_cumsum(c->ctx, &y, tx, 1, true, true);
-    tfm__check_judge(c, y, want);
+    tfm__check_compare(c, y, want);
 }
 
 const tfm__check_entry tfm__selftest_cumsum[] = {

@@ -8,16 +8,16 @@
 
 static tfm_status check_options(tfm_context *ctx, const tfm_sample_options *o) {
     if (!(o->temperature >= 0.0f) || isinf(o->temperature))
-        return tfm__op_refuse(ctx, "sample", "temperature is %g: it must be positive, or 0 for 1",
-                              (double)o->temperature);
+        return tfm__op_error(ctx, "sample", "temperature is %g: it must be positive, or 0 for 1",
+                             (double)o->temperature);
     if (o->top_k < 0)
-        return tfm__op_refuse(ctx, "sample", "top_k is %d: it must be positive, or 0 for all", o->top_k);
+        return tfm__op_error(ctx, "sample", "top_k is %d: it must be positive, or 0 for all", o->top_k);
     if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
-        return tfm__op_refuse(ctx, "sample", "top_p is %g: it must be at most 1 and positive, or 0 for 1",
-                              (double)o->top_p);
+        return tfm__op_error(ctx, "sample", "top_p is %g: it must be at most 1 and positive, or 0 for 1",
+                             (double)o->top_p);
     if (!(o->min_p >= 0.0f && o->min_p <= 1.0f))
-        return tfm__op_refuse(ctx, "sample", "min_p is %g: it must be at most 1 and positive, or 0 for all",
-                              (double)o->min_p);
+        return tfm__op_error(ctx, "sample", "min_p is %g: it must be at most 1 and positive, or 0 for all",
+                             (double)o->min_p);
     return TFM_OK;
 }
 
@@ -27,23 +27,23 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
 }
 
 /* What the kernel is told besides tensors: room for it after those. */
-enum { NUMBERS = 8 };
+enum { SCALAR_ARGS = 8 };
 
-static void number_args(tfm__arg *args, tfm_tensor logits, const tfm_sample_options *options) {
+static void scalar_args(tfm__arg *args, tfm_tensor logits, const tfm_sample_options *options) {
     const int64_t n = logits.dims[1];
-    const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
+    const float inv_temperature = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
     const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
     /* How far below the largest logit min p reaches; no real distance where all stay. */
-    const float depth = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / sharpness;
+    const float min_p_distance = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / inv_temperature;
     const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
-    const tfm__arg all[NUMBERS] = {TFM__I_AS("rows", logits.dims[0]),
-                                   TFM__I(n),
-                                   TFM__I(k),
-                                   TFM__F(p),
-                                   TFM__F(depth),
-                                   TFM__F(sharpness),
-                                   TFM__I_AS("seed", options->seed),
-                                   TFM__I_AS("counter", options->step)};
+    const tfm__arg all[SCALAR_ARGS] = {TFM__I_AS("rows", logits.dims[0]),
+                                       TFM__I(n),
+                                       TFM__I(k),
+                                       TFM__F(p),
+                                       TFM__F(min_p_distance),
+                                       TFM__F(inv_temperature),
+                                       TFM__I_AS("seed", options->seed),
+                                       TFM__I_AS("counter", options->step)};
     memcpy(args, all, sizeof(all));
 }
 
@@ -51,11 +51,11 @@ static tfm_status begin(tfm_context *ctx, tfm_tensor logits, tfm_tensor streams,
                         const tfm_sample_options *options) {
     const char *op = "sample";
     if (TFM__OP_BEGIN(ctx, op, "fII", logits, streams, sources) != TFM_OK ||
-        TFM__TAPE_NONE(ctx, op, logits) != TFM_OK || TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
+        TFM__TAPE_NO_BACKWARD(ctx, op, logits) != TFM_OK || TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
         check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     if (logits.rank != 2 || logits.dims[1] > 1 << 24)
-        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
+        return tfm__op_error(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
     return TFM_OK;
 }
 
@@ -69,37 +69,38 @@ tfm_status tfm__sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilit
         return tfm_context_status(ctx);
     const int64_t rows = logits.dims[0];
     if (streams.buffer && (streams.rank != 1 || streams.dims[0] != rows))
-        return tfm__op_refuse(ctx, op, "streams is %s: it must be (%lld)", TFM__SHAPE(streams), (long long)rows);
+        return tfm__op_error(ctx, op, "streams is %s: it must be (%lld)", TFM__SHAPE(streams), (long long)rows);
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         (probabilities && tfm__op_output(ctx, op, probabilities, TFM_F32, 1, &rows) != TFM_OK))
         return tfm_context_status(ctx);
-    const tfm_tensor chances = probabilities ? *probabilities : none;
-    if (TFM__OP_APART(ctx, op, *ids, logits, chances) != TFM_OK || TFM__OP_APART(ctx, op, chances, logits) != TFM_OK)
+    const tfm_tensor probs = probabilities ? *probabilities : none;
+    if (TFM__OP_NO_OVERLAP(ctx, op, *ids, logits, probs) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, probs, logits) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", chances), TFM__T(logits),
+    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", probs), TFM__T(logits),
                                 TFM__T(streams)};
-    tfm__arg args[TFM__COUNT(tensors) + NUMBERS];
+    tfm__arg args[TFM__COUNT(tensors) + SCALAR_ARGS];
     memcpy(args, tensors, sizeof(tensors));
-    number_args(args + TFM__COUNT(tensors), logits, options);
+    scalar_args(args + TFM__COUNT(tensors), logits, options);
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", ""), tfm__row_grid(ctx, rows), TFM__COUNT(args), args);
 }
 
-tfm_status tfm__sample_scored(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *values, tfm_tensor *log_sum,
-                              tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
-                              const tfm_sample_options *options) {
+tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *values, tfm_tensor *log_sum,
+                                   tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
+                                   const tfm_sample_options *options) {
     const char *op = "sample";
     if (begin(ctx, logits, streams, sources, options) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t rows = logits.dims[0];
     if (streams.rank != 1 || sources.rank != 1 || sources.dims[0] != rows)
-        return tfm__op_refuse(ctx, op, "streams is %s and sources %s: they must be (N) and (%lld)", TFM__SHAPE(streams),
-                              TFM__SHAPE(sources), (long long)rows);
+        return tfm__op_error(ctx, op, "streams is %s and sources %s: they must be (N) and (%lld)", TFM__SHAPE(streams),
+                             TFM__SHAPE(sources), (long long)rows);
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         tfm__op_output(ctx, op, values, TFM_F32, 1, &rows) != TFM_OK ||
         tfm__op_output(ctx, op, log_sum, TFM_F32, 1, &rows) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *ids, logits, streams, sources, *values, *log_sum) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *values, logits, streams, sources, *log_sum) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *log_sum, logits, streams, sources) != TFM_OK)
+        TFM__OP_NO_OVERLAP(ctx, op, *ids, logits, streams, sources, *values, *log_sum) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, *values, logits, streams, sources, *log_sum) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, *log_sum, logits, streams, sources) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm__arg tensors[] = {TFM__T_AS("ids", *ids),
                                 TFM__T_AS("probabilities", ((tfm_tensor){0})),
@@ -108,24 +109,24 @@ tfm_status tfm__sample_scored(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *val
                                 TFM__T(sources),
                                 TFM__T_AS("values", *values),
                                 TFM__T_AS("log_sum", *log_sum)};
-    tfm__arg args[TFM__COUNT(tensors) + NUMBERS];
+    tfm__arg args[TFM__COUNT(tensors) + SCALAR_ARGS];
     memcpy(args, tensors, sizeof(tensors));
-    number_args(args + TFM__COUNT(tensors), logits, options);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", "-DVALUED"), tfm__row_grid(ctx, rows), TFM__COUNT(args),
-                       args);
+    scalar_args(args + TFM__COUNT(tensors), logits, options);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", "-DWITH_SCORES"), tfm__row_grid(ctx, rows),
+                       TFM__COUNT(args), args);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* Logits -i/8, with one far above: within the top 4 the chances are known, and the first random number of
+/* Logits -i/8, with one far above: within the top 4 the probs are known, and the first random number of
  * seed 0 is 0x6627e8d5 / 2^32, Philox's published answer. */
 static void check(tfm__check *c) {
     enum { V = 333, AT = 97 };
     tfm_tensor ids = {0}, probabilities = {0}, logits = {0};
-    float *host = tfm__check_block(c, V, sizeof(*host));
-    double *want = WANTED(1), total = 0, sum = 0;
+    float *host = tfm__check_alloc(c, V, sizeof(*host));
+    double *want = EXPECTED(1), total = 0, sum = 0;
     const double u = 0x6627e8 / 16777216.0;
-    int32_t drawn = 0;
+    int32_t sampled = 0;
     for (int i = 0; host && i < V; i++)
         host[i] = -(float)abs(i - AT) / 8;
     tfm_tensor_new(c->ctx, &logits, TFM_F32, 2, (int64_t[]){1, V});
@@ -147,14 +148,14 @@ static void check(tfm__check *c) {
     for (int i = 0; want && i < kept; i++) {
         const double weight = exp(-abs(first + i - AT) / 8.0) / sum;
         if (passed <= u) {
-            drawn = first + i;
+            sampled = first + i;
             *want = weight;
         }
         passed += weight;
     }
     tfm_sample(c->ctx, &ids, &probabilities, logits, &options);
-    tfm__check_judge_ints(c, ids, &drawn);
-    tfm__check_judge(c, probabilities, want);
+    tfm__check_compare_ints(c, ids, &sampled);
+    tfm__check_compare(c, probabilities, want);
 }
 
 const tfm__check_entry tfm__selftest_sample[] = {

@@ -3,17 +3,17 @@
 #include <string.h>
 #include "ops/reduce/sum.h"
 
-tfm_status tfm__sum_of_two(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
+tfm_status tfm__add_same_shape(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
     const int64_t n = (int64_t)tfm_tensor_count(y);
-    const bool fours = TFM__BY_FOURS(ctx, y, a, b);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", "%s", tfm__fours_define(fours)),
-                       tfm__fours_grid(ctx, n, fours), TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(n)));
+    const bool vec4 = TFM__CAN_VEC4(ctx, y, a, b);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", "%s", tfm__vec4_define(vec4)),
+                       tfm__vec4_grid(ctx, n, vec4), TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(n)));
 }
 
 tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
     if (!to.to.buffer)
         return tfm_context_status(ctx);
-    return to.add ? tfm__sum_of_two(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
+    return to.add ? tfm__add_same_shape(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
 }
 
 /* Two sums over the same rows, of which the second may be none. */
@@ -23,13 +23,12 @@ static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, c
     /* No rows are one chunk too, whose sum is 0. */
     const int64_t chunks = rows > 0 ? tfm__ceil_div(rows, chunk) : 1;
     const int64_t items = outer * chunks * tfm__column_blocks(ctx, one->inner);
-    const int64_t more_items = two ? outer * chunks * tfm__column_blocks(ctx, two->inner) : 0;
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
+    const int64_t items2 = two ? outer * chunks * tfm__column_blocks(ctx, two->inner) : 0;
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + items2),
                        TFM__ARGS(TFM__T_AS("y", one->to.to), TFM__T_AS("x", one->x), TFM__I_AS("inner", one->inner),
-                                 TFM__I_AS("add", one->to.add), TFM__T_AS("more_y", more->to.to),
-                                 TFM__T_AS("more_x", more->x), TFM__I_AS("more_inner", more->inner),
-                                 TFM__I_AS("more_add", more->to.add), TFM__I(rows), TFM__I(chunk), TFM__I(chunks),
-                                 TFM__I(items), TFM__I(more_items)));
+                                 TFM__I_AS("add", one->to.add), TFM__T_AS("y2", more->to.to), TFM__T_AS("x2", more->x),
+                                 TFM__I_AS("inner2", more->inner), TFM__I_AS("add2", more->to.add), TFM__I(rows),
+                                 TFM__I(chunk), TFM__I(chunks), TFM__I(items), TFM__I(items2)));
 }
 
 tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows, int64_t inner) {
@@ -37,7 +36,7 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
         return tfm__launch(
             ctx, tfm__kernel_get(ctx, "sum", "sum_rows", ""), tfm__row_grid(ctx, outer),
             TFM__ARGS(TFM__T_AS("y", to.to), TFM__T(x), TFM__I(outer), TFM__I(rows), TFM__I_AS("add", to.add)));
-    return tfm__sum_both(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
+    return tfm__sum_pair(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
 }
 
 /* A group goes through its rows one by one, and waits for memory at each: a GPU has eight groups a core at that. */
@@ -53,17 +52,17 @@ int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows) {
 enum { CHUNK = 64 }; /* rows that one work-item sums where there are many */
 
 /* Sums of chunks, which a second launch adds up, where there are more rows than two chunks. */
-static bool by_chunks(int64_t rows) {
+static bool needs_chunks(int64_t rows) {
     return rows > 2 * CHUNK;
 }
 
-uint64_t tfm__sum_memory(int64_t outer, int64_t rows, int64_t inner) {
-    return inner > 1 && by_chunks(rows)
+uint64_t tfm__sum_workspace(int64_t outer, int64_t rows, int64_t inner) {
+    return inner > 1 && needs_chunks(rows)
                ? tfm__pool_block_bytes(sizeof(float) * (uint64_t)(outer * tfm__ceil_div(rows, CHUNK) * inner))
                : 0;
 }
 
-tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer, int64_t rows) {
+tfm_status tfm__sum_pair(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer, int64_t rows) {
     const int64_t chunks = tfm__ceil_div(rows, CHUNK);
     tfm__column_sum sums[2];
     int count = 0;
@@ -75,10 +74,10 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         return tfm_context_status(ctx);
     /* Of one tensor that is both, one sum after the other. */
     if (count == 2 && tfm__overlap(one.to.to, two.to.to)) {
-        tfm__sum_both(ctx, one, (tfm__column_sum){0}, outer, rows);
-        return tfm__sum_both(ctx, two, (tfm__column_sum){0}, outer, rows);
+        tfm__sum_pair(ctx, one, (tfm__column_sum){0}, outer, rows);
+        return tfm__sum_pair(ctx, two, (tfm__column_sum){0}, outer, rows);
     }
-    if (!by_chunks(rows))
+    if (!needs_chunks(rows))
         return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows > 0 ? rows : 1);
     tfm_scope_open(ctx);
     tfm__column_sum parts[2] = {{.inner = sums[0].inner}, {.inner = sums[count - 1].inner}};
@@ -92,7 +91,7 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-tfm_status tfm__sum_broadcast(tfm_context *ctx, tfm__gradient to, tfm_tensor dy) {
+tfm_status tfm__sum_to_size(tfm_context *ctx, tfm__gradient to, tfm_tensor dy) {
     int64_t want[TFM_MAX_RANK], outer = 1;
     if (!to.to.buffer)
         return tfm_context_status(ctx);

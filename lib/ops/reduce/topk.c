@@ -5,7 +5,7 @@
 #include "ops/autograd/tape.h"
 #include "ops/reduce/topk.h"
 
-int64_t tfm__topk_parts(const tfm_context *ctx, int64_t rows, int64_t n) {
+int64_t tfm__topk_split_count(const tfm_context *ctx, int64_t rows, int64_t n) {
     enum { MOST_PARTS = 64 };
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->split_min_logits == 0 || rows < 1)
@@ -16,44 +16,45 @@ int64_t tfm__topk_parts(const tfm_context *ctx, int64_t rows, int64_t n) {
     return parts > MOST_PARTS ? MOST_PARTS : parts > 1 ? parts : 1;
 }
 
-tfm_status tfm__topk_of_parts(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *tops, tfm_tensor x,
-                              int k, int64_t parts) {
+tfm_status tfm__topk_split(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *max_and_sum,
+                           tfm_tensor x, int k, int64_t parts) {
     const int64_t rows = x.dims[0], n = x.dims[1], group = tfm__context_tuning(ctx)->group;
     const int64_t length = tfm__ceil_div(tfm__ceil_div(n, parts), group) * group;
     tfm_tensor_new(ctx, values, TFM_F32, 3, (int64_t[]){rows, parts, k});
     tfm_tensor_new(ctx, indices, TFM_I32, 3, (int64_t[]){rows, parts, k});
-    tfm_tensor_new(ctx, tops, TFM_F32, 3, (int64_t[]){rows, parts, 2});
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_part", "-DPARTS"), tfm__row_grid(ctx, rows * parts),
-                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T_AS("tops", *tops),
-                                 TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts), TFM__I(length)));
+    tfm_tensor_new(ctx, max_and_sum, TFM_F32, 3, (int64_t[]){rows, parts, 2});
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_split", "-DSPLIT"), tfm__row_grid(ctx, rows * parts),
+                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),
+                                 TFM__T_AS("max_and_sum", *max_and_sum), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k),
+                                 TFM__I(parts), TFM__I(length)));
 }
 
 /* The same as one work-group a row makes of it. */
-static tfm_status by_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor log_sum, tfm_tensor x,
-                           int k, int64_t parts) {
+static tfm_status topk_in_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor log_sum,
+                                tfm_tensor x, int k, int64_t parts) {
     const int64_t rows = x.dims[0], n = x.dims[1];
-    tfm_tensor found_values = {0}, found_indices = {0}, tops = {0};
+    tfm_tensor found_values = {0}, found_indices = {0}, max_and_sum = {0};
     tfm_scope_open(ctx);
-    tfm__topk_of_parts(ctx, &found_values, &found_indices, &tops, x, k, parts);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_merge", "-DPARTS"), tfm__row_grid(ctx, rows),
+    tfm__topk_split(ctx, &found_values, &found_indices, &max_and_sum, x, k, parts);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_merge", "-DSPLIT"), tfm__row_grid(ctx, rows),
                 TFM__ARGS(TFM__T(values), TFM__T(indices), TFM__T(log_sum), TFM__T(found_values), TFM__T(found_indices),
-                          TFM__T(tops), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts),
+                          TFM__T(max_and_sum), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts),
                           TFM__I_AS("summed", log_sum.buffer != NULL)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
                     int k) {
-    if (TFM__OP_BEGIN(ctx, "topk", "4", x) != TFM_OK || TFM__TAPE_NONE(ctx, "topk", x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "topk", "4", x) != TFM_OK || TFM__TAPE_NO_BACKWARD(ctx, "topk", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 2)
-        return tfm__op_refuse(ctx, "topk", "x is %s, not (R, N)", TFM__SHAPE(x));
+        return tfm__op_error(ctx, "topk", "x is %s, not (R, N)", TFM__SHAPE(x));
     const int64_t rows = x.dims[0], n = x.dims[1];
     if (k < 1 || k > 64 || k > n || n > INT32_MAX)
-        return tfm__op_refuse(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k,
-                              TFM__SHAPE(x));
+        return tfm__op_error(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k,
+                             TFM__SHAPE(x));
     if (log_sum && x.dtype != TFM_F32)
-        return tfm__op_refuse(ctx, "topk", "x is %s: only F32 has a log sum", TFM__SHAPE(x));
+        return tfm__op_error(ctx, "topk", "x is %s: only F32 has a log sum", TFM__SHAPE(x));
     const int64_t dims[] = {rows, k};
     if (tfm__op_output(ctx, "topk", values, x.dtype, 2, dims) != TFM_OK ||
         tfm__op_output(ctx, "topk", indices, TFM_I32, 2, dims) != TFM_OK ||
@@ -61,18 +62,18 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
         return tfm_context_status(ctx);
     const bool vectors = tfm__context_tuning(ctx)->width > 1;
     const tfm_tensor none = {0}, sums = log_sum ? *log_sum : none;
-    if (TFM__OP_APART(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
-        TFM__OP_APART(ctx, "topk", *values, *indices, sums) != TFM_OK ||
-        TFM__OP_APART(ctx, "topk", *indices, sums) != TFM_OK)
+    if (TFM__OP_NO_OVERLAP(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, "topk", *values, *indices, sums) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, "topk", *indices, sums) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.dtype == TFM_I32)
-        return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_integers", "-DINTEGERS"), tfm__row_grid(ctx, rows),
+        return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_i32", "-DI32"), tfm__row_grid(ctx, rows),
                            TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T(x),
                                      TFM__I(rows), TFM__I(n), TFM__I(k)));
-    const int64_t parts = tfm__topk_parts(ctx, rows, n);
+    const int64_t parts = tfm__topk_split_count(ctx, rows, n);
     if (parts > 1)
-        return by_parts(ctx, *values, *indices, sums, x, k, parts);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_row" : "topk_group", "%s", "");
+        return topk_in_parts(ctx, *values, *indices, sums, x, k, parts);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_cpu" : "topk_gpu", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),
                                  TFM__T_AS("log_sum", sums), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k),
@@ -86,9 +87,9 @@ static void check(tfm__check *c) {
     const int64_t rows = 3, n = c->number;
     const int k = 8;
     float *x;
-    tfm_tensor values = {0}, indices = {0}, log_sum = {0}, tx = FLOATS(x, rows, n);
-    double *want = WANTED(rows * k), *want_sum = WANTED(rows);
-    int32_t *order = tfm__check_block(c, (size_t)(rows * k), sizeof(*order));
+    tfm_tensor values = {0}, indices = {0}, log_sum = {0}, tx = RANDOM_FLOATS(x, rows, n);
+    double *want = EXPECTED(rows * k), *want_sum = EXPECTED(rows);
+    int32_t *order = tfm__check_alloc(c, (size_t)(rows * k), sizeof(*order));
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
         for (int64_t i = 0; i < n; i++)
             want_sum[r] += exp((double)x[r * n + i]);
@@ -104,9 +105,9 @@ static void check(tfm__check *c) {
         }
     }
     tfm_topk(c->ctx, &values, &indices, &log_sum, tx, k);
-    tfm__check_judge(c, values, want);
-    tfm__check_judge(c, log_sum, want_sum);
-    tfm__check_judge_ints(c, indices, order);
+    tfm__check_compare(c, values, want);
+    tfm__check_compare(c, log_sum, want_sum);
+    tfm__check_compare_ints(c, indices, order);
 }
 
 const tfm__check_entry tfm__selftest_topk[] = {

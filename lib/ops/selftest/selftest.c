@@ -9,9 +9,9 @@
 /* fp32 sums of a few hundred terms stay far below; a wrong index or a half-precision product does not. */
 static const double TOLERANCE = 2e-5;
 
-static void free_blocks(tfm__check *c) {
-    for (size_t i = 0; i < c->block_count; i++)
-        free(c->blocks[i]);
+static void free_allocations(tfm__check *c) {
+    for (size_t i = 0; i < c->allocation_count; i++)
+        free(c->allocations[i]);
 }
 
 static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selftest_fn report, void *user) {
@@ -20,7 +20,7 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
     const int depth = tfm__scope_depth(ctx);
     const bool recorded = tfm__tape_pause(ctx); /* the caller's tape goes on afterwards */
     do {
-        free_blocks(&c);
+        free_allocations(&c);
         c = (tfm__check){.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
         tfm_scope_open(ctx);
         entry->run(&c);
@@ -35,12 +35,12 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
         if (!(c.error <= TOLERANCE)) { /* also where another part of it could not run */
             record.state = TFM_SELFTEST_FAIL;
             snprintf(message, sizeof(message), "error %.1e, at most %.0e is right", c.error, TOLERANCE);
-        } else if (c.why) {
+        } else if (c.skip_reason) {
             record.state = TFM_SELFTEST_UNAVAILABLE;
-            snprintf(message, sizeof(message), "%s", c.why);
+            snprintf(message, sizeof(message), "%s", c.skip_reason);
         }
     }
-    free_blocks(&c);
+    free_allocations(&c);
     tfm__tape_resume(ctx, recorded);
     return report(user, &record);
 }

@@ -3,12 +3,12 @@
 #include <string.h>
 #include "ops/selftest/selftest.h"
 
-void *tfm__check_block(tfm__check *c, size_t count, size_t size) {
-    void *memory = c->block_count < TFM__CHECK_BLOCKS ? tfm__alloc(count, size) : NULL;
+void *tfm__check_alloc(tfm__check *c, size_t count, size_t size) {
+    void *memory = c->allocation_count < TFM__CHECK_ALLOCATIONS ? tfm__alloc(count, size) : NULL;
     if (!memory)
         tfm__context_fail(c->ctx, TFM_ERROR_MEMORY, "selftest: out of host memory");
     else
-        c->blocks[c->block_count++] = memory;
+        c->allocations[c->allocation_count++] = memory;
     return memory;
 }
 
@@ -25,10 +25,10 @@ static size_t product(int rank, const int64_t *dims) {
     return count;
 }
 
-tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims, int below) {
+tfm_tensor tfm__check_random(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims, int below) {
     tfm_tensor x = {0};
     size_t count = product(rank, dims);
-    void *host = tfm__check_block(c, count, tfm_dtype_size(dtype));
+    void *host = tfm__check_alloc(c, count, tfm_dtype_size(dtype));
     for (size_t i = 0; host && i < count; i++) {
         if (dtype == TFM_F32)
             ((float *)host)[i] = (float)(4 * next(c) - 2);
@@ -42,9 +42,9 @@ tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int r
     return x;
 }
 
-void tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want) {
+void tfm__check_compare(tfm__check *c, tfm_tensor got, const double *want) {
     size_t count = tfm_tensor_count(got);
-    float *host = tfm__check_block(c, count, sizeof(*host));
+    float *host = tfm__check_alloc(c, count, sizeof(*host));
     if (!host || !want || tfm_tensor_read(c->ctx, host, got) != TFM_OK)
         return;
     double squares = 0;
@@ -58,14 +58,14 @@ void tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want) {
     }
 }
 
-void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want) {
+void tfm__check_compare_ints(tfm__check *c, tfm_tensor got, const int32_t *want) {
     size_t count = tfm_tensor_count(got);
-    int32_t *host = tfm__check_block(c, count, sizeof(*host));
+    int32_t *host = tfm__check_alloc(c, count, sizeof(*host));
     if (host && want && tfm_tensor_read(c->ctx, host, got) == TFM_OK && memcmp(host, want, count * sizeof(*host)) != 0)
         c->error = INFINITY;
 }
 
-double tfm__check_activated(double x, tfm_activation activation) {
+double tfm__check_activation(double x, tfm_activation activation) {
     switch (activation) {
     case TFM_RELU:
         return x > 0 ? x : 0;

@@ -5,7 +5,7 @@ enum { CHAINS = 12, GROUPS = 64 }; /* groups a compute unit: enough to hide all 
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, size_t items, int64_t rounds) {
     const int group = tfm__context_tuning(ctx)->group;
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "peak_flops", "peak", ""), TFM__GRID_1D(items, (size_t)group),
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "peak_flops", "peak_flops", ""), TFM__GRID_1D(items, (size_t)group),
                        TFM__ARGS(TFM__T(y), TFM__I(rounds), TFM__F_AS("a", 0.5f), TFM__F_AS("b", 0.25f)));
 }
 

@@ -9,15 +9,15 @@
 #include "ops/tuning/tune.h"
 
 /* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
-static const double TURN = 0.01;
+static const double ROUND_SECONDS = 0.01;
 /* After its first turn, only what is nearly as fast as the best goes on. */
-static const double HOPELESS = 1.25;
-enum { MOST_RUNS = 1000 };
+static const double PRUNE_RATIO = 1.25;
+enum { MAX_RUNS = 1000 };
 
-void tfm__contest_add(tfm__contest *c, const char *format, ...) {
-    if (c->count == TFM__CANDIDATES)
+void tfm__tuner_add(tfm__tuner *c, const char *format, ...) {
+    if (c->count == TFM__MAX_CANDIDATES)
         return;
-    tfm__candidate *candidate = &c->list[c->count++];
+    tfm__candidate *candidate = &c->candidates[c->count++];
     *candidate = (tfm__candidate){0};
     va_list args;
     va_start(args, format);
@@ -25,7 +25,7 @@ void tfm__contest_add(tfm__contest *c, const char *format, ...) {
     va_end(args);
 }
 
-float *tfm__tune_numbers(size_t count, uint64_t seed) {
+float *tfm__tune_random_host(size_t count, uint64_t seed) {
     float *numbers = tfm__alloc(count, sizeof(*numbers));
     tfm__random random = tfm__random_new(seed, 0);
     uint64_t bits = 0;
@@ -37,11 +37,11 @@ float *tfm__tune_numbers(size_t count, uint64_t seed) {
     return numbers;
 }
 
-tfm_tensor tfm__tune_tensor(tfm_context *ctx, int rank, const int64_t *dims, uint64_t seed) {
+tfm_tensor tfm__tune_random(tfm_context *ctx, int rank, const int64_t *dims, uint64_t seed) {
     tfm_tensor x = {0};
     if (tfm_tensor_new(ctx, &x, TFM_F32, rank, dims) != TFM_OK)
         return x;
-    float *host = tfm__tune_numbers(tfm_tensor_count(x), seed);
+    float *host = tfm__tune_random_host(tfm_tensor_count(x), seed);
     if (host)
         tfm_tensor_write(ctx, x, host);
     else
@@ -52,7 +52,7 @@ tfm_tensor tfm__tune_tensor(tfm_context *ctx, int rank, const int64_t *dims, uin
 
 /* ---- Turns ---- */
 
-static double turn(tfm__contest *c, int times) {
+static double time_round(tfm__tuner *c, int times) {
     const double start = tfm__seconds();
     for (int i = 0; i < times; i++)
         c->run(c->self);
@@ -61,11 +61,11 @@ static double turn(tfm__contest *c, int times) {
 }
 
 /* Whether the candidate has failed, which is then out, and no failure of the context; but the first one's stays. */
-static bool failed(tfm__contest *c, tfm__candidate *candidate, int depth) {
+static bool check_failed(tfm__tuner *c, tfm__candidate *candidate, int depth) {
     if (tfm_context_status(c->ctx) == TFM_OK)
         return false;
-    if (candidate != c->list) {
-        candidate->out = true;
+    if (candidate != c->candidates) {
+        candidate->rejected = true;
         tfm__log(TFM_LOG_INFO, "tune: %s failed: %s", candidate->setting, tfm_context_error(c->ctx));
         tfm__context_recover(c->ctx, depth);
     }
@@ -73,130 +73,133 @@ static bool failed(tfm__contest *c, tfm__candidate *candidate, int depth) {
 }
 
 /* Builds, proves, and takes the first turn. */
-static void first_turn(tfm__contest *c, tfm__candidate *candidate, double best) {
+static void first_round(tfm__tuner *c, tfm__candidate *candidate, double best) {
     const int depth = tfm__scope_depth(c->ctx);
-    c->use(c->self, candidate->setting);
-    candidate->out = !c->right(c->self, candidate);
-    const double once = candidate->out ? 0 : turn(c, 1);
-    candidate->times = once >= TURN ? 1 : once * MOST_RUNS < TURN ? MOST_RUNS : (int)(TURN / once) + 1;
-    if (!candidate->out && once < 4 * best) /* the hopeless take no more time */
-        candidate->seconds[candidate->turns++] = turn(c, candidate->times);
-    else if (!candidate->out)
-        candidate->seconds[candidate->turns++] = once;
-    failed(c, candidate, depth);
+    c->apply(c->self, candidate->setting);
+    candidate->rejected = !c->validate(c->self, candidate);
+    const double once = candidate->rejected ? 0 : time_round(c, 1);
+    candidate->times = once >= ROUND_SECONDS             ? 1
+                       : once * MAX_RUNS < ROUND_SECONDS ? MAX_RUNS
+                                                         : (int)(ROUND_SECONDS / once) + 1;
+    if (!candidate->rejected && once < 4 * best) /* the hopeless take no more time */
+        candidate->seconds[candidate->rounds++] = time_round(c, candidate->times);
+    else if (!candidate->rejected)
+        candidate->seconds[candidate->rounds++] = once;
+    check_failed(c, candidate, depth);
 }
 
 static double median(const tfm__candidate *candidate) {
-    double sorted[TFM__TUNE_TURNS] = {0};
-    for (int i = 0; i < candidate->turns; i++) {
+    double sorted[TFM__TUNE_ROUNDS] = {0};
+    for (int i = 0; i < candidate->rounds; i++) {
         int at = i;
         for (; at > 0 && sorted[at - 1] > candidate->seconds[i]; at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = candidate->seconds[i];
     }
-    return sorted[candidate->turns / 2];
+    return sorted[candidate->rounds / 2];
 }
 
 static double fastest(const tfm__candidate *candidate) {
     double least = candidate->seconds[0];
-    for (int i = 1; i < candidate->turns; i++)
+    for (int i = 1; i < candidate->rounds; i++)
         least = candidate->seconds[i] < least ? candidate->seconds[i] : least;
     return least;
 }
 
-void tfm__contest_judge(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+void tfm__tuner_select(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     *winner = 0;
-    c->next = c->count;
-    record->before_seconds = median(&c->list[0]);
-    const double rival = c->careful ? fastest(&c->list[0]) : record->before_seconds;
-    double least = c->list[0].out ? INFINITY : rival / c->gain;
+    c->runner_up = c->count;
+    record->before_seconds = median(&c->candidates[0]);
+    const double rival = c->strict ? fastest(&c->candidates[0]) : record->before_seconds;
+    double least = c->candidates[0].rejected ? INFINITY : rival / c->min_speedup;
     for (size_t i = 1; i < c->count; i++)
-        if (!c->list[i].out && !c->list[i].aside && c->list[i].turns > 1 && median(&c->list[i]) < least) {
-            least = median(&c->list[i]);
+        if (!c->candidates[i].rejected && !c->candidates[i].excluded && c->candidates[i].rounds > 1 &&
+            median(&c->candidates[i]) < least) {
+            least = median(&c->candidates[i]);
             *winner = i;
         }
-    record->after_seconds = median(&c->list[*winner]);
+    record->after_seconds = median(&c->candidates[*winner]);
     for (size_t i = 0; i < c->count; i++)
-        if (i != *winner && !c->list[i].out && !c->list[i].aside &&
-            (c->next == c->count || median(&c->list[i]) < median(&c->list[c->next])))
-            c->next = i;
-    record->other_seconds = c->next < c->count ? median(&c->list[c->next]) : 0;
+        if (i != *winner && !c->candidates[i].rejected && !c->candidates[i].excluded &&
+            (c->runner_up == c->count || median(&c->candidates[i]) < median(&c->candidates[c->runner_up])))
+            c->runner_up = i;
+    record->other_seconds = c->runner_up < c->count ? median(&c->candidates[c->runner_up]) : 0;
 }
 
 /* One more turn of a candidate; false after a failure, after which it is out, or the context has failed. */
-static bool another_turn(tfm__contest *c, tfm__candidate *candidate) {
+static bool another_round(tfm__tuner *c, tfm__candidate *candidate) {
     const int depth = tfm__scope_depth(c->ctx);
-    c->use(c->self, candidate->setting);
-    const double seconds = turn(c, candidate->times);
-    if (failed(c, candidate, depth))
+    c->apply(c->self, candidate->setting);
+    const double seconds = time_round(c, candidate->times);
+    if (check_failed(c, candidate, depth))
         return false;
-    candidate->seconds[candidate->turns++] = seconds;
+    candidate->seconds[candidate->rounds++] = seconds;
     return true;
 }
 
 /* What was fastest of many may owe that to chance, and the rule may have had its turns while the machine had other
  * things to do. So the two meet again, in turns of which each begins every other pair, and what is told is what they
  * take now. The winner must lie below all turns of the rule. */
-static void again(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
-    const bool careful = c->careful;
-    const size_t next = c->next, rival = *winner;
+static void confirm_winner(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
+    const bool strict = c->strict;
+    const size_t next = c->runner_up, rival = *winner;
     const double other = record->other_seconds;
-    tfm__candidate *pair[2] = {&c->list[0], &c->list[rival]};
+    tfm__candidate *pair[2] = {&c->candidates[0], &c->candidates[rival]};
     for (size_t i = 1; i < c->count; i++)
-        c->list[i].aside = i != rival;
-    pair[0]->turns = pair[1]->turns = 0;
-    for (int i = 0; i < 2 * TFM__TUNE_TURNS && tfm_context_status(c->ctx) == TFM_OK; i++)
-        if (!another_turn(c, pair[(i ^ i >> 1) & 1])) {
+        c->candidates[i].excluded = i != rival;
+    pair[0]->rounds = pair[1]->rounds = 0;
+    for (int i = 0; i < 2 * TFM__TUNE_ROUNDS && tfm_context_status(c->ctx) == TFM_OK; i++)
+        if (!another_round(c, pair[(i ^ i >> 1) & 1])) {
             record->tried--;
             record->wrong++;
             break;
         }
     if (tfm_context_status(c->ctx) != TFM_OK)
         return;
-    if (pair[1]->out) {
+    if (pair[1]->rejected) {
         *winner = 0;
         record->after_seconds = record->before_seconds;
-        c->next = next == 0 ? c->count : next;
+        c->runner_up = next == 0 ? c->count : next;
         record->other_seconds = next == 0 ? 0 : other;
         return;
     }
-    c->careful = true;
-    tfm__contest_judge(c, record, winner);
-    c->careful = careful;
+    c->strict = true;
+    tfm__tuner_select(c, record, winner);
+    c->strict = strict;
     if (*winner != 0) { /* the one that comes next is not the rule by this contest, but the next of all */
-        c->next = next;
+        c->runner_up = next;
         record->other_seconds = next == 0 ? record->before_seconds : other;
     }
 }
 
-tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+tfm_status tfm__tuner_run(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     double best = INFINITY;
     for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
-        tfm__candidate *candidate = &c->list[i];
-        first_turn(c, candidate, best);
-        record->tried += !candidate->out;
-        record->wrong += candidate->out;
-        if (!candidate->out && candidate->seconds[0] < best)
+        tfm__candidate *candidate = &c->candidates[i];
+        first_round(c, candidate, best);
+        record->tried += !candidate->rejected;
+        record->wrong += candidate->rejected;
+        if (!candidate->rejected && candidate->seconds[0] < best)
             best = candidate->seconds[0];
     }
     if (tfm_context_status(c->ctx) != TFM_OK)
         return tfm_context_status(c->ctx);
-    for (int round = 1; round < TFM__TUNE_TURNS; round++)
+    for (int round = 1; round < TFM__TUNE_ROUNDS; round++)
         for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
-            tfm__candidate *candidate = &c->list[i];
+            tfm__candidate *candidate = &c->candidates[i];
             /* The rule's own choice is timed as often as what it is compared with, unless it is out of the question. */
-            const double slow = i == 0 ? 4 : HOPELESS;
-            if (candidate->out || candidate->seconds[0] > slow * best)
+            const double slow = i == 0 ? 4 : PRUNE_RATIO;
+            if (candidate->rejected || candidate->seconds[0] > slow * best)
                 continue;
-            if (!another_turn(c, candidate) && i > 0) {
+            if (!another_round(c, candidate) && i > 0) {
                 record->tried--;
                 record->wrong++;
             }
         }
-    tfm__contest_judge(c, record, winner);
-    if (*winner > 0 && !c->list[0].out && tfm_context_status(c->ctx) == TFM_OK)
-        again(c, record, winner);
-    c->use(c->self, c->list[*winner].setting);
+    tfm__tuner_select(c, record, winner);
+    if (*winner > 0 && !c->candidates[0].rejected && tfm_context_status(c->ctx) == TFM_OK)
+        confirm_winner(c, record, winner);
+    c->apply(c->self, c->candidates[*winner].setting);
     return tfm_context_status(c->ctx);
 }
 
@@ -213,7 +216,7 @@ typedef struct rows {
     int heads;
 } rows;
 
-static tfm_status use_group(void *self, const char *setting) {
+static tfm_status apply_group(void *self, const char *setting) {
     rows *r = self;
     const tfm_status status = tfm__tuning_db_set(r->ctx, TFM__TUNING_WORKGROUP, setting[0] ? setting : NULL);
     tfm__tuning_db_apply(r->ctx);
@@ -237,7 +240,7 @@ static bool close_to(const float *got, const float *want, size_t count) {
     return true;
 }
 
-static bool right_rows(void *self, const tfm__candidate *candidate) {
+static bool validate_rows(void *self, const tfm__candidate *candidate) {
     (void)candidate;
     rows *r = self;
     const float poison = NAN;
@@ -258,49 +261,53 @@ static bool right_rows(void *self, const tfm__candidate *candidate) {
     return right;
 }
 
-static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
+static tfm_status tune_group_size(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
     enum { ROWS = 256, SENTENCES = 32, PAST = 64, HEAD = 64, LARGEST = 256 };
     rows r = {.ctx = ctx, .heads = width % HEAD == 0 ? (int)(width / HEAD) : 1};
-    tfm__contest c = {
-        .ctx = ctx, .self = &r, .use = use_group, .run = run_rows, .right = right_rows, .gain = TFM__TUNE_GAIN};
+    tfm__tuner c = {.ctx = ctx,
+                    .self = &r,
+                    .apply = apply_group,
+                    .run = run_rows,
+                    .validate = validate_rows,
+                    .min_speedup = TFM__TUNE_MIN_SPEEDUP};
     size_t winner = 0;
-    r.x = tfm__tune_tensor(ctx, 2, (int64_t[]){ROWS, width}, 1);
-    r.gamma = tfm__tune_tensor(ctx, 1, &width, 2);
-    r.logits = tfm__tune_tensor(ctx, 2, (int64_t[]){SENTENCES, vocabulary}, 3);
-    r.query = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
-    r.past = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
-    r.whole = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
+    r.x = tfm__tune_random(ctx, 2, (int64_t[]){ROWS, width}, 1);
+    r.gamma = tfm__tune_random(ctx, 1, &width, 2);
+    r.logits = tfm__tune_random(ctx, 2, (int64_t[]){SENTENCES, vocabulary}, 3);
+    r.query = tfm__tune_random(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
+    r.past = tfm__tune_random(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
+    r.whole = tfm__tune_random(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
     const char *now = tfm__tuning_db_find(ctx, TFM__TUNING_WORKGROUP);
     char before[TFM__TUNING_TEXT_MAX];
     snprintf(before, sizeof(before), "%s", now ? now : "");
-    use_group(&r, "");
+    apply_group(&r, "");
     const int own = tfm__context_tuning(ctx)->group;
     const tfm__limits limits = *tfm__context_limits(ctx);
-    tfm__contest_add(&c, "%s", "");
+    tfm__tuner_add(&c, "%s", "");
     for (int group = 16; group <= LARGEST && (size_t)group <= limits.max_group && (size_t)group <= limits.max_items[0];
          group *= 2)
         if (group != own)
-            tfm__contest_add(&c, "%d", group);
+            tfm__tuner_add(&c, "%d", group);
     if (tfm_context_status(ctx) == TFM_OK)
-        tfm__contest_run(&c, out, &winner);
+        tfm__tuner_run(&c, out, &winner);
     if (tfm_context_status(ctx) != TFM_OK) /* the row that was there stays */
-        use_group(&r, before);
+        apply_group(&r, before);
     for (int i = 0; i < ROW_TASKS; i++)
         free(r.want[i]);
     snprintf(out->before, sizeof(out->before), "groups of %d", own);
-    snprintf(out->after, sizeof(out->after), "groups of %s", c.list[winner].setting);
+    snprintf(out->after, sizeof(out->after), "groups of %s", c.candidates[winner].setting);
     if (winner == 0)
         snprintf(out->after, sizeof(out->after), "%s", out->before);
-    if (c.next == 0)
+    if (c.runner_up == 0)
         snprintf(out->other, sizeof(out->other), "%s", out->before);
-    else if (c.next < c.count)
-        snprintf(out->other, sizeof(out->other), "groups of %s", c.list[c.next].setting);
+    else if (c.runner_up < c.count)
+        snprintf(out->other, sizeof(out->other), "groups of %s", c.candidates[c.runner_up].setting);
     return tfm_context_status(ctx);
 }
 
 /* ---- The public calls ---- */
 
-bool tfm__tune_possible(const tfm_context *ctx) {
+bool tfm__tune_supported(const tfm_context *ctx) {
     return tfm__context_tuning(ctx)->class == TFM__CLASS_GPU;
 }
 
@@ -310,7 +317,7 @@ tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *
     *out = (tfm_tune_record){0};
     if (tfm__context_ready(ctx, call) != TFM_OK)
         return tfm_context_status(ctx);
-    return tfm__tune_possible(ctx)
+    return tfm__tune_supported(ctx)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "%s: there is nothing to try on %s: its kernels follow from the width of its vectors", call,
@@ -330,7 +337,7 @@ tfm_status tfm_tune_workgroups(tfm_context *ctx, tfm_tune_record *out, int64_t w
     do {
         *out = (tfm_tune_record){0};
         tfm_scope_open(ctx);
-        status = try_groups(ctx, out, width, vocabulary);
+        status = tune_group_size(ctx, out, width, vocabulary);
     } while (tfm__context_retry(ctx, depth, status));
     if (status == TFM_OK)
         tfm_scope_close(ctx, 0, NULL);

@@ -411,7 +411,7 @@ enum { PARTS = 5 };
 typedef struct listener {
     tfm_context *ctx;
     tfm_tensor gradient;
-    const tfm__tape_part *parts;
+    const tfm__grad_range *parts;
     float then[PARTS][2 * N], sums[PARTS]; /* a part's gradient when it is told of, and what all come to by then */
     int order[PARTS], count;
 } listener;
@@ -432,7 +432,7 @@ static void hear(void *user, size_t part) {
  * gradient is whole, and before later ops have added theirs. */
 static void test_told(void **state) {
     (void)state;
-    static const tfm__tape_part parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
+    static const tfm__grad_range parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
     static const int order[PARTS] = {3, 2, 0, 1, 4};
     static const float sums[PARTS] = {4 * N, 4 * N, 2 * N, 0, 4 * N};
     tfm_context *ctx = harness_context();
@@ -452,7 +452,7 @@ static void test_told(void **state) {
         tfm_tape_start(ctx);
         tfm_tape_watch(ctx, w, l.gradient);
         if (pass == 1)
-            tfm__tape_tell(ctx, w, PARTS, parts, hear, &l);
+            tfm__tape_on_grad_ready(ctx, w, PARTS, parts, hear, &l);
         for (int i = 0; i < 3; i++)
             y[i] = (tfm_tensor){0};
         tfm_add(ctx, &y[0], x[0], x[1]);

@@ -184,7 +184,7 @@ static void test_skipped(void **state) {
     tfm_tensor ids = HARNESS_TENSOR(TFM_I32, host, BATCH, LENGTH);
     harness_ok(tfm_tensor_rows(ctx, &positions, whole, 1, POSITIONS - 1));
     for (int form = 0; form < 4; form++) {
-        const tfm__skip skip = {.id = SKIPPED, .counted = form % 2, .blank = form / 2};
+        const tfm__padding_token skip = {.id = SKIPPED, .counted = form % 2, .blank = form / 2};
         double want[BATCH * LENGTH * WIDTH];
         tfm_tensor y = {0};
         for (int r = 0; r < BATCH * LENGTH; r++) {

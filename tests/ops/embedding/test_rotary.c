@@ -315,7 +315,7 @@ static void test_both(void **state) {
             harness_ok(tfm_rotary(ctx, &one[i], x[i], cosines, sines, &options));
         }
         const uint64_t launches = ctx->launches;
-        harness_ok(tfm__rotary_both(ctx, &y[0], x[0], heads[0], &y[1], x[1], cosines, sines, &options));
+        harness_ok(tfm__rotary_pair(ctx, &y[0], x[0], heads[0], &y[1], x[1], cosines, sines, &options));
         assert_int_equal(ctx->launches - launches, 1);
         for (int i = 0; i < 2; i++) {
             float *got = harness_floats(y[i]), *want = harness_floats(one[i]);
@@ -329,7 +329,7 @@ static void test_both(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, B, T, 20), other = HARNESS_TENSOR(TFM_F32, NULL, B, T, 40),
                y[2] = {{0}};
     tfm_tensor table = HARNESS_TENSOR(TFM_F32, NULL, P, 4);
-    harness_refused(tfm__rotary_both(ctx, &y[0], x, 2, &y[1], other, table, table, &(tfm_rotary_options){.heads = 2}),
+    harness_refused(tfm__rotary_pair(ctx, &y[0], x, 2, &y[1], other, table, table, &(tfm_rotary_options){.heads = 2}),
                     TFM_ERROR_ARGUMENT, "of one D");
 }
 

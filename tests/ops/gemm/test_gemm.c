@@ -36,7 +36,7 @@ static double activated(double v, tfm_activation activation) {
     case TFM_SILU:
         return v / (1 + exp(-v));
     default:
-        return tfm__check_activated(v, activation); /* those of few models, which test_activate compares */
+        return tfm__check_activation(v, activation); /* those of few models, which test_activate compares */
     }
 }
 

@@ -300,11 +300,11 @@ static const char *self_test(const char *form) {
     harness_ok(tfm_scope_open(c.ctx));
     entry->run(&c);
     harness_ok(tfm_scope_close(c.ctx, 0, NULL));
-    for (size_t i = 0; i < c.block_count; i++)
-        free(c.blocks[i]);
-    if (!c.why && !(c.error < 2e-5))
+    for (size_t i = 0; i < c.allocation_count; i++)
+        free(c.allocations[i]);
+    if (!c.skip_reason && !(c.error < 2e-5))
         fail_msg("%s: error %g", form, c.error);
-    return c.why;
+    return c.skip_reason;
 }
 
 /* The self-test has each ring and each tile tried, and not only what a small product takes; and says why where there is

@@ -190,9 +190,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_ssru(ctx, &y, &c, x, other, none, none), TFM_ERROR_ARGUMENT,
                     "x is (2, 3, 8) F32 and forget (2, 8)");
     harness_refused(tfm_ssru(ctx, &y, &c, x, x, rows, none), TFM_ERROR_ARGUMENT, "ssru: input 3");
-    harness_refused(tfm_ssru(ctx, &y, &c, x, x, x, none), TFM_ERROR_ARGUMENT, "before is (2, 3, 8) F32");
+    harness_refused(tfm_ssru(ctx, &y, &c, x, x, x, none), TFM_ERROR_ARGUMENT, "initial is (2, 3, 8) F32");
     harness_refused(tfm_ssru(ctx, &y, &c, x, x, log, none), TFM_ERROR_ARGUMENT, "a row for each of the 2 sequences");
-    harness_refused(tfm_ssru(ctx, &y, &c, x, x, none, rows), TFM_ERROR_ARGUMENT, "rows is (2, 2) I32");
+    harness_refused(tfm_ssru(ctx, &y, &c, x, x, none, rows), TFM_ERROR_ARGUMENT, "kv_indices is (2, 2) I32");
     harness_refused(tfm_ssru(ctx, &y, &x, x, x, none, none), TFM_ERROR_ARGUMENT, "shares memory");
 }
 

@@ -324,8 +324,8 @@ static void test_scored(void **state) {
                    one = {0};
         tfm_tensor values = HARNESS_TENSOR(TFM_F32, NULL, ROWS), sums = HARNESS_TENSOR(TFM_F32, NULL, ROWS);
         harness_ok(tfm__sample(ctx, &one, NULL, logits, HARNESS_TENSOR(TFM_I32, own, ROWS), &options[k]));
-        harness_ok(tfm__sample_scored(ctx, &ids, &values, &sums, logits, HARNESS_TENSOR(TFM_I32, streams, TEXTS),
-                                      HARNESS_TENSOR(TFM_I32, sources, ROWS), &options[k]));
+        harness_ok(tfm__sample_with_scores(ctx, &ids, &values, &sums, logits, HARNESS_TENSOR(TFM_I32, streams, TEXTS),
+                                           HARNESS_TENSOR(TFM_I32, sources, ROWS), &options[k]));
         harness_guards(ids);
         harness_guards(values);
         harness_guards(sums);
@@ -348,7 +348,7 @@ static void test_scored(void **state) {
         harness_ok(tfm_scope_close(ctx, 0, NULL));
     }
     tfm_tensor logits = HARNESS_TENSOR(TFM_F32, NULL, 2, 5), few = HARNESS_TENSOR(TFM_I32, NULL, 3), out[3] = {{0}};
-    harness_refused(tfm__sample_scored(ctx, &out[0], &out[1], &out[2], logits, few, few, &options[0]),
+    harness_refused(tfm__sample_with_scores(ctx, &out[0], &out[1], &out[2], logits, few, few, &options[0]),
                     TFM_ERROR_ARGUMENT, "they must be (N) and (2)");
 }
 

@@ -57,7 +57,7 @@ static void check(harness_random *random, int64_t outer, int64_t rows, part one,
     harness_ok(tfm_scope_open(ctx));
     make(random, &one, outer, rows);
     make(random, &two, outer, rows);
-    harness_ok(tfm__sum_both(ctx, one.sum, two.sum, outer, rows));
+    harness_ok(tfm__sum_pair(ctx, one.sum, two.sum, outer, rows));
     compare(&one, outer, rows);
     compare(&two, outer, rows);
     if (one.inner) {
@@ -103,7 +103,7 @@ static void test_same(void **state) {
             two.y[i] += one.x[r * inner + i];
     }
     for (int pass = 0; pass < (harness_slow() ? 2 : 30); pass++) {
-        harness_ok(tfm__sum_both(harness_context(), one.sum, two.sum, 1, rows));
+        harness_ok(tfm__sum_pair(harness_context(), one.sum, two.sum, 1, rows));
         compare(&two, 1, rows);
     }
     harness_ok(tfm_scope_close(harness_context(), 0, NULL));

@@ -275,7 +275,7 @@ static void test_wide_has_nothing(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm_tune_record record;
-    if (tfm__tune_possible(harness_context()))
+    if (tfm__tune_supported(harness_context()))
         skip();
     harness_ok(tfm_context_open(&ctx, NULL));
     scratch_refused(tfm_tune_gemm(ctx, &record, 4, 4, 4, false, true), TFM_ERROR_UNSUPPORTED, "nothing to try");
@@ -295,7 +295,7 @@ static void test_tries(void **state) {
     (void)state;
     tfm_context *ctx = small_device();
     tfm_tune_record r;
-    if (!tfm__tune_possible(ctx))
+    if (!tfm__tune_supported(ctx))
         skip();
     scratch_refused(tfm_tune_gemm(ctx, &r, 0, 4, 4, false, true), TFM_ERROR_ARGUMENT, "1 or more");
     scratch_refused(tfm_tune_workgroups(ctx, &r, 4, 0), TFM_ERROR_ARGUMENT, "1 or more");
@@ -318,7 +318,7 @@ static void test_tries(void **state) {
 /* All tiles say wrong numbers: they are not chosen, whatever their speed. */
 static void test_wrong_kernels(void **state) {
     tfm_tune_record r;
-    if (!tfm__tune_possible(harness_context()))
+    if (!tfm__tune_supported(harness_context()))
         skip();
     size_t size;
     int changed = 0;

@@ -12,7 +12,7 @@ typedef struct ways {
     double first[WAYS], second[WAYS]; /* milliseconds */
     int fails;                        /* this way does so in the second; 0: none */
     double once;                      /* what the rule's first run in the second takes, if it is not 0 */
-    const tfm__contest *contest;
+    const tfm__tuner *contest;
     int now, runs[WAYS]; /* in the second */
 } ways;
 
@@ -26,7 +26,7 @@ static tfm_status take_turn(void *self) {
     ways *w = self;
     bool second = false;
     for (size_t i = 1; i < w->contest->count; i++)
-        second = second || w->contest->list[i].aside;
+        second = second || w->contest->candidates[i].excluded;
     w->runs[w->now] += second;
     const double all = second ? w->second[w->now] : w->first[w->now];
     const double milliseconds = second && w->now == 0 && w->runs[0] == 1 && w->once > 0 ? w->once : all;
@@ -41,16 +41,20 @@ static bool agree(void *self, const tfm__candidate *candidate) {
     return true;
 }
 
-static size_t hold(ways *w, tfm__contest *c, tfm_tune_record *r) {
+static size_t hold(ways *w, tfm__tuner *c, tfm_tune_record *r) {
     size_t winner;
     *r = (tfm_tune_record){0};
     w->contest = c;
-    *c = (tfm__contest){
-        .ctx = harness_context(), .self = w, .use = choose, .run = take_turn, .right = agree, .gain = TFM__TUNE_GAIN};
-    tfm__contest_add(c, "%s", "");
-    tfm__contest_add(c, "1");
-    tfm__contest_add(c, "2");
-    harness_ok(tfm__contest_run(c, r, &winner));
+    *c = (tfm__tuner){.ctx = harness_context(),
+                      .self = w,
+                      .apply = choose,
+                      .run = take_turn,
+                      .validate = agree,
+                      .min_speedup = TFM__TUNE_MIN_SPEEDUP};
+    tfm__tuner_add(c, "%s", "");
+    tfm__tuner_add(c, "1");
+    tfm__tuner_add(c, "2");
+    harness_ok(tfm__tuner_run(c, r, &winner));
     assert_int_equal(w->now, (int)winner); /* it is in force */
     return winner;
 }
@@ -59,11 +63,11 @@ static size_t hold(ways *w, tfm__contest *c, tfm_tune_record *r) {
 static void test_noise(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 60}, .second = {2, 30, 60}};
-    tfm__contest c;
+    tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
     assert_true(r.before_seconds < 0.03 && r.after_seconds == r.before_seconds);
-    assert_int_equal(c.next, 1);
+    assert_int_equal(c.runner_up, 1);
     assert_true(r.other_seconds >= 0.03);
     assert_int_equal(r.tried, 3);
     assert_int_equal(r.wrong, 0);
@@ -73,15 +77,15 @@ static void test_noise(void **state) {
 static void test_gain(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 14}, .second = {200, 50, 50}};
-    tfm__contest c;
+    tfm__tuner c;
     tfm_tune_record r;
     const size_t winner = hold(&w, &c, &r);
     assert_true(winner == 1 || winner == 2);
     assert_true(r.before_seconds >= 0.2 && r.after_seconds >= 0.05 && r.after_seconds < r.before_seconds);
-    assert_int_equal(c.next, 3 - winner);
+    assert_int_equal(c.runner_up, 3 - winner);
     assert_true(r.other_seconds >= 0.012);
-    assert_int_equal(w.runs[winner], TFM__TUNE_TURNS);
-    assert_int_equal(w.runs[0], TFM__TUNE_TURNS);
+    assert_int_equal(w.runs[winner], TFM__TUNE_ROUNDS);
+    assert_int_equal(w.runs[0], TFM__TUNE_ROUNDS);
     assert_int_equal(w.runs[3 - winner], 0);
 }
 
@@ -89,11 +93,11 @@ static void test_gain(void **state) {
 static void test_scatters(void **state) {
     (void)state;
     ways w = {.first = {90, 40, 100}, .second = {90, 40, 100}, .once = 5};
-    tfm__contest c;
+    tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
     assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
-    assert_int_equal(c.next, 1);
+    assert_int_equal(c.runner_up, 1);
     assert_true(r.other_seconds >= 0.04);
 }
 
@@ -101,13 +105,13 @@ static void test_scatters(void **state) {
 static void test_fails_again(void **state) {
     (void)state;
     ways w = {.first = {90, 12, 60}, .second = {90, 12, 60}, .fails = 1};
-    tfm__contest c;
+    tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
     assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
     assert_int_equal(r.tried, 2);
     assert_int_equal(r.wrong, 1);
-    assert_int_equal(c.next, 2);
+    assert_int_equal(c.runner_up, 2);
     assert_int_equal(tfm_context_status(harness_context()), TFM_OK);
 }
 
