@@ -128,6 +128,6 @@ self_test() {
     check "selftest prints 16 GEMM lines: one for each provider, two shared, six for MMA, one for large CLBlast matrices" [ "$(grep -c '^gemm ' out)" = 16 ]
     check "selftest aligns its verdicts in one column" [ "$(sed -n 's/ pass  *error .*//p' out | awk '{print length}' | sort -u | wc -l)" = 1 ]
     check "selftest prints the verdict last" eval 'tail -n 1 out | grep -q "^verdict: passed: all [0-9]* checks passed"'
-    check "selftest runs the reference GEMM on any device" grep -q '^gemm  *plain  *pass' out
+    check "selftest runs the reference GEMM on any device" grep -q '^gemm  *reference  *pass' out
     check "selftest checks linear layers with fp16 and bf16 weights" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
 }

@@ -38,7 +38,7 @@ static const struct {
 static int failed, backwards, ran;
 
 static bool by_engine(const tfm__check_entry *entry) {
-    return strncmp(entry->form, "engine", 6) == 0;
+    return strncmp(entry->form, "gpu-mma", 7) == 0;
 }
 
 /* The linker puts these two in the place of those that checks call (meson.build): every input is watched, and what is
@@ -120,7 +120,7 @@ static void run_engine(tfm_context *ctx, const char *name) {
     for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
         for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(ENGINES[e].name, name) == 0 && entry->op;
              entry++)
-            if (by_engine(entry) && !strstr(entry->form, "tiles") && !strstr(entry->form, "rings") &&
+            if (by_engine(entry) && !strstr(entry->form, "tiles") && !strstr(entry->form, "multistage") &&
                 entry->number == (int)ENGINES[e].inputs) {
                 ctx->tuning.mma = ENGINES[e].mma;
                 run(ctx, entry, false, name);

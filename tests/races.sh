@@ -55,7 +55,7 @@ planted() {
 # A running sum whose items wait no more for each other; and products of few rows, of which several groups share a column.
 sed 's/^\( *\)barrier(.*/\1;/' cl/reduce/cumsum.cl >"$folder/cl/cumsum.cl"
 planted cumsum
-awk '/^ *barrier\(/ && parts { next } { parts = parts && !/^#else/ || /^#if PARTS > 1/ } 1' cl/gemm/gemm_gpu_skinny.cl >"$folder/cl/gemm_gpu_skinny.cl"
+awk '/^ *barrier\(/ && parts { next } { parts = parts && !/^#else/ || /^#if SLICED_K > 1/ } 1' cl/gemm/gemm_gpu_skinny.cl >"$folder/cl/gemm_gpu_skinny.cl"
 if cmp -s cl/gemm/gemm_gpu_skinny.cl "$folder/cl/gemm_gpu_skinny.cl"; then
     echo "0 1 0" >>"$counts" && echo "there is no barrier to take from gemm_gpu_skinny.cl"
 fi

@@ -13,7 +13,7 @@
 typedef struct bench_options {
     const char *device;
     const char *variants;  /* "cpu-512,gpu" or "all"; NULL: the device's own */
-    const char *providers; /* "packed,openblas", NULL: all */
+    const char *providers; /* "cpu-packed,openblas", NULL: all */
     int rounds;
     bool json;
     bool accumulate;           /* gemm */

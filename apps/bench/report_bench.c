@@ -196,7 +196,7 @@ static void add_narrow_products(json_t *rows, tfm_context *ctx) {
         for (size_t i = 0; i < CLI_COUNT(SIZES); i++)
             add_narrow_product(rows, ctx, SIZES[i], STORED[s], NULL);
         if (STORED[s] != TFM_I8) /* or why there is none */
-            add_narrow_product(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "engine");
+            add_narrow_product(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "gpu-mma");
     }
 }
 

@@ -96,7 +96,8 @@ int cmd_bench(int argc, char **argv) {
          "this one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
-         "gemm: time only these of small, dots, thirds, packed, rows, tiled, plain, engine, clblast, int8 and openblas",
+         "gemm: time only these of cpu-skinny, cpu-bf16, cpu-bf16x3, cpu-packed, gpu-skinny, gpu-tiled, reference, "
+         "gpu-mma, clblast, int8 and openblas",
          NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
@@ -119,11 +120,11 @@ int cmd_bench(int argc, char **argv) {
                  "              transposed: 512x512x4096tn\n"
                  "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
                  "  norm        ROWSxCOLUMNS\n"
-                 "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed\n"
-                 "fresh' packs it every time. A star marks what tfm takes by itself. If tfm was\n"
-                 "built with OpenBLAS, it runs beside them on all cores. norm counts bytes read\n"
-                 "and written, and times a copy beside it; attention times a product of\n"
-                 "1024x1024x1024 beside it.\n",
+                 "'cpu-packed' multiplies by a matrix that it packed once, as a layer does;\n"
+                 "'cpu-packed fresh' packs it every time. A star marks what tfm takes by itself.\n"
+                 "If tfm was built with OpenBLAS, it runs beside them on all cores. norm counts\n"
+                 "bytes read and written, and times a copy beside it; attention times a product\n"
+                 "of 1024x1024x1024 beside it.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant cpu-512\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"

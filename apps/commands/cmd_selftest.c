@@ -11,7 +11,7 @@ typedef struct tally {
 static bool on_record(void *user, const tfm_selftest_record *record) {
     tally *t = user;
     cli_progress(NULL);
-    int column = printf("%-15s %-22s ", record->op, record->form);
+    int column = printf("%-15s %-25s ", record->op, record->form);
     switch (record->state) {
     case TFM_SELFTEST_PASS:
         printf("pass           error %.1e\n", record->error);

@@ -134,7 +134,7 @@ static int name_width(const tune_options *o) {
     return o->precision ? 23 : 17;
 }
 static int way_width(const tune_options *o) {
-    return o->precision ? 27 : 19;
+    return o->precision ? 34 : 23;
 }
 
 static int print_row(const char *name, const tfm_tune_record *r, const tune_options *o) {

@@ -1,7 +1,7 @@
 /* Attention, where work-items run side by side and a head has few queries, or is not what attention_tiled.cl takes:
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
- *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
+ *     lse_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
  * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
  * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
@@ -12,7 +12,7 @@
  *
  * With SPLIT several work-groups share the keys of such queries, as a step of decoding has few queries and many keys
  * ("Flash-Decoding for long-context inference", Dao et al. 2023): each makes the sums over its span of keys, under its
- * own maximum, and attention_join adds them up in the order of the spans. */
+ * own maximum, and attention_combine adds them up in the order of the spans. */
 #include "attention_common.cl"
 
 #ifndef QUERIES
@@ -81,8 +81,8 @@ INLINED float lanes_sum(const float v, const int stride, __local float *scratch)
 }
 
 /* z[i] += the products of QUERIES rows of q with four numbers of a key. */
-static inline void score_four(float *z, __local const float *q, __global const number *k) {
-    const float4 key = NUMBERS4(k);
+static inline void score_four(float *z, __local const float *q, __global const kv_type *k) {
+    const float4 key = KV_LOAD4(k);
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
 #if DK % 4 == 0
@@ -98,7 +98,7 @@ static inline void score_four(float *z, __local const float *q, __global const n
 }
 
 /* z[i] += the products of QUERIES rows of q with one key. `none` is 0 as TFM_TRIP_COUNT wants it. */
-static inline void score_key(float *z, __local const float *q, __global const number *k, const int none) {
+static inline void score_key(float *z, __local const float *q, __global const kv_type *k, const int none) {
     int d = 0;
 #pragma unroll 1
     for (; d + AHEAD <= TFM_TRIP_COUNT(DK, none); d += AHEAD) {
@@ -113,7 +113,7 @@ static inline void score_key(float *z, __local const float *q, __global const nu
     for (; d < DK; d++) {
 #pragma unroll
         for (int i = 0; i < QUERIES; i++)
-            z[i] = tfm_fma(q[i * DK + d], NUMBER(k, d), z[i]);
+            z[i] = tfm_fma(q[i * DK + d], KV_LOAD(k, d), z[i]);
     }
 }
 
@@ -123,7 +123,7 @@ typedef struct query_group {
 } query_group;
 
 /* Local memory. Of each query: q scaled, the keys begin .. limit - 1 that it sees, and where its mask, row of y and
- * log_sum are. Of each key of a tile: weights (QUERIES, TILE), its row of k and v, and as bit i whether query i keeps
+ * lse are. Of each key of a tile: weights (QUERIES, TILE), its row of k and v, and as bit i whether query i keeps
  * its weight. `reached`: the queries' maxima over the tile. */
 typedef struct group_memory {
     __local float *q, *weight, *reached, *scratch;
@@ -132,7 +132,7 @@ typedef struct group_memory {
     __local uint *kept;
 } group_memory;
 
-#if DROPS
+#if DROPOUT
 #define KEEPS(kept, i, j) (((kept)[j] & (1u << (i))) != 0)
 #define KEPT_MEMORY kept
 #define GROUP_DROPS TFM_DROPOUT_RNG()
@@ -141,7 +141,7 @@ typedef struct group_memory {
 static inline uint kept_by(const tfm_dropout_rng drops, const long first, const long begin, const int s) {
     uint bits = 0;
     for (int i = 0; i < QUERIES; i += 4) {
-        const uint4 n = drop_numbers(drops, first + (begin + i) / 4, s);
+        const uint4 n = dropout_words(drops, first + (begin + i) / 4, s);
         const int4 keeps = n >= (uint4)(drops.threshold);
         bits |= (uint)((keeps.x & 1) | (keeps.y & 2) | (keeps.z & 4) | (keeps.w & 8)) << i;
     }
@@ -153,8 +153,8 @@ static inline uint kept_by(const tfm_dropout_rng drops, const long first, const 
 #define GROUP_DROPS ((tfm_dropout_rng){0, 0, 0, 1.0f})
 #endif
 
-INLINED void load_queries(const group_memory l, __global const q_number *q, const attention_shape shape,
-                          const shared_keys keys, const query_group g, const float scale) {
+INLINED void load_queries(const group_memory l, __global const q_type *q, const attention_shape shape,
+                          const kv_view keys, const query_group g, const float scale) {
     const int lane = get_local_id(0);
     const long targets = shape.targets;
 #pragma unroll 1
@@ -162,10 +162,10 @@ INLINED void load_queries(const group_memory l, __global const q_number *q, cons
         const long index = min(g.block * QUERIES + i, g.count - 1), t = index % targets;
         const long h = g.kv_head * (shape.heads / shape.kv_heads) + index / targets, at = query_at(shape, g.b, t, h);
         for (int d = lane; d < DK; d += TFM_GROUP)
-            l.q[i * DK + d] = Q_NUMBER(q, at * DK + d) * scale;
+            l.q[i * DK + d] = Q_LOAD(q, at * DK + d) * scale;
         if (lane == i % TFM_GROUP) {
-            l.limit[i] = g.block * QUERIES + i < g.count ? seen_to(keys, (int)t) : 0;
-            l.begin[i] = seen_from(keys, (int)t);
+            l.limit[i] = g.block * QUERIES + i < g.count ? visible_end(keys, (int)t) : 0;
+            l.begin[i] = visible_begin(keys, (int)t);
             l.masks[i] = mask_row(shape, g.b, t, h);
             l.rows[i] = at;
             l.sums[i] = (g.b * shape.heads + h) * targets + t;
@@ -176,7 +176,7 @@ INLINED void load_queries(const group_memory l, __global const q_number *q, cons
 
 /* Scores of `count` keys from s on, -inf where a query does not see the key. `first` is 0, which compilers do not see:
  * what is the same for all tiles would be in registers throughout. */
-INLINED void score_tile(const group_memory l, const attention_shape shape, const shared_keys keys, const query_group g,
+INLINED void score_tile(const group_memory l, const attention_shape shape, const kv_view keys, const query_group g,
                         const tfm_dropout_rng drops, const int s, const int count, const int none, const float cap) {
     const int first = s < 0;
     for (int j = get_local_id(0); j < TILE; j += TFM_GROUP) {
@@ -188,7 +188,7 @@ INLINED void score_tile(const group_memory l, const attention_shape shape, const
         if (at >= 0)
             score_key(z, l.q + first, keys.k + at * keys.k_step, none);
         l.row[j] = at;
-#if DROPS
+#if DROPOUT
         l.kept[j] = kept_by(drops, first_block(shape, g.b, g.kv_head), g.block * QUERIES, s + j);
 #endif
 #pragma unroll
@@ -222,16 +222,16 @@ INLINED void softmax_update(const group_memory l, float (*sum)[OWN], float *tota
 }
 
 /* sum += the weighted values of the tile's keys, of OWN columns from `column` on, SPAN apart. */
-INLINED void accumulate_values(const group_memory l, const shared_keys keys, float (*sum)[OWN], const int part,
+INLINED void accumulate_values(const group_memory l, const kv_view keys, float (*sum)[OWN], const int part,
                                const int count, const int column) {
     for (int j = part; j < count; j += PARTS) {
         if (l.row[j] < 0)
             continue;
-        __global const number *value = keys.v + l.row[j] * keys.v_step;
+        __global const kv_type *value = keys.v + l.row[j] * keys.v_step;
 #pragma unroll
         for (int c = 0; c < OWN; c++) {
             const int at = column + c * SPAN;
-            const float x = at < DV ? NUMBER(value, at) : 0.0f;
+            const float x = at < DV ? KV_LOAD(value, at) : 0.0f;
             /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
 #pragma unroll
             for (int i = 0; i < QUERIES; i++)
@@ -242,10 +242,10 @@ INLINED void accumulate_values(const group_memory l, const shared_keys keys, flo
     barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
 }
 
-/* Results of `there` queries to y and log_sum, where this is not NULL. With SPLIT sums are stored as they are, in rows
- * from `first_row` on, and log_sum gets the maximum and the sum of the weights. */
+/* Results of `there` queries to y and lse, where this is not NULL. With SPLIT sums are stored as they are, in rows
+ * from `first_row` on, and lse gets the maximum and the sum of the weights. */
 INLINED void store_results(const group_memory l, float (*sum)[OWN], const float *total, const float *maximum,
-                           __global float *y, __global float *log_sum, const long there, const long first_row,
+                           __global float *y, __global float *lse, const long there, const long first_row,
                            const int column, const float dropout_scale) {
     const int lane = get_local_id(0);
 #pragma unroll
@@ -260,35 +260,35 @@ INLINED void store_results(const group_memory l, float (*sum)[OWN], const float 
             if (i < there && lane < SPAN && at < DV)
                 y[row * DV + at] = value * inverse;
         }
-        if (log_sum && i < there && lane == 0) {
+        if (lse && i < there && lane == 0) {
 #if SPLIT
-            log_sum[row * 2] = maximum[i];
-            log_sum[row * 2 + 1] = all;
+            lse[row * 2] = maximum[i];
+            lse[row * 2 + 1] = all;
 #else
-            log_sum[l.sums[i]] = LN_2 * (maximum[i] + log2(all));
+            lse[l.sums[i]] = LN_2 * (maximum[i] + log2(all));
 #endif
         }
     }
 }
 
 #if SPLIT
-/* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
+/* y (spans, rows, DV) gets the sums, and lse (spans, rows, 2) the maximum that they are under and the sum of the
  * weights. A span has `span` keys, the last one all that are left. */
-#define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
+#define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,
 #else
 #define SPLIT_PARAMETERS const long first_item,
 #endif
 
 /* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. Without, a launch
  * begins at first_item and ends before `items`: long ones are split. */
-TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
-                                const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_gpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse, const long items,
+                              const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK] __attribute__((aligned(16)));
     __local float weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
     __local long masks[QUERIES], rows[QUERIES], sums[QUERIES];
-#if DROPS
+#if DROPOUT
     __local uint kept[TILE];
 #endif
     const group_memory l = {qs, weight, reached, scratch, begin, limit, row, masks, rows, sums, KEPT_MEMORY};
@@ -296,7 +296,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #if SPLIT
     const long turn = TFM_ROW(), own_span = turn / items, item = turn - own_span * items;
     const long first_row = own_span * query_rows;
-    if (own_span >= spans)
+    if (own_span >= num_splits)
         return;
 #else
     const long item = first_item + TFM_ROW(), first_row = 0;
@@ -308,7 +308,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int lane = get_local_id(0), none = TFM_OPAQUE_ZERO(layout.targets);
     const query_group g = {item / (layout.kv_heads * blocks), item % layout.kv_heads, item / layout.kv_heads % blocks,
                            queries};
-    const shared_keys keys = keys_at(shape, g.b, g.kv_head);
+    const kv_view keys = keys_at(shape, g.b, g.kv_head);
     load_queries(l, TFM_AT(q), shape, keys, g, scale);
 
     int nearest = INT_MAX, furthest = 0;
@@ -320,8 +320,8 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         }
 #if SPLIT
     if (nearest < furthest) {
-        nearest += (int)min(own_span * span, (long)(furthest - nearest));
-        furthest = own_span + 1 < spans ? (int)min((long)furthest, nearest + span) : furthest;
+        nearest += (int)min(own_span * split_size, (long)(furthest - nearest));
+        furthest = own_span + 1 < num_splits ? (int)min((long)furthest, nearest + split_size) : furthest;
     }
 #endif
 
@@ -344,25 +344,25 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             softmax_update(l, sum, total, maximum);
             accumulate_values(l, keys, sum, lane / SPAN, count, column);
         }
-        store_results(l, sum, total, maximum, TFM_AT(y), SPLIT || summed ? TFM_AT(log_sum) : 0,
+        store_results(l, sum, total, maximum, TFM_AT(y), SPLIT || write_lse ? TFM_AT(lse) : 0,
                       queries - g.block * QUERIES, first_row, column, GROUP_DROPS.dropout_scale);
     }
 }
 
 #if SPLIT
-/* y (rows, DV) of the sums that attention_group has made over each span of keys: those under a lower maximum are scaled
+/* y (rows, DV) of the sums that attention_gpu has made over each span of keys: those under a lower maximum are scaled
  * down to the highest. n is the number of y's elements; an item takes TFM_CHUNK of them. */
-TFM_KERNEL void attention_join(TFM_TENSOR(float, y), TFM_INPUT(float, span_sums), TFM_INPUT(float, tops), const long n,
-                               const long spans, const long query_rows) {
+TFM_KERNEL void attention_combine(TFM_TENSOR(float, y), TFM_INPUT(float, partial_y), TFM_INPUT(float, partial_lse),
+                                  const long n, const long num_splits, const long query_rows) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, n);
     for (long i = first; i < end; i++) {
-        __global const float *top = TFM_AT(tops) + i / DV * 2;
-        __global const float *from = TFM_AT(span_sums) + i;
+        __global const float *top = TFM_AT(partial_lse) + i / DV * 2;
+        __global const float *from = TFM_AT(partial_y) + i;
         float highest = -INFINITY, total = 0.0f, sum = 0.0f;
-        for (long s = 0; s < spans; s++)
+        for (long s = 0; s < num_splits; s++)
             highest = fmax(highest, top[s * query_rows * 2]);
         const float base = highest == -INFINITY ? 0.0f : highest;
-        for (long s = 0; s < spans; s++) {
+        for (long s = 0; s < num_splits; s++) {
             const float share = exp2(top[s * query_rows * 2] - base);
             total = tfm_fma(top[s * query_rows * 2 + 1], share, total);
             sum = tfm_fma(from[s * n], share, sum);

@@ -1,5 +1,5 @@
 /* Attention backwards, from y, dy and the log sums that the forward kept. With z_is the score of query i and key s
- * before soft cap and mask, w_is = e^(score - log_sum_i) its weight, and f_is its factor of dropout, 1 without:
+ * before soft cap and mask, w_is = e^(score - lse_i) its weight, and f_is its factor of dropout, 1 without:
  *
  *     dv_s = sum_i f_is w_is dy_i,   e_is = w_is (f_is dy_i . v_s - dy_i . y_i) (1 - tanh^2(z_is / cap)),
  *     dq_i = scale sum_s e_is k_s,   dk_s = scale sum_i e_is q_i
@@ -32,13 +32,13 @@ DEFINE_ROWS_AT(rows_at, ROWS)
  * no multiple of 4, or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For
  * dq the items share its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU
  * thread's stack, by groups of one. */
-TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
+TFM_KERNEL void attention_backward_gpu(BACKWARD_PARAMETERS) {
     __local float shared_e[ROWS * TFM_GROUP];
     const long item = TFM_ROW(), kv_head = item % layout.kv_heads, b = item / layout.kv_heads;
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const kv_view keys = keys_at(shape, b, kv_head);
     const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = layout.heads / layout.kv_heads;
     const long queries = group * layout.targets;
     const int lane = (int)TFM_LOCAL_ID(), none = TFM_OPAQUE_ZERO(layout.targets);
@@ -51,8 +51,8 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             float w[ROWS], e[ROWS];
             const query_rows rows =
                 rows_at(shape, keys, b, kv_head * group + i / layout.targets, i % layout.targets, queries - i);
-#if DROPS
-            const uint4 numbers = drop_numbers(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / ROWS, own_key);
+#if DROPOUT
+            const uint4 numbers = dropout_words(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / ROWS, own_key);
             const float4 factors = select((float4)(dropout_scale), (float4)(0.0f), numbers < (uint4)((uint)threshold));
             float factor[ROWS];
             vstore4(factors, 0, factor);
@@ -76,7 +76,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                     }
                     const float m = layout.mask_kind != 0 ? mask_at(shape, rows.mask[r], s + lane) : 0.0f;
                     z = m == -INFINITY ? m : z + m;
-                    const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - TFM_AT(log_sum)[rows.sum[r]]));
+                    const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - TFM_AT(lse)[rows.sum[r]]));
                     w[r] = DROPPED(weight, [r]);
                     e[r] = weight == 0.0f ? 0.0f : weight * g * slope;
                 }

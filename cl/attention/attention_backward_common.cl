@@ -3,9 +3,9 @@
 
 #define BACKWARD_PARAMETERS                                                                                            \
     TFM_TENSOR(float, dq), TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), TFM_INPUT(float, y), TFM_INPUT(float, dy),    \
-        TFM_INPUT(float, log_sum), const long items, const float scale, const float cap, ATTENTION_PARAMETERS
+        TFM_INPUT(float, lse), const long items, const float scale, const float cap, ATTENTION_PARAMETERS
 
-#if DROPS
+#if DROPOUT
 #define DROPPED(x, at) (factor at * (x))
 #else
 #define DROPPED(x, at) (x)
@@ -16,17 +16,17 @@
 #define BELOW(T, x) select((x), (T)(0.0f), (x) > (T)(0.0f))
 
 /* Some queries in a row of those that share keys. Those that do not exist are the last one again, and see nothing. */
-#define MOST_ROWS 8
+#define MAX_ROWS 8
 typedef struct query_rows {
-    long at[MOST_ROWS], sum[MOST_ROWS], mask[MOST_ROWS]; /* which query of all, which log sum, which row of the mask */
-    int begin[MOST_ROWS], end[MOST_ROWS];                /* sees begin <= s < end */
-    int count;                                           /* of those that exist */
-    int some_begin, some_end;                            /* keys that any of them sees */
+    long at[MAX_ROWS], sum[MAX_ROWS], mask[MAX_ROWS]; /* which query of all, which log sum, which row of the mask */
+    int begin[MAX_ROWS], end[MAX_ROWS];               /* sees begin <= s < end */
+    int count;                                        /* of those that exist */
+    int some_begin, some_end;                         /* keys that any of them sees */
 } query_rows;
 
 /* NAME: N queries from query t of head h on, of which `left` are left. */
 #define DEFINE_ROWS_AT(NAME, N)                                                                                        \
-    static inline query_rows NAME(const attention_shape a, const shared_keys keys, const long b, long h, long t,       \
+    static inline query_rows NAME(const attention_shape a, const kv_view keys, const long b, long h, long t,           \
                                   const long left) {                                                                   \
         query_rows rows;                                                                                               \
         rows.count = (int)min(left, (long)(N));                                                                        \
@@ -37,8 +37,8 @@ typedef struct query_rows {
             rows.at[r] = query_at(a, b, t, h);                                                                         \
             rows.sum[r] = (b * a.heads + h) * a.targets + t;                                                           \
             rows.mask[r] = mask_row(a, b, t, h);                                                                       \
-            rows.begin[r] = seen_from(keys, (int)t);                                                                   \
-            rows.end[r] = real ? seen_to(keys, (int)t) : 0;                                                            \
+            rows.begin[r] = visible_begin(keys, (int)t);                                                               \
+            rows.end[r] = real ? visible_end(keys, (int)t) : 0;                                                        \
             if (rows.begin[r] < rows.end[r]) {                                                                         \
                 rows.some_begin = min(rows.some_begin, rows.begin[r]);                                                 \
                 rows.some_end = max(rows.some_end, rows.end[r]);                                                       \

@@ -47,7 +47,7 @@ typedef struct block {
 } block;
 
 /* Keys s .. s + count - 1; those after them are zeros, whatever lies there, up to whole vectors. */
-static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
+static inline void tile_pack(tile *to, const kv_view keys, const int s, const int count) {
     to->s = s;
     to->count = count;
     for (int j = 0; j < count; j += W) {
@@ -77,9 +77,9 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
 
 /* What an item's queries and gradients lie in. */
 typedef struct tensors {
-    __global const float *q, *dy, *log_sum;
+    __global const float *q, *dy, *lse;
     float scale, cap;
-#if DROPS
+#if DROPOUT
     tfm_dropout_rng drops;
     long drop_block; /* dropout's numbers of the first query */
 #endif
@@ -147,13 +147,13 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
     else
         multiply_both(1, to, first, keys, part, z, e);
     const tfm_vec lanes = tfm_lane_index(); /* from s on: floats do not tell all positions apart */
-#if DROPS
+#if DROPOUT
     tfm_vec factor[ROWS][SIDES];
 #pragma unroll
     for (int x = 0; x < SIDES; x++)
         for (int i = 0; i < ROWS / BLOCK; i++) {
             tfm_uvec numbers[BLOCK];
-            drop_numbers_vec(numbers, all->drops, all->drop_block + query / BLOCK + i, s + x * W);
+            dropout_words_vec(numbers, all->drops, all->drop_block + query / BLOCK + i, s + x * W);
             for (int r = 0; r < BLOCK; r++)
                 factor[BLOCK * i + r][x] =
                     select((tfm_vec)(all->drops.dropout_scale), (tfm_vec)(0.0f), numbers[r] < all->drops.threshold);
@@ -165,7 +165,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
         for (int x = 0; x < SIDES; x++) {
             const tfm_vec at = lanes + (float)(x * W);
             tfm_vec score = z[r][x] * all->scale, slope = (tfm_vec)(all->scale);
-#if SCORED
+#if SCORE_MOD
             if (all->cap > 0.0f) {
                 const tfm_vec bend = tanh(score / all->cap);
                 score = all->cap * bend;
@@ -177,7 +177,7 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
             }
 #endif
             /* None is above but by rounding: see BELOW. */
-            const tfm_vec below = (score - all->log_sum[rows->sum[r]]) * LOG2_E;
+            const tfm_vec below = (score - all->lse[rows->sum[r]]) * LOG2_E;
             const tfm_vec w = exp2_down(
                 select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY),
                        at < (float)(rows->begin[r] - s) || at >= (float)(rows->end[r] - s) || score == -INFINITY));
@@ -189,8 +189,8 @@ static inline void weigh(block *to, const int first, const tile *keys, const int
 
 /* All weights and slopes of a block, of `groups` times ROWS queries from `query` of all on, with a tile. Returns 0
  * where no query sees any of it. */
-static inline int block_meet(block *to, const tile *keys, const attention_shape shape, const query_rows *rows,
-                             const int groups, const tensors *all, const float *own, const long query) {
+static inline int block_weights(block *to, const tile *keys, const attention_shape shape, const query_rows *rows,
+                                const int groups, const tensors *all, const float *own, const long query) {
     int some = 0;
     for (int i = 0; i < groups; i++)
         some |= rows[i].some_begin < keys->s + keys->count && rows[i].some_end > keys->s;
@@ -321,19 +321,19 @@ static inline void add_own(float *own, const query_rows *rows, __global const fl
         own[r] = sum[r].s0;
 }
 
-TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
+TFM_KERNEL void attention_backward_cpu(BACKWARD_PARAMETERS) {
     const long item = TFM_ROW(), kv_head = item % layout.kv_heads, b = item / layout.kv_heads;
     if (item >= items)
         return;
     const attention_shape shape = ATTENTION_SHAPE;
-    const shared_keys near = keys_at(shape, b, kv_head);
+    const kv_view near = keys_at(shape, b, kv_head);
     const long key_first = near.k - shape.k, value_first = near.v - shape.v, group = layout.heads / layout.kv_heads;
     const long queries = group * layout.targets;
-#if DROPS
+#if DROPOUT
     const tensors all = {
-        TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head)};
+        TFM_AT(q), TFM_AT(dy), TFM_AT(lse), scale, cap, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head)};
 #else
-    const tensors all = {TFM_AT(q), TFM_AT(dy), TFM_AT(log_sum), scale, cap};
+    const tensors all = {TFM_AT(q), TFM_AT(dy), TFM_AT(lse), scale, cap};
 #endif
     tile keys;
     block met;
@@ -357,7 +357,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
                 const int groups = min(all_groups - i, QUERIES / ROWS);
                 fetch_ahead(near, s + TILE, min(s + 2 * TILE, some_end), i * ROWS / QUERIES,
                             (all_groups * ROWS + QUERIES - 1) / QUERIES);
-                if (!block_meet(&met, &keys, shape, rows, groups, &all, own + i * ROWS, first + i * ROWS))
+                if (!block_weights(&met, &keys, shape, rows, groups, &all, own + i * ROWS, first + i * ROWS))
                     continue;
                 EACH_COLUMNS(VALUE_VECTORS, ADD_DV)
                 EACH_COLUMNS(KEY_VECTORS, ADD_DK)

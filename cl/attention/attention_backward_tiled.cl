@@ -1,7 +1,7 @@
 /* Attention backwards where work-items run side by side, by tiles: formulas, letters and the order of sums are those of
  * attention_backward.cl. Three kernels, of which each work-group owns what it makes and writes it once:
  *
- *     attention_backward_own       own_i = dy_i . y_i
+ *     attention_backward_delta       delta_i = dy_i . y_i
  *     attention_backward_keys      dk and dv of KEYS keys, over all queries that see one of them
  *     attention_backward_queries   dq of QUERIES queries, over all keys that they see
  *
@@ -20,11 +20,12 @@
 #if PASS == 0
 #define SPAN 2 /* columns at a time, in fours */
 
-/* own (B, H, T) from `rows` rows of y and dy. Layout: an item has a row, and neighbours read them side by side. Sums
- * are in the order of tile_products, so that a query which sees one key, of which y is the value, has a gradient of 0,
+/* delta (B, H, T) from `rows` rows of y and dy. Layout: an item has a row, and neighbours read them side by side. Sums
+ * are in the order of tile_qk, so that a query which sees one key, of which y is the value, has a gradient of 0,
  * not of rounding errors: Adam would make large steps of those. */
-TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, y), TFM_INPUT(float, dy),
-                                       const long rows, const long targets, const long heads, const long heads_first) {
+TFM_KERNEL void attention_backward_delta(TFM_TENSOR(float, delta), TFM_INPUT(float, y), TFM_INPUT(float, dy),
+                                         const long rows, const long targets, const long heads,
+                                         const long heads_first) {
     __local float4 stage[2][TFM_GROUP * (SPAN + 1)];
     const long first = TFM_ROW() * TFM_GROUP, row = first + TFM_LOCAL_ID();
     const int lane = (int)TFM_LOCAL_ID(), count = (int)min(rows - first, (long)TFM_GROUP);
@@ -47,7 +48,7 @@ TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, 
     }
     if (lane < count) {
         const long t = row / heads % targets, h = row % heads, b = row / (heads * targets);
-        TFM_AT(own)[heads_first ? row : (b * heads + h) * targets + t] = sum;
+        TFM_AT(delta)[heads_first ? row : (b * heads + h) * targets + t] = sum;
     }
 }
 #else
@@ -55,18 +56,18 @@ TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, 
 /* A head of one sequence's queries, and what is known of each. */
 typedef struct head_queries {
     tile_rows q, dy;
-    __global const float *own, *log_sum; /* of target 0 */
-    long mask;                           /* the mask's row of target 0 */
+    __global const float *delta, *lse; /* of target 0 */
+    long mask;                         /* the mask's row of target 0 */
 } head_queries;
 
 INLINED head_queries head_at(const attention_shape a, __global const float *q, __global const float *dy,
-                             __global const float *own, __global const float *log_sum, const long b, const long h) {
+                             __global const float *delta, __global const float *lse, const long b, const long h) {
     const long at = query_at(a, b, 0, h), sum = (b * a.heads + h) * a.targets;
     const int step = a.heads_first ? 1 : (int)a.heads, count = (int)a.targets;
     return (head_queries){{q + at * DK, BYTES(step * DK), 0, count, 0, 0},
                           {dy + at * DV, BYTES(step * DV), 0, count, 0, 0},
-                          own + sum,
-                          log_sum + sum,
+                          delta + sum,
+                          lse + sum,
                           mask_row(a, b, 0, h)};
 }
 
@@ -74,12 +75,12 @@ INLINED head_queries head_at(const attention_shape a, __global const float *q, _
 INLINED void stage_sums(const int lane, __local float *sums, const head_queries head, const int t) {
     for (int r = lane; r < QUERIES; r += TFM_GROUP) {
         const int at = clamp(t + r, 0, head.q.high - 1);
-        sums[r] = head.log_sum[at];
-        sums[QUERIES + r] = head.own[at];
+        sums[r] = head.lse[at];
+        sums[QUERIES + r] = head.delta[at];
     }
 }
 
-#if DROPS
+#if DROPOUT
 #define DROPPED(x, r) (factor[r] * (x))
 /* The first block of dropout's numbers, whose division is made once, by one item, and kept where LANE is. */
 #define BLOCK(fixed) ((uint)(fixed)[2])
@@ -116,7 +117,7 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
  * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
  * begins at query t_first and key s_first; all_sums are those of stage_sums. */
 INLINED void tile_weights(const int lane, __local float *scores, const int row, const int column, float *g,
-                          BLOCK_PARAMETERS const attention_shape shape, const shared_keys keys, const long mask,
+                          BLOCK_PARAMETERS const attention_shape shape, const kv_view keys, const long mask,
                           const int t_first, const int s_first, __local const float *all_sums, const float scale,
                           const float cap, const uint none) {
     const int t = t_first + 4 * QUERY_LANE(lane), s = s_first + KEY_LANE(lane);
@@ -125,8 +126,8 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
         const int key = s + j * KEY_ITEMS;
 #pragma unroll
         for (int set = 0; set < SETS; set++) {
-#if DROPS
-            const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
+#if DROPOUT
+            const uint4 numbers = dropout_words(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
             const float4 factors =
                 select((float4)(drops.dropout_scale), (float4)(0.0f), numbers < (uint4)(drops.threshold));
             const float factor[] = {factors.x, factors.y, factors.z, factors.w};
@@ -134,9 +135,9 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + (ROLLED ? 0 : j);
-                const int target = t + r, seen = sees(shape, keys, target, key);
+                const int target = t + r, seen = is_visible(shape, keys, target, key);
                 float score = scores[r * row + j * column] * scale, slope = scale;
-#if SCORED
+#if SCORE_MOD
                 if (cap > 0.0f) {
                     const float bend = tanh(score / cap);
                     score = cap * bend;
@@ -175,7 +176,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
 
 /* Columns that an item has of a row, at most: a number that is the same for all that tile_write writes, since compilers
  * that unroll its loop before they know the columns index the sums by a variable, for which they go to memory. */
-#define MOST_SUMS OWN_COLUMNS(PASS == 1 ? KEYS : QUERIES, KEY4 > VALUE4 ? KEY4 : VALUE4)
+#define MAX_SUMS OWN_COLUMNS(PASS == 1 ? KEYS : QUERIES, KEY4 > VALUE4 ? KEY4 : VALUE4)
 
 /* The item's sums of a work-group's owned rows, first .. first + owned - 1 of those that exist, to memory;
  * those from `seen` on are zeros. */
@@ -186,7 +187,7 @@ INLINED void tile_write(const int lane, __global float *to, const uint step, con
     for (int r = 0; r < ROWS; r++) {
         const int row = first + 4 * OWN_ROW(lane, owned) + ROW_STEP(r, owned);
 #pragma unroll
-        for (int n = 0; n < MOST_SUMS; n++) {
+        for (int n = 0; n < MAX_SUMS; n++) {
             const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
             if (n < columns && row >= 0 && row < end && c < width4) {
                 __global float *at = to + (uint)row * (step / (uint)sizeof(float)) + 4 * c;
@@ -204,7 +205,7 @@ INLINED void tile_write(const int lane, __global float *to, const uint step, con
     shape.pool = -1;
 
 #define TILED_PARAMETERS                                                                                               \
-    TFM_INPUT(float, own), TFM_INPUT(float, dy), TFM_INPUT(float, log_sum), const long group, const long first_tile,   \
+    TFM_INPUT(float, delta), TFM_INPUT(float, dy), TFM_INPUT(float, lse), const long group, const long first_tile,     \
         const long first_head, const long first_b, const float scale, const float cap, ATTENTION_PARAMETERS
 
 #if PASS == 1
@@ -222,7 +223,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     attention_shape shape = ATTENTION_SHAPE;
     RECORDED(shape)
     const long kv_head = first_head + get_group_id(1), b = first_b + get_group_id(2);
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const kv_view keys = keys_at(shape, b, kv_head);
     const int s = ((int)first_tile + (int)get_group_id(0)) * KEYS;
     const int last = min(s + KEYS, keys.visible) - 1;                 /* keys s .. last exist, if any does */
     const int begin = clamp(s - keys.to + 1, 0, (int)layout.targets); /* queries that see one of them */
@@ -243,12 +244,12 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         sum_v[i] = 0.0f;
     for (int i = 0; i < (int)group; i++) {
         const head_queries head =
-            head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, kv_head * group + i);
+            head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(delta), TFM_AT(lse), b, kv_head * group + i);
         /* Where no query sees one, none is read: of keys there may be none. */
         const int start = begin < end ? begin - (i * (int)layout.targets + begin) % TOGETHER : end;
         for (int t = start; t < end; t += QUERIES) {
             float z[4 * ROWS], g[4 * ROWS];
-            tile_products(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
+            tile_qk(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));
 #pragma unroll
             for (int r = 0; r < ROWS; r++) { /* registers are full: scores wait in local memory */
@@ -257,7 +258,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
             }
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
-            tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
+            tile_qk(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
             tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g,
                          BLOCK_AT(fixed, i * (int)layout.targets + t) shape, keys, head.mask, t, PLACE(fixed), sums,
@@ -294,11 +295,12 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group,
               index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const kv_view keys = keys_at(shape, b, kv_head);
     const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
-    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
+    const int s_first = visible_begin(keys, max(t, 0)),
+              s_end = visible_end(keys, min(t + QUERIES, (int)layout.targets) - 1);
     const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
-    const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, h);
+    const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(delta), TFM_AT(lse), b, h);
     float4 sum[DQ_SUMS];
 #pragma unroll
     for (int i = 0; i < DQ_SUMS; i++)
@@ -312,7 +314,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], g[4 * ROWS];
-        tile_products(fixed, z, stage, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
+        tile_qk(fixed, z, stage, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
         __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -321,7 +323,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
                 weight[j * KEY_ITEMS * WEIGHTS_STEP + i * SET_BLOCKS] =
                     (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
         }
-        tile_products(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
+        tile_qk(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);
         tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * WEIGHTS_STEP * 4, g,
                      BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap, NONE(fixed));

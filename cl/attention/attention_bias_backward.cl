@@ -14,11 +14,11 @@
 #include "attention_common.cl"
 
 #define BIAS_PARAMETERS                                                                                                \
-    TFM_TENSOR(float, dbias), TFM_INPUT(float, y), TFM_INPUT(float, dy), TFM_INPUT(float, log_sum), const long items,  \
+    TFM_TENSOR(float, dbias), TFM_INPUT(float, y), TFM_INPUT(float, dy), TFM_INPUT(float, lse), const long items,      \
         const long tiles, const long spans, const long span, const long bias_b, const long bias_h, const long bias_t,  \
         const long batch, const long add, const float scale, const float cap, ATTENTION_PARAMETERS
 
-#if DROPS
+#if DROPOUT
 #define DROPPED(x, r) (factor[r] * (x))
 #else
 #define DROPPED(x, r) (x)
@@ -64,7 +64,7 @@ typedef struct tile {
     tfm_vec k[KEY_VECTORS * W], v[VALUE_VECTORS * W];
 } tile;
 
-static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
+static inline void tile_pack(tile *to, const kv_view keys, const int s, const int count) {
     for (int c = 0; c < KEY_VECTORS; c++) {
         tfm_vec t[W];
         for (int j = 0; j < W; j++)
@@ -85,7 +85,7 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
 
 static inline void row_add(__global float *to, const tfm_vec g, const int count) {
     if (count >= W) {
-        ((__global loose_floats *)to)->all += g;
+        ((__global unaligned_floats *)to)->all += g;
     } else {
         for (int j = 0; j < count; j++)
             to[j] += ((const float *)&g)[j];
@@ -93,11 +93,11 @@ static inline void row_add(__global float *to, const tfm_vec g, const int count)
 }
 
 /* Queries t .. t + ROWS - 1 of head h, of which those before `begin` and from `end` on are another's. */
-static inline void rows_meet_tile(__global float *dbias, const tile *keys, const attention_shape shape,
-                                  const shared_keys shared, const owned *o, const long b, const long h, const int t,
-                                  const tfm_vec *factor, __global const float *q, __global const float *y,
-                                  __global const float *dy, __global const float *log_sum, const float scale,
-                                  const float cap) {
+static inline void rows_add_tile(__global float *dbias, const tile *keys, const attention_shape shape,
+                                 const kv_view shared, const owned *o, const long b, const long h, const int t,
+                                 const tfm_vec *factor, __global const float *q, __global const float *y,
+                                 __global const float *dy, __global const float *lse, const float scale,
+                                 const float cap) {
     tfm_vec z[ROWS], g[ROWS];
     float own[ROWS];
     __global const float *qs[ROWS], *dys[ROWS], *ys[ROWS];
@@ -134,8 +134,9 @@ static inline void rows_meet_tile(__global float *dbias, const tile *keys, const
             score = cap * tanh(score / cap);
         const tfm_vec m = mask_columns(shape, mask_row(shape, b, target, h), o->s);
         score = select(score + m, m, m == -INFINITY);
-        const tfm_vec below = (score - log_sum[(b * shape.heads + h) * shape.targets + target]) * LOG2_E;
-        const float begin = (float)(seen_from(shared, target) - o->s), end = (float)(seen_to(shared, target) - o->s);
+        const tfm_vec below = (score - lse[(b * shape.heads + h) * shape.targets + target]) * LOG2_E;
+        const float begin = (float)(visible_begin(shared, target) - o->s),
+                    end = (float)(visible_end(shared, target) - o->s);
         const tfm_vec w = exp2_down(
             select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY), at < begin || at >= end || score == -INFINITY));
         const tfm_vec e = select(w * (DROPPED(g[r], r) - own[r]), (tfm_vec)(0.0f), w == 0.0f);
@@ -143,7 +144,7 @@ static inline void rows_meet_tile(__global float *dbias, const tile *keys, const
     }
 }
 
-TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
+TFM_KERNEL void attention_bias_backward_cpu(BIAS_PARAMETERS) {
     const long item = TFM_ROW();
     if (item >= items)
         return;
@@ -158,7 +159,7 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
     for (long b = o.b; b < o.b_end; b++)
         for (long h = o.h; h < o.h_end; h++) {
             const long group = layout.heads / layout.kv_heads, kv_head = h / group;
-            const shared_keys keys = keys_at(shape, b, kv_head);
+            const kv_view keys = keys_at(shape, b, kv_head);
             const int count = min(keys.visible - o.s, W);
             if (count <= 0)
                 continue;
@@ -166,18 +167,18 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
             /* Blocks of dropout's numbers are counted from the first head of those that share keys on. */
             const long first = h % group * layout.targets;
             for (int t = o.t - (int)((first + o.t) % ROWS); t < o.t_end; t += ROWS) {
-                if (seen_from(keys, max(t, 0)) >= o.s + count || seen_to(keys, t + ROWS - 1) <= o.s)
+                if (visible_begin(keys, max(t, 0)) >= o.s + count || visible_end(keys, t + ROWS - 1) <= o.s)
                     continue;
                 tfm_vec factor[ROWS];
-#if DROPS
+#if DROPOUT
                 tfm_uvec numbers[ROWS];
-                drop_numbers_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
+                dropout_words_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + (first + t) / ROWS, o.s);
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
                     factor[r] = select((tfm_vec)(dropout_scale), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
 #endif
-                rows_meet_tile(out, &packed, shape, keys, &o, b, h, t, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),
-                               TFM_AT(log_sum), scale, cap);
+                rows_add_tile(out, &packed, shape, keys, &o, b, h, t, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),
+                              TFM_AT(lse), scale, cap);
             }
         }
 }
@@ -193,7 +194,7 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
 
 /* Where work-items run side by side: an item has a column. Also for heads too wide for a CPU thread's stack, by groups
  * of one. */
-TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
+TFM_KERNEL void attention_bias_backward_gpu(BIAS_PARAMETERS) {
     const long item = TFM_ROW();
     if (item >= items)
         return;
@@ -209,17 +210,17 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
     for (long b = o.b; b < o.b_end; b++)
         for (long h = o.h; h < o.h_end; h++) {
             const long group = layout.heads / layout.kv_heads, kv_head = h / group;
-            const shared_keys keys = keys_at(shape, b, kv_head);
+            const kv_view keys = keys_at(shape, b, kv_head);
             __global const float *kp = keys.k + (long)s * keys.k_step, *vp = keys.v + (long)s * keys.v_step;
             for (int t = o.t; t < o.t_end; t++) {
-                if (s < seen_from(keys, t) || s >= seen_to(keys, t))
+                if (s < visible_begin(keys, t) || s >= visible_end(keys, t))
                     continue;
                 const long at = query_at(shape, b, t, h);
                 __global const float *qp = TFM_AT(q) + at * DK, *yp = TFM_AT(y) + at * DV, *dyp = TFM_AT(dy) + at * DV;
                 float z = 0.0f, g = 0.0f, factor[1] = {1.0f};
-#if DROPS
+#if DROPOUT
                 const long query = h % group * layout.targets + t;
-                const uint4 numbers = drop_numbers(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + query / 4, s);
+                const uint4 numbers = dropout_words(TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + query / 4, s);
                 const uint number = query % 4 == 0   ? numbers.x
                                     : query % 4 == 1 ? numbers.y
                                     : query % 4 == 2 ? numbers.z
@@ -237,7 +238,7 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                     z = cap * tanh(z / cap);
                 const float m = mask_at(shape, mask_row(shape, b, t, h), s);
                 z = m == -INFINITY ? m : z + m;
-                const float sum = TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + t];
+                const float sum = TFM_AT(lse)[(b * layout.heads + h) * layout.targets + t];
                 const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - sum));
                 if (weight != 0.0f)
                     out[(t - o.t) * o.step * layout.columns] += weight * g;

@@ -4,22 +4,22 @@
  * H / Hk T queries of a sequence that share keys are counted together: query i of them is target i % T of head i / T of
  * the group of heads.
  *
- * The host gives DK and DV; NUMBERS, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
- * whatever it is); Q_NUMBERS, that of q, which is the same or F32; SCORED, whether there may be a soft cap or a mask;
- * DROPS, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as
+ * The host gives DK and DV; KV_DTYPE, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
+ * whatever it is); Q_DTYPE, that of q, which is the same or F32; SCORE_MOD, whether there may be a soft cap or a mask;
+ * DROPOUT, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as
  * the host says on GPU-style devices: compilers that know nothing of it make four loads of vload4. */
 
-#ifndef NUMBERS
-#define NUMBERS 0
+#ifndef KV_DTYPE
+#define KV_DTYPE 0
 #endif
-#ifndef Q_NUMBERS
-#define Q_NUMBERS NUMBERS
+#ifndef Q_DTYPE
+#define Q_DTYPE KV_DTYPE
 #endif
-#ifndef SCORED
-#define SCORED 0
+#ifndef SCORE_MOD
+#define SCORE_MOD 0
 #endif
-#ifndef DROPS
-#define DROPS 0
+#ifndef DROPOUT
+#define DROPOUT 0
 #endif
 #ifndef ALIGNED
 #define ALIGNED 0
@@ -35,45 +35,46 @@
 #define HALVES4(p) vload_half4(0, p)
 #define USHORTS4(p) vload4(0, p)
 #endif
-#if NUMBERS == 0
-typedef float number;
-#define NUMBER(p, i) ((p)[i])
-#define NUMBERS4(p) FLOATS4(p)
-#elif NUMBERS == 1
-typedef half number;
-#define NUMBER(p, i) vload_half(i, p)
-#define NUMBERS4(p) HALVES4(p)
+#if KV_DTYPE == 0
+typedef float kv_type;
+#define KV_LOAD(p, i) ((p)[i])
+#define KV_LOAD4(p) FLOATS4(p)
+#elif KV_DTYPE == 1
+typedef half kv_type;
+#define KV_LOAD(p, i) vload_half(i, p)
+#define KV_LOAD4(p) HALVES4(p)
 #else
-typedef ushort number;
-#define NUMBER(p, i) as_float((uint)(p)[i] << 16)
-#define NUMBERS4(p) as_float4(convert_uint4(USHORTS4(p)) << 16)
+typedef ushort kv_type;
+#define KV_LOAD(p, i) as_float((uint)(p)[i] << 16)
+#define KV_LOAD4(p) as_float4(convert_uint4(USHORTS4(p)) << 16)
 #endif
-#if Q_NUMBERS == NUMBERS
-typedef number q_number;
-#define Q_NUMBER(p, i) NUMBER(p, i)
-#define Q_NUMBERS4(p) NUMBERS4(p)
+#if Q_DTYPE == KV_DTYPE
+typedef kv_type q_type;
+#define Q_LOAD(p, i) KV_LOAD(p, i)
+#define Q_LOAD4(p) KV_LOAD4(p)
 #else
-typedef float q_number;
-#define Q_NUMBER(p, i) ((p)[i])
-#define Q_NUMBERS4(p) FLOATS4(p)
+typedef float q_type;
+#define Q_LOAD(p, i) ((p)[i])
+#define Q_LOAD4(p) FLOATS4(p)
 #endif
 
 /* Sizes, strides and what a query sees, by value from the host: tfm__attention_layout of
  * lib/ops/attention/attention_enqueue.c, of the same fields. q (B, T, H dk) or (B, H, T, dk), likewise k and v:
- * heads_first. length is S; sequences is N, of k, v and lengths (N); sources (B) says which is b's, where mapped;
- * key_rows (B, S) says which of the `pool` rows of k and v a key is, unless pool is -1. A source or row that is none is
- * not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's length where `aligned`. The mask lies
- * in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has `columns` keys, after which none
- * is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
+ * heads_first. length is S; sequences is N, of k, v and lengths (N); kv_batch (B) says which is b's, where mapped;
+ * kv_indices (B, S) says which of the `pool` rows of k and v a key is, unless pool is -1. A source or row that is none
+ * is not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's length where `bottom_right`. The
+ * mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has `columns` keys, after
+ * which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
 typedef struct attention_layout {
-    long targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, aligned, mask_kind;
+    long targets, length, heads, kv_heads, heads_first, sequences, padded, mapped, pool, from, to, bottom_right,
+        mask_kind;
     long mask_b, mask_h, mask_t, mask_s, columns;
 } attention_layout;
 #define ATTENTION_PARAMETERS                                                                                           \
-    TFM_INPUT(q_number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                       \
-        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask),                                     \
+    TFM_INPUT(q_type, q), TFM_INPUT(kv_type, k), TFM_INPUT(kv_type, v), TFM_INPUT(int, lengths),                       \
+        TFM_INPUT(int, kv_batch), TFM_INPUT(int, kv_indices), TFM_INPUT(uchar, mask),                                  \
         const attention_layout layout DROP_PARAMETERS
-#if DROPS
+#if DROPOUT
 #define DROP_PARAMETERS , TFM_DROPOUT_PARAMETERS
 #else
 #define DROP_PARAMETERS
@@ -81,38 +82,38 @@ typedef struct attention_layout {
 
 /* The same and the tensors but q, as one value to pass on. */
 typedef struct attention_shape {
-    __global const number *k, *v;
-    __global const int *lengths, *sources, *rows;
+    __global const kv_type *k, *v;
+    __global const int *lengths, *kv_batch, *kv_indices;
     __global const uchar *mask;
     long targets, length, heads, kv_heads, heads_first, pool, mask_b, mask_h, mask_t;
-    int sequences, padded, mapped, from, to, aligned, mask_kind, mask_s, columns;
+    int sequences, padded, mapped, from, to, bottom_right, mask_kind, mask_s, columns;
 } attention_shape;
 
 #define ATTENTION_SHAPE                                                                                                \
     {                                                                                                                  \
-        TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows),                                      \
+        TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(kv_batch), TFM_AT(kv_indices),                                   \
             mask + mask_offset *(layout.mask_kind == 1 ? 4 : 1), layout.targets, layout.length, layout.heads,          \
             layout.kv_heads, layout.heads_first, layout.pool, layout.mask_b, layout.mask_h, layout.mask_t,             \
             (int)layout.sequences, (int)layout.padded, (int)layout.mapped, (int)layout.from, (int)layout.to,           \
-            (int)layout.aligned, (int)layout.mask_kind, (int)layout.mask_s, (int)layout.columns                        \
+            (int)layout.bottom_right, (int)layout.mask_kind, (int)layout.mask_s, (int)layout.columns                   \
     }
 
 /* The keys and values that queries share. */
-typedef struct shared_keys {
-    __global const number *k, *v; /* of key 0, or of pool row 0 */
+typedef struct kv_view {
+    __global const kv_type *k, *v; /* of key 0, or of pool row 0 */
     long k_step, v_step;
-    __global const int *rows; /* NULL: key s is row s */
+    __global const int *kv_indices; /* NULL: key s is row s */
     int pool;
     int known;    /* whether there are any: no source may be b's */
     int visible;  /* keys in this sequence */
     int from, to; /* target t sees keys t + from <= s < t + to */
-} shared_keys;
+} kv_view;
 
 /* Those of query sequence b: rows are its own, keys and length those of its source. Ids stay int: llvmpipe compiles a
  * comparison of an int, widened to long, with 0 wrong. */
-static inline shared_keys keys_at(const attention_shape a, const long b, const long kv_head) {
-    shared_keys keys;
-    const int source = a.mapped ? a.sources[b] : (int)b, known = source >= 0 && source < a.sequences;
+static inline kv_view keys_at(const attention_shape a, const long b, const long kv_head) {
+    kv_view keys;
+    const int source = a.mapped ? a.kv_batch[b] : (int)b, known = source >= 0 && source < a.sequences;
     const long paged = a.pool >= 0, side = a.heads_first && !paged, n = known ? source : 0;
     const long first = paged  ? kv_head
                        : side ? (n * a.kv_heads + kv_head) * a.length
@@ -121,28 +122,28 @@ static inline shared_keys keys_at(const attention_shape a, const long b, const l
     keys.v = a.v + first * DV;
     keys.k_step = side ? DK : a.kv_heads * DK;
     keys.v_step = side ? DV : a.kv_heads * DV;
-    keys.rows = paged ? a.rows + b * a.length : 0;
+    keys.kv_indices = paged ? a.kv_indices + b * a.length : 0;
     keys.pool = (int)a.pool;
     keys.known = known;
     keys.visible = !known ? 0 : a.padded ? clamp(a.lengths[n], 0, (int)a.length) : (int)a.length;
-    keys.from = a.from + (a.aligned ? keys.visible : 0);
-    keys.to = a.to + (a.aligned ? keys.visible : 0);
+    keys.from = a.from + (a.bottom_right ? keys.visible : 0);
+    keys.to = a.to + (a.bottom_right ? keys.visible : 0);
     keys.visible = min(keys.visible, a.columns);
     return keys;
 }
 
 /* The row of k and v of key s; -1, an invisible key, if it lies outside the pool. */
-static inline int key_row(const shared_keys keys, const int s) {
-    const int row = keys.rows ? keys.rows[s] : s;
-    return keys.rows && (row < 0 || row >= keys.pool) ? -1 : row;
+static inline int key_row(const kv_view keys, const int s) {
+    const int row = keys.kv_indices ? keys.kv_indices[s] : s;
+    return keys.kv_indices && (row < 0 || row >= keys.pool) ? -1 : row;
 }
 
-/* Target t sees the keys seen_from <= s < seen_to. */
-static inline int seen_from(const shared_keys keys, const int t) {
+/* Target t sees the keys visible_begin <= s < visible_end. */
+static inline int visible_begin(const kv_view keys, const int t) {
     return clamp(t + keys.from, 0, keys.visible);
 }
 
-static inline int seen_to(const shared_keys keys, const int t) {
+static inline int visible_end(const kv_view keys, const int t) {
     return clamp(t + keys.to, 0, keys.visible);
 }
 
@@ -172,7 +173,7 @@ static inline float mask_at_log2(const attention_shape a, const long row, const 
 /* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
  * and cap by log2(e); else z is. */
 static inline float key_scored(const attention_shape a, float z, const float cap, const long row, const int s) {
-#if SCORED
+#if SCORE_MOD
     if (cap > 0.0f)
         z = cap * tanh(z);
     if (a.mask_kind != 0) {
@@ -189,12 +190,12 @@ static inline float key_scored(const attention_shape a, float z, const float cap
  * of 0 or dropout_scale = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else:
  * not of the device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block
  * of numbers (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
-#if DROPS
+#if DROPOUT
 static inline long first_block(const attention_shape a, const long b, const long kv_head) {
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);
 }
 
-static inline uint4 drop_numbers(const tfm_dropout_rng d, const long block, const int s) {
+static inline uint4 dropout_words(const tfm_dropout_rng d, const long block, const int s) {
     uint c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
     return (uint4)(c0, c1, c2, c3);

@@ -2,7 +2,7 @@
  * parameters, what a query sees, and dropout are explained in attention_common.cl.
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
- *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
+ *     lse_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
  * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
  * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one. */
@@ -13,29 +13,29 @@
  * registers, or 4 x 3 of 16. A sum is ready four steps after it was begun, and two are begun in a step. So 4 x 2 are
  * only just enough, and the processor waits whenever anything is late. */
 #if TFM_WIDTH == 16
-#define MOST_ROWS 8
+#define MAX_ROWS 8
 #define SIDES 2
 #else
-#define MOST_ROWS 4
+#define MAX_ROWS 4
 #define SIDES 3
 #endif
 #define TILE (SIDES * W) /* keys per step */
 #ifndef QUERIES
 #define QUERIES 64 /* of one work-item */
 #endif
-#define BLOCKS (QUERIES / MOST_ROWS + 1)
+#define BLOCKS (QUERIES / MAX_ROWS + 1)
 
-/* Lane r of the result is the maximum of t[r]'s lanes, r < MOST_ROWS. Overwrites t. */
+/* Lane r of the result is the maximum of t[r]'s lanes, r < MAX_ROWS. Overwrites t. */
 static inline tfm_vec max_each(tfm_vec *t) {
 #pragma unroll
-    for (int count = MOST_ROWS; count > 1; count /= 2) {
+    for (int count = MAX_ROWS; count > 1; count /= 2) {
 #pragma unroll
         for (int i = 0; i < count / 2; i++)
             t[i] = larger((tfm_vec)(t[2 * i].even, t[2 * i + 1].even), (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
     }
     tfm_vec m = t[0];
 #pragma unroll
-    for (int parts = W / MOST_ROWS; parts > 1; parts /= 2)
+    for (int parts = W / MAX_ROWS; parts > 1; parts /= 2)
         m = larger((tfm_vec)(m.even, m.even), (tfm_vec)(m.odd, m.odd));
     return m;
 }
@@ -53,25 +53,25 @@ typedef struct tile {
 
 /* What a work-item knows of its queries between tiles. */
 typedef struct state {
-    tfm_vec sum[QUERIES + MOST_ROWS][VALUE_VECTORS];
-    tfm_vec total[QUERIES + MOST_ROWS];
-    tfm_vec q[QUERIES + MOST_ROWS][KEY_VECTORS]; /* times scale log2(e) */
-    tfm_vec maximum[BLOCKS];                     /* of each block of rows, a lane a row */
-    long at[QUERIES];                            /* which query of all */
-#if SCORED
-    long mask[QUERIES + MOST_ROWS]; /* its row of the mask */
+    tfm_vec sum[QUERIES + MAX_ROWS][VALUE_VECTORS];
+    tfm_vec total[QUERIES + MAX_ROWS];
+    tfm_vec q[QUERIES + MAX_ROWS][KEY_VECTORS]; /* times scale log2(e) */
+    tfm_vec maximum[BLOCKS];                    /* of each block of rows, a lane a row */
+    long at[QUERIES];                           /* which query of all */
+#if SCORE_MOD
+    long mask[QUERIES + MAX_ROWS]; /* its row of the mask */
 #endif
-#if DROPS
+#if DROPOUT
     tfm_dropout_rng drops;
     long drop_block; /* the first query's */
 #endif
-    int begin[QUERIES + MOST_ROWS], limit[QUERIES + MOST_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
+    int begin[QUERIES + MAX_ROWS], limit[QUERIES + MAX_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
     /* Of each block: the keys that one of its queries sees, and those that all see. */
     int some_begin[BLOCKS], some_limit[BLOCKS], all_begin[BLOCKS], all_limit[BLOCKS];
 } state;
 
 /* Keys s .. s + count - 1; those after them are copies of the last one, invisible. */
-static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
+static inline void tile_pack(tile *to, const kv_view keys, const int s, const int count) {
     float *bias = (float *)to->bias;
     to->whole = count == TILE;
     to->finite = -1;
@@ -113,7 +113,7 @@ static inline int tile_finite(tile *keys, const int count) {
 #define INLINED static inline __attribute__((always_inline))
 /* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
 #define EACH_ROW                                                                                                       \
-    for (int r = 0; r < MOST_ROWS; r++)                                                                                \
+    for (int r = 0; r < MAX_ROWS; r++)                                                                                 \
         if (r < R)
 
 #define EACH_SIDE(count)                                                                                               \
@@ -124,7 +124,7 @@ static inline int tile_finite(tile *keys, const int count) {
  * what must not touch a query. */
 INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
                         const tfm_vec (*weight)[SIDES], const float *shrink, const int count, const int careful) {
-    tfm_vec sum[MOST_ROWS][SIDES];
+    tfm_vec sum[MAX_ROWS][SIDES];
 #pragma unroll
     EACH_ROW {
 #pragma unroll
@@ -167,16 +167,16 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
 #define IN_SIDES (VALUE_VECTORS / SIDES * SIDES - (ALONE ? SIDES : 0))
 #define IN_PAIRS ((VALUE_VECTORS - IN_SIDES) / 2 * 2)
 
-#if DROPS
+#if DROPOUT
 /* Drops weights of R queries from `first` on and keys s .. s + count - 1. */
 INLINED void drop_weights(const int R, tfm_vec (*weight)[SIDES], const state *st, const int first, const int s,
                           const int count) {
     for (int side = 0; side * W < count; side++)
 #pragma unroll
-        for (int block = 0; block < MOST_ROWS / 4; block++)
+        for (int block = 0; block < MAX_ROWS / 4; block++)
             if (block * 4 < R) {
                 tfm_uvec numbers[4];
-                drop_numbers_vec(numbers, st->drops, st->drop_block + first / 4 + block, s + side * W);
+                dropout_words_vec(numbers, st->drops, st->drop_block + first / 4 + block, s + side * W);
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int r = block * 4 + i;
@@ -189,7 +189,7 @@ INLINED void drop_weights(const int R, tfm_vec (*weight)[SIDES], const state *st
 /* z: the scores of R queries and the first `sides` vectors of a tile's keys. */
 INLINED void make_scores(const int R, const int sides, const state *st, const int first, const tile *keys,
                          tfm_vec (*z)[SIDES]) {
-    tfm_vec sum[MOST_ROWS][SIDES];
+    tfm_vec sum[MAX_ROWS][SIDES];
 #pragma unroll
     EACH_ROW {
 #pragma unroll
@@ -217,18 +217,18 @@ INLINED void make_scores(const int R, const int sides, const state *st, const in
     }
 }
 
-/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of
+/* R queries from `first` on, a multiple of MAX_ROWS, meet one tile of keys; masked: some of them do not see some of
  * it. R is a constant where this is inlined. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
                     const int s, const int count, const int masked) {
-    tfm_vec z[MOST_ROWS][SIDES], weight[MOST_ROWS][SIDES], highest[MOST_ROWS];
+    tfm_vec z[MAX_ROWS][SIDES], weight[MAX_ROWS][SIDES], highest[MAX_ROWS];
     if (count > (SIDES - 1) * W)
         make_scores(R, SIDES, st, first, keys, z);
     else if (SIDES > 2 && count > W)
         make_scores(R, 2, st, first, keys, z);
     else
         make_scores(R, 1, st, first, keys, z);
-#if SCORED
+#if SCORE_MOD
 #pragma unroll
     EACH_ROW {
 #pragma unroll
@@ -248,23 +248,23 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
         }
     }
 #pragma unroll
-    for (int r = 0; r < MOST_ROWS; r++) {
+    for (int r = 0; r < MAX_ROWS; r++) {
         highest[r] = -INFINITY;
         if (r < R)
 #pragma unroll
             for (int x = 0; x < SIDES; x++)
                 highest[r] = larger(z[r][x], highest[r]);
     }
-    const tfm_vec before = st->maximum[first / MOST_ROWS], reached = larger(before, max_each(highest));
+    const tfm_vec before = st->maximum[first / MAX_ROWS], reached = larger(before, max_each(highest));
     const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY), shrink = exp2_down(before - base);
     /* A weight of 0 hides what it is multiplied by, unless that is no finite number. */
-#if SCORED
+#if SCORE_MOD
     const int hides = masked || shape.mask_kind != 0;
 #else
     const int hides = masked;
 #endif
     const int careful = hides && !tile_finite(keys, count);
-    st->maximum[first / MOST_ROWS] = reached;
+    st->maximum[first / MAX_ROWS] = reached;
 #pragma unroll
     EACH_ROW {
         const float b = ((const float *)&base)[r], f = ((const float *)&shrink)[r];
@@ -277,7 +277,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
         }
         st->total[first + r] = all;
     }
-#if DROPS
+#if DROPOUT
     drop_weights(R, weight, st, first, s, count);
 #endif
     if (careful) {
@@ -298,11 +298,10 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
 }
 
 /* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
-static inline void state_begin(state *st, const attention_shape shape, const shared_keys keys, const int r,
-                               const int real, const long b, const long t, const long h, __global const q_number *q,
-                               const float scale) {
-    const int block = r / MOST_ROWS, limit = real ? seen_to(keys, (int)t) : 0;
-    const int begin = real ? min(seen_from(keys, (int)t), limit) : 0;
+static inline void state_begin(state *st, const attention_shape shape, const kv_view keys, const int r, const int real,
+                               const long b, const long t, const long h, __global const q_type *q, const float scale) {
+    const int block = r / MAX_ROWS, limit = real ? visible_end(keys, (int)t) : 0;
+    const int begin = real ? min(visible_begin(keys, (int)t), limit) : 0;
     if (real)
         st->at[r] = query_at(shape, b, t, h);
     for (int c = 0; c < KEY_VECTORS; c++)
@@ -312,10 +311,10 @@ static inline void state_begin(state *st, const attention_shape shape, const sha
     st->total[r] = 0.0f;
     st->begin[r] = begin;
     st->limit[r] = limit;
-#if SCORED
+#if SCORE_MOD
     st->mask[r] = real ? mask_row(shape, b, t, h) : 0;
 #endif
-    if (r % MOST_ROWS == 0) {
+    if (r % MAX_ROWS == 0) {
         st->maximum[block] = -INFINITY;
         st->some_begin[block] = INT_MAX;
         st->all_begin[block] = st->some_limit[block] = 0;
@@ -332,9 +331,9 @@ static inline void state_begin(state *st, const attention_shape shape, const sha
 }
 
 /* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
- * and meets them in blocks of up to MOST_ROWS. Tiles and blocks where nobody sees anything are left out. */
-TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
-                                const float scale, const float cap, ATTENTION_PARAMETERS) {
+ * and meets them in blocks of up to MAX_ROWS. Tiles and blocks where nobody sees anything are left out. */
+TFM_KERNEL void attention_cpu(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse, const long items,
+                              const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
@@ -342,24 +341,24 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         return;
     const long kv_head = item % layout.kv_heads, block = item / layout.kv_heads % blocks,
                b = item / (layout.kv_heads * blocks);
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const kv_view keys = keys_at(shape, b, kv_head);
     const long begin = block * QUERIES;
     const int rows = (int)min((long)QUERIES, queries - begin);
     state st;
     tile packed;
-#if DROPS
+#if DROPOUT
     st.drops = TFM_DROPOUT_RNG();
     st.drop_block = first_block(shape, b, kv_head) + begin / 4;
 #endif
     long t = begin % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + begin / layout.targets;
-    for (int r = 0; r < (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS; r++) {
+    for (int r = 0; r < (rows + MAX_ROWS - 1) / MAX_ROWS * MAX_ROWS; r++) {
         state_begin(&st, shape, keys, r, r < rows, b, t, h, TFM_AT(q), scale);
         t++;
         h += t == layout.targets;
         t = t == layout.targets ? 0 : t;
     }
     int nearest = INT_MAX, furthest = 0;
-    for (int i = 0; i * MOST_ROWS < rows; i++) {
+    for (int i = 0; i * MAX_ROWS < rows; i++) {
         nearest = min(nearest, st.some_begin[i]);
         furthest = max(furthest, st.some_limit[i]);
     }
@@ -367,25 +366,25 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     for (int s = nearest / TILE * TILE; s < furthest; s += TILE) {
         const int count = min(furthest - s, TILE);
         tile_pack(&packed, keys, s, count);
-        for (int i = 0; i * MOST_ROWS < rows; i++) {
-            fetch_ahead(keys, s + TILE, min(s + 2 * TILE, furthest), i, (rows + MOST_ROWS - 1) / MOST_ROWS);
+        for (int i = 0; i * MAX_ROWS < rows; i++) {
+            fetch_ahead(keys, s + TILE, min(s + 2 * TILE, furthest), i, (rows + MAX_ROWS - 1) / MAX_ROWS);
             const int masked = !packed.whole || st.all_begin[i] > s || st.all_limit[i] < s + TILE;
             if (st.some_begin[i] >= s + TILE || st.some_limit[i] <= s)
                 continue;
-            if (i * MOST_ROWS + MOST_ROWS / 2 < rows)
-                attend(MOST_ROWS, shape, cap, &st, i * MOST_ROWS, &packed, s, count, masked);
+            if (i * MAX_ROWS + MAX_ROWS / 2 < rows)
+                attend(MAX_ROWS, shape, cap, &st, i * MAX_ROWS, &packed, s, count, masked);
             else
-                attend(MOST_ROWS / 2, shape, cap, &st, i * MOST_ROWS, &packed, s, count, masked);
+                attend(MAX_ROWS / 2, shape, cap, &st, i * MAX_ROWS, &packed, s, count, masked);
         }
     }
     for (int r = 0; r < rows; r++) {
         const float all = tfm_vec_sum(st.total[r]), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
         for (int c = 0; c < VALUE_VECTORS; c++)
             store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
-        if (summed) {
+        if (write_lse) {
             const long row = begin + r, head = kv_head * (layout.heads / layout.kv_heads) + row / layout.targets;
-            __global float *to = TFM_AT(log_sum) + (b * layout.heads + head) * layout.targets + row % layout.targets;
-            *to = LN_2 * (((const float *)&st.maximum[r / MOST_ROWS])[r % MOST_ROWS] + log2(all));
+            __global float *to = TFM_AT(lse) + (b * layout.heads + head) * layout.targets + row % layout.targets;
+            *to = LN_2 * (((const float *)&st.maximum[r / MAX_ROWS])[r % MAX_ROWS] + log2(all));
         }
     }
 }

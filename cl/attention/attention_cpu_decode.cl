@@ -21,7 +21,7 @@ static inline tfm_vec sum_each(tfm_vec *t) {
 
 /* Asks for the keys and values of one head, if they are few: those of a batch lie in no cache near a core when
  * their turn comes, and are too short for a processor to see where they lead. */
-static inline void fetch_few(const shared_keys keys) {
+static inline void fetch_few(const kv_view keys) {
     for (int j = 0; j < keys.visible && keys.visible <= FEW_KEYS; j++) {
         const int row = max(key_row(keys, j), 0);
         fetch(keys.k + row * keys.k_step, min(DK, FETCHED));
@@ -31,8 +31,8 @@ static inline void fetch_few(const shared_keys keys) {
 
 /* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
  * once, one exponential for the W of them, then W weighted values. */
-TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
-                                const float scale, const float cap, ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_cpu_decode(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse,
+                                     const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = layout.heads / layout.kv_heads * layout.targets;
     /* Where neighbours in b share many keys, as beams do, eight in a row for one head, which then lies in the first
@@ -42,13 +42,13 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const long kv_head = item / row % layout.kv_heads, i = item / (row * layout.kv_heads) % queries;
     if (b >= items)
         return;
-    const shared_keys keys = keys_at(shape, b, kv_head);
+    const kv_view keys = keys_at(shape, b, kv_head);
     if (row == 1 && i == 0 && b + 1 < items)
         fetch_few(keys_at(shape, b + 1, kv_head));
     const long t = i % layout.targets, h = kv_head * (layout.heads / layout.kv_heads) + i / layout.targets;
     const long query = query_at(shape, b, t, h);
-    const int limit = seen_to(keys, (int)t);
-    __global const q_number *qp = TFM_AT(q) + query * DK;
+    const int limit = visible_end(keys, (int)t);
+    __global const q_type *qp = TFM_AT(q) + query * DK;
     tfm_vec qs[KEY_VECTORS], sum[VALUE_VECTORS];
     float maximum = -INFINITY;
     tfm_vec total = 0.0f;
@@ -58,10 +58,10 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         sum[c] = 0.0f;
-#if SCORED
+#if SCORE_MOD
     const long masks = mask_row(shape, b, t, h);
 #endif
-    for (int s = seen_from(keys, (int)t); s < limit; s += W) {
+    for (int s = visible_begin(keys, (int)t); s < limit; s += W) {
         const int count = min(limit - s, W);
         int rows[W];
         tfm_vec part[W], bias;
@@ -75,7 +75,7 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {
-            __global const number *kp = keys.k + max(rows[j], 0) * keys.k_step;
+            __global const kv_type *kp = keys.k + max(rows[j], 0) * keys.k_step;
             tfm_vec dot_product = 0.0f;
             UNROLL_VECTORS
             for (int c = 0; c < KEY_VECTORS; c++)
@@ -83,7 +83,7 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             part[j] = dot_product;
         }
         tfm_vec z = sum_each(part);
-#if SCORED
+#if SCORE_MOD
         z = scored(shape, z, cap, masks, s);
 #endif
         z = select(z, bias, bias < 0.0f);
@@ -91,9 +91,9 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         const tfm_vec p = exp2_down(z - base), shrink = exp2_down((tfm_vec)(maximum - base));
         maximum = reached;
         total = tfm_fma(total, shrink, p);
-#if DROPS
+#if DROPOUT
         tfm_uvec numbers[4];
-        drop_numbers_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / 4, s);
+        dropout_words_vec(numbers, TFM_DROPOUT_RNG(), first_block(shape, b, kv_head) + i / 4, s);
         const tfm_vec weight = select(p, (tfm_vec)(0.0f), numbers[i % 4] < (uint)threshold);
 #else
         const tfm_vec weight = p;
@@ -104,11 +104,11 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         for (int j = 0; j < count; j++) {
             if (rows[j] < 0)
                 continue;
-#if SCORED
+#if SCORE_MOD
             if (((const float *)&z)[j] == -INFINITY)
                 continue; /* hidden by the mask: a value of NaN must not touch it */
 #endif
-            __global const number *vp = keys.v + rows[j] * keys.v_step;
+            __global const kv_type *vp = keys.v + rows[j] * keys.v_step;
             UNROLL_VECTORS
             for (int c = 0; c < VALUE_VECTORS; c++)
                 sum[c] = tfm_fma((tfm_vec)(((const float *)&weight)[j]), load_value(vp, c), sum[c]);
@@ -118,6 +118,6 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);
-    if (summed)
-        TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + t] = LN_2 * (maximum + log2(all));
+    if (write_lse)
+        TFM_AT(lse)[(b * layout.heads + h) * layout.targets + t] = LN_2 * (maximum + log2(all));
 }

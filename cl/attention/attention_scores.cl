@@ -13,7 +13,7 @@
 #endif
 
 /* q . k */
-static inline float product(__global const q_number *q, __global const number *k) {
+static inline float dot_product(__global const q_type *q, __global const kv_type *k) {
     int d = 0;
     float sum = 0.0f;
 #if TFM_WIDTH > 1
@@ -24,11 +24,11 @@ static inline float product(__global const q_number *q, __global const number *k
 #else
     float4 part = 0.0f;
     for (; d + 4 <= DK; d += 4)
-        part = tfm_fma(Q_NUMBERS4(q + d), NUMBERS4(k + d), part);
+        part = tfm_fma(Q_LOAD4(q + d), KV_LOAD4(k + d), part);
     sum = part.x + part.y + part.z + part.w;
 #endif
     for (; d < DK; d++)
-        sum = tfm_fma(Q_NUMBER(q, d), NUMBER(k, d), sum);
+        sum = tfm_fma(Q_LOAD(q, d), KV_LOAD(k, d), sum);
     return sum;
 }
 
@@ -40,16 +40,16 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
     const attention_shape shape = ATTENTION_SHAPE;
     const long t = item % layout.targets, h = item / layout.targets % layout.heads,
                b = item / (layout.targets * layout.heads);
-    const shared_keys keys = keys_at(shape, b, h / (layout.heads / layout.kv_heads));
-    const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
+    const kv_view keys = keys_at(shape, b, h / (layout.heads / layout.kv_heads));
+    const int first = visible_begin(keys, (int)t), end = visible_end(keys, (int)t);
     const long masks = mask_row(shape, b, t, h);
-    __global const q_number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
+    __global const q_type *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
     __global float *out = TFM_AT(scores) + item * layout.length;
     for (int s = (int)TFM_LOCAL_ID(); s < (int)layout.length; s += TFM_GROUP) {
         const int row = keys.known ? key_row(keys, s) : -1;
         float z = -INFINITY;
         if (row >= 0)
-            z = scale * product(query, keys.k + row * keys.k_step);
+            z = scale * dot_product(query, keys.k + row * keys.k_step);
         if (row >= 0 && cap > 0.0f && stage >= 2)
             z = cap * tanh(z / cap);
         if (stage >= 3) { /* what is hidden is so whatever the key is, NaN included */

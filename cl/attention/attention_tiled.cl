@@ -7,7 +7,7 @@
  * rows up once, and finds them in local memory when it stages keys, masks scores and stages values.
  *
  * With SPLIT several work-groups share the keys of a tile's queries, as those of attention.cl do: the grid is of tiles
- * and their spans, and attention_join puts the spans together. */
+ * and their spans, and attention_combine puts the spans together. */
 #include "attention_common.cl"
 #include "attention_tiles.cl"
 
@@ -16,14 +16,14 @@
 #endif
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
-#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_products */
+#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_qk */
 #define HIDDEN (-0.0f)
 #define COLUMN (KEY_ITEMS * WEIGHTS_STEP * 4) /* in local memory, from one key of an item to its next */
 /* From one query's items to the next's in what is exchanged, so that rows that are read together are not in one bank;
  * and from one set to the next. */
 #define EXCHANGE_STEP (KEY_ITEMS + 4 * WOVEN)
 #define EXCHANGE (SET_BLOCKS * EXCHANGE_STEP)
-#if DROPS
+#if DROPOUT
 #define DROP(r) drop[r]
 #else
 #define DROP(r) 0
@@ -31,7 +31,7 @@
 
 /* Soft caps and masks of all scores at a time take more registers than Intel's GPUs have left: products wait in local
  * memory for their turn. Eight rows are for devices with more. */
-#define IN_TURN (SCORED && ROWS == 4)
+#define IN_TURN (SCORE_MOD && ROWS == 4)
 
 /* Where the table is read. */
 #if PAGED
@@ -48,7 +48,7 @@
  * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
  * maximum; `places` that of the item's first key. */
 INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
-                         const shared_keys keys, __local const int *places, const long mask, const int t, const int s,
+                         const kv_view keys, __local const int *places, const long mask, const int t, const int s,
                          const float scale, const float cap) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
@@ -71,7 +71,7 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
         for (int r = 0; r < ROWS; r++) {
             __local float *at = to + j * column + ROW_STEP(r, QUERIES);
             const float product = IN_TURN ? *at : z[4 * r + j];
-            const int target = t + ROW_STEP(r, QUERIES), seen = exists & sees(shape, keys, target, key);
+            const int target = t + ROW_STEP(r, QUERIES), seen = exists & is_visible(shape, keys, target, key);
             const float score = /* where a mask has no such element, the first is read */
                 key_scored(shape, product * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
             *at = seen ? score : -INFINITY;
@@ -149,8 +149,8 @@ INLINED void weigh_tile(__local float *weight, float *total, const float *base, 
     for (int j = 0; j < 4; j++) {
 #pragma unroll
         for (int set = 0; set < SETS; set++) {
-#if DROPS
-            const uint4 numbers = drop_numbers(drops, block + set * SET_BLOCKS, s + j * KEY_ITEMS);
+#if DROPOUT
+            const uint4 numbers = dropout_words(drops, block + set * SET_BLOCKS, s + j * KEY_ITEMS);
             const int4 dropped = numbers < (uint4)(drops.threshold);
             int drop[4];
             SPREAD(drop, dropped)
@@ -182,7 +182,7 @@ INLINED void store_row(__global float *to, const float4 *sum, const float whole,
     }
 }
 
-#if DROPS
+#if DROPOUT
 #define TILE_DROPS TFM_DROPOUT_RNG()
 #define DROP_BLOCK (first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane))
 #else
@@ -190,19 +190,19 @@ INLINED void store_row(__global float *to, const float4 *sum, const float whole,
 #define DROP_BLOCK 0
 #endif
 
-/* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
+/* y (spans, rows, DV) gets the sums, and lse (spans, rows, 2) the maximum that they are under and the sum of the
  * weights. A span has `span` keys, the last one all that are left. */
 #if SPLIT
-#define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
+#define SPLIT_PARAMETERS const long num_splits, const long split_size, const long query_rows,
 #else
 #define SPLIT_PARAMETERS
 #endif
 
-TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
+TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, lse), const long write_lse, const long group,
                                 const long first_tile, const long first_head, const long first_b, const float scale,
                                 const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
-#if RESIDENT
+#if Q_RESIDENT
     __local float4 kept[QUERIES * WHOLE_STEP(KEY4)];
 #else
     __local float4 *kept = stage; /* not read */
@@ -216,27 +216,28 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
     const int index = h % (int)group * (int)layout.targets;
     const long b = first_b + get_group_id(2);
-    shared_keys keys = keys_at(shape, b, kv_head);
+    kv_view keys = keys_at(shape, b, kv_head);
     if (PAGED && layout.pool == 0) /* no row is there to be read */
         keys.visible = 0;
 #if SPLIT
-    const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)spans, own_span = turn % (int)spans;
+    const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)num_splits,
+              own_span = turn % (int)num_splits;
 #else
     const int tile = (int)first_tile + (int)get_group_id(0);
 #endif
     const int t = tile * QUERIES - index % TOGETHER;
-    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)layout.targets) - 1);
+    int s_first = visible_begin(keys, max(t, 0)), s_end = visible_end(keys, min(t + QUERIES, (int)layout.targets) - 1);
 #if SPLIT
     if (s_first < s_end) {
-        s_first += (int)min(own_span * span, (long)(s_end - s_first));
-        s_end = own_span + 1 < (int)spans ? (int)min(s_first + span, (long)s_end) : s_end;
+        s_first += (int)min(own_span * split_size, (long)(s_end - s_first));
+        s_end = own_span + 1 < (int)num_splits ? (int)min(s_first + split_size, (long)s_end) : s_end;
     }
     keys.visible = s_end; /* a tile may reach into the next span */
 #endif
     const tile_rows key_tile = keys_of(keys, PLACES), value_tile = values_of(keys, PLACES);
     const int step = layout.heads_first ? 1 : (int)layout.heads;
-    __global const q_number *head = TFM_AT(q) + query_at(shape, b, 0, h) * DK;
-    const tile_rows queries = {head, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)layout.targets, 1, 0};
+    __global const q_type *head = TFM_AT(q) + query_at(shape, b, 0, h) * DK;
+    const tile_rows queries = {head, (uint)(step * DK * (int)sizeof(q_type)), 0, (int)layout.targets, 1, 0};
     const long mask_first = mask_row(shape, b, 0, h);
     float4 sum[ROWS * SUMS];
     float total[ROWS], maximum[ROWS];
@@ -254,7 +255,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         fixed[2] = 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#if RESIDENT
+#if Q_RESIDENT
     if (s_first < s_end) /* of queries that see no key, there may be none */
         stage_rows(LANE(fixed), kept, WHOLE_STEP(KEY4), queries, t, QUERIES, 0, WHOLE_OF(KEY4), KEY4);
 #endif
@@ -265,7 +266,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         for (int i = LANE(fixed); i < KEYS; i += TFM_GROUP)
             places[i] = s + i < keys.visible ? key_row(keys, s + i) : -1;
 #endif
-        tile_products(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, PAGED ? 0 : s, KEY4);
+        tile_qk(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, PAGED ? 0 : s, KEY4);
         const int lane = LANE(fixed);
         __local float *weight = (__local float *)(weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane));
         tile_scores(reached, weight, COLUMN, z, shape, keys, PLACES_FROM(KEY_LANE(lane)), mask_first,
@@ -290,10 +291,10 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             store_row(TFM_AT(y) + row * DV, sum + r * SUMS, whole[r], lane, TILE_DROPS.dropout_scale);
 #if SPLIT
             if (KEY_LANE(lane) == 0)
-                vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));
+                vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(lse));
 #else
-            if (summed && KEY_LANE(lane) == 0)
-                TFM_AT(log_sum)[(b * layout.heads + h) * layout.targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+            if (write_lse && KEY_LANE(lane) == 0)
+                TFM_AT(lse)[(b * layout.heads + h) * layout.targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
 #endif
         }
     }

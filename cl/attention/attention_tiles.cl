@@ -4,7 +4,7 @@
  * by constants once loops are unrolled. This text is included after attention_common.cl.
  *
  * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
- * take more registers, and read less of local memory for each product. RESIDENT says that local memory holds all
+ * take more registers, and read less of local memory for each product. Q_RESIDENT says that local memory holds all
  * columns of the queries; ITEMS, of how many items a work-group is where it is not of TFM_GROUP; and PAGED, that a
  * table says in which row a key is. Heads' widths are multiples of 4. All functions with barriers must be met by all
  * items of a work-group.
@@ -19,8 +19,8 @@
 #ifndef WOVEN
 #define WOVEN (ROWS == 8)
 #endif
-#ifndef RESIDENT
-#define RESIDENT 0
+#ifndef Q_RESIDENT
+#define Q_RESIDENT 0
 #endif
 #ifndef PAGED
 #define PAGED 0
@@ -59,10 +59,10 @@
 
 /* Columns of both that are in local memory at a time, in fours, and the room for them. A row is an odd number of fours
  * from the next, which spreads rows over the banks. */
-#define STAGED (RESIDENT ? KEYS : QUERIES + KEYS)
-#define MOST_COLUMNS (STAGED > 96 ? 4 : 8)
-#define COLUMNS_OF(width4) ((width4) % 8 ? 4 : MOST_COLUMNS)
-#define STAGE (STAGED * (MOST_COLUMNS + 1))
+#define STAGED (Q_RESIDENT ? KEYS : QUERIES + KEYS)
+#define MAX_COLUMNS (STAGED > 96 ? 4 : 8)
+#define COLUMNS_OF(width4) ((width4) % 8 ? 4 : MAX_COLUMNS)
+#define STAGE (STAGED * (MAX_COLUMNS + 1))
 /* All columns of resident queries, zeros after the last, and from one query to the next. */
 #define WHOLE_OF(width4) (((width4) + 3) / 4 * 4)
 #define WHOLE_STEP(width4) (WHOLE_OF(width4) + 1)
@@ -81,7 +81,7 @@ INLINED float tile_exp2(const float x) {
 }
 
 /* Rows before the first are only where a block of dropout's numbers begins there. */
-#if DROPS
+#if DROPOUT
 #define LOW(x, low) max(x, low)
 #else
 #define LOW(x, low) (x)
@@ -116,9 +116,9 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
         const int each = fours % TFM_GROUP == 0 ? r : min(r, count - 1);
         const int at = PLACED(rows) ? max(rows.places[first + each], 0) : min(LOW(first + r, rows.low), rows.high - 1);
         const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
-        const uint size = rows.asking ? sizeof(q_number) : sizeof(number);
+        const uint size = rows.asking ? sizeof(q_type) : sizeof(kv_type);
         __global const uchar *p = (__global const uchar *)rows.from + ((uint)at * rows.step + (uint)from * 4 * size);
-        const float4 x = rows.asking ? Q_NUMBERS4((__global const q_number *)p) : NUMBERS4((__global const number *)p);
+        const float4 x = rows.asking ? Q_LOAD4((__global const q_type *)p) : KV_LOAD4((__global const kv_type *)p);
         strange += x - x;
         if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
             to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);
@@ -134,22 +134,22 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
     sum = tfm_fma((a).w, (b).w, sum);
 
 /* sum[4 r + j] = the product of the item's query r from t on and its key j from s on. Queries are `kept` in local
- * memory if RESIDENT; else they are read. */
-INLINED void tile_products(__local const int *fixed, float *sum, __local float4 *stage, __local const float4 *kept,
-                           const tile_rows queries, const int t, const tile_rows keys, const int s, const int width4) {
-    const int columns = COLUMNS_OF(width4), stride = columns + 1, step = RESIDENT ? WHOLE_STEP(width4) : stride;
+ * memory if Q_RESIDENT; else they are read. */
+INLINED void tile_qk(__local const int *fixed, float *sum, __local float4 *stage, __local const float4 *kept,
+                     const tile_rows queries, const int t, const tile_rows keys, const int s, const int width4) {
+    const int columns = COLUMNS_OF(width4), stride = columns + 1, step = Q_RESIDENT ? WHOLE_STEP(width4) : stride;
 #pragma unroll
     for (int i = 0; i < 4 * ROWS; i++)
         sum[i] = 0.0f;
     LOOP
     for (int column = 0; column < width4; column += columns) {
         barrier(CLK_LOCAL_MEM_FENCE); /* what was there has been read */
-        if (!RESIDENT)
+        if (!Q_RESIDENT)
             stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
         stage_rows(LANE(fixed), stage + (STAGED - KEYS) * stride, stride, keys, s, KEYS, column, columns, width4);
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
-        __local const float4 *q = (RESIDENT ? kept + column : stage) + 4 * QUERY_LANE(lane) * step;
+        __local const float4 *q = (Q_RESIDENT ? kept + column : stage) + 4 * QUERY_LANE(lane) * step;
         __local const float4 *k = stage + (STAGED - KEYS + KEY_LANE(lane)) * stride;
         LOOP
         for (int c = 0; c < columns; c++) {
@@ -244,24 +244,24 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
 
 /* Queries that must be in one item, which have one block of dropout's numbers: tiles begin at multiples of that, and so
  * up to three queries before the first of a head. */
-#if DROPS
+#if DROPOUT
 #define TOGETHER 4
 #else
 #define TOGETHER 1
 #endif
 
 /* Keys and values of a (b, key head); of a tile's keys alone where these have places. */
-#define BYTES(n) ((uint)(n) * (uint)sizeof(number))
-INLINED tile_rows keys_of(const shared_keys keys, __local const int *places) {
+#define BYTES(n) ((uint)(n) * (uint)sizeof(kv_type))
+INLINED tile_rows keys_of(const kv_view keys, __local const int *places) {
     return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible, 0, places};
 }
 
-INLINED tile_rows values_of(const shared_keys keys, __local const int *places) {
+INLINED tile_rows values_of(const kv_view keys, __local const int *places) {
     return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible, 0, places};
 }
 
 /* Whether a query of this head, which exists or not, sees a key. */
-INLINED int sees(const attention_shape a, const shared_keys keys, const int t, const int s) {
+INLINED int is_visible(const attention_shape a, const kv_view keys, const int t, const int s) {
     const int exists = ((TOGETHER == 1) | (t >= 0)) & (t < (int)a.targets) & (s < keys.visible);
     return exists & (s >= t + keys.from) & (s < t + keys.to);
 }

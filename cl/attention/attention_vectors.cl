@@ -14,25 +14,25 @@
 /* ---- Vectors from memory ---- */
 
 /* A vector at any number. vload, which says the same, goes through memory in pieces of two or four. */
-#if NUMBERS == 0
-typedef struct __attribute__((packed)) loose_numbers {
+#if KV_DTYPE == 0
+typedef struct __attribute__((packed)) unaligned_numbers {
     tfm_vec all;
-} loose_numbers;
+} unaligned_numbers;
 #else
-typedef struct __attribute__((packed)) loose_numbers {
+typedef struct __attribute__((packed)) unaligned_numbers {
     TFM_CAT(ushort, TFM_WIDTH) all;
-} loose_numbers;
+} unaligned_numbers;
 typedef TFM_CAT(uint, TFM_WIDTH) words;
 #define as_words TFM_CAT(as_uint, TFM_WIDTH)
 #define as_floats TFM_CAT(as_float, TFM_WIDTH)
 #define to_words TFM_CAT(convert_uint, TFM_WIDTH)
 #endif
 
-static inline tfm_vec load(__global const number *p) {
-    const loose_numbers from = *(__global const loose_numbers *)p;
-#if NUMBERS == 0
+static inline tfm_vec load(__global const kv_type *p) {
+    const unaligned_numbers from = *(__global const unaligned_numbers *)p;
+#if KV_DTYPE == 0
     return from.all;
-#elif NUMBERS == 1
+#elif KV_DTYPE == 1
     /* Exponent and fraction moved to a float's place are the number times 2^-112, denormals too; the exponent of
      * infinity and NaN is that of a float again. vload_half takes the lanes one by one. */
     const words u = to_words(from.all), size = (u & 0x7fffu) << 13;
@@ -49,16 +49,16 @@ static inline tfm_vec load(__global const number *p) {
 #define FETCH(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #endif
 #endif
-static inline void fetch(__global const number *p, const int count) {
+static inline void fetch(__global const kv_type *p, const int count) {
 #ifdef FETCH
-    for (int i = 0; i < count; i += 64 / (int)sizeof(number))
+    for (int i = 0; i < count; i += 64 / (int)sizeof(kv_type))
         FETCH(p + i);
 #endif
 }
 
 /* Keys and values of a long text are in no cache when their turn comes, and lie too far apart for what processors fetch
  * unasked. So part `part` of `parts` of keys s .. end - 1 is asked for while queries meet the tile before. */
-static inline void fetch_ahead(const shared_keys keys, const int s, const int end, const int part, const int parts) {
+static inline void fetch_ahead(const kv_view keys, const int s, const int end, const int part, const int parts) {
     for (int j = s + part; j < end; j += parts) {
         const int row = max(key_row(keys, j), 0);
         fetch(keys.k + row * keys.k_step, DK);
@@ -67,28 +67,28 @@ static inline void fetch_ahead(const shared_keys keys, const int s, const int en
 }
 
 /* The first `count` < W numbers at p, then zeros: nothing is read after them. */
-static inline tfm_vec load_some(__global const number *p, const int count) {
+static inline tfm_vec load_some(__global const kv_type *p, const int count) {
     float part[W];
 #pragma unroll
     for (int i = 0; i < W; i++)
-        part[i] = i < count ? NUMBER(p, i) : 0.0f;
+        part[i] = i < count ? KV_LOAD(p, i) : 0.0f;
     return tfm_load(part);
 }
 
-static inline tfm_vec load_key(__global const number *p, const int vector) {
+static inline tfm_vec load_key(__global const kv_type *p, const int vector) {
     return DK % W == 0 || (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
 }
 
-static inline tfm_vec load_value(__global const number *p, const int vector) {
+static inline tfm_vec load_value(__global const kv_type *p, const int vector) {
     return DV % W == 0 || (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
 }
 
-typedef struct __attribute__((packed)) loose_floats {
+typedef struct __attribute__((packed)) unaligned_floats {
     tfm_vec all;
-} loose_floats;
+} unaligned_floats;
 
 /* Of a query. */
-#if Q_NUMBERS == NUMBERS
+#if Q_DTYPE == KV_DTYPE
 #define load_q(p) load(p)
 #define load_query(p, vector) load_key(p, vector)
 #else
@@ -107,7 +107,7 @@ static inline tfm_vec load_query(__global const float *p, const int vector) {
 /* Vector `vector` of a row of DV, or of DK, floats. */
 static inline void store_value(tfm_vec value, __global float *p, const int vector) {
     if (DV % W == 0 || (vector + 1) * W <= DV) {
-        ((__global loose_floats *)(p + vector * W))->all = value;
+        ((__global unaligned_floats *)(p + vector * W))->all = value;
     } else {
         for (int i = 0; i < DV % W; i++)
             p[vector * W + i] = ((const float *)&value)[i];
@@ -116,7 +116,7 @@ static inline void store_value(tfm_vec value, __global float *p, const int vecto
 
 static inline void store_key(tfm_vec value, __global float *p, const int vector) {
     if (DK % W == 0 || (vector + 1) * W <= DK) {
-        ((__global loose_floats *)(p + vector * W))->all = value;
+        ((__global unaligned_floats *)(p + vector * W))->all = value;
     } else {
         for (int i = 0; i < DK % W; i++)
             p[vector * W + i] = ((const float *)&value)[i];
@@ -164,9 +164,9 @@ static inline tfm_vec exp2_down(tfm_vec x) {
     return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
-#if DROPS
+#if DROPOUT
 /* The numbers of a block of queries with keys s .. s + W - 1: a vector for each of its four. */
-static inline void drop_numbers_vec(tfm_uvec *numbers, const tfm_dropout_rng d, const long block, const int s) {
+static inline void dropout_words_vec(tfm_uvec *numbers, const tfm_dropout_rng d, const long block, const int s) {
     tfm_uvec c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
     for (int i = 0; i < W; i++)
         ((uint *)&c0)[i] += (uint)i;
@@ -178,10 +178,10 @@ static inline void drop_numbers_vec(tfm_uvec *numbers, const tfm_dropout_rng d, 
 }
 #endif
 
-#if SCORED
-typedef struct __attribute__((packed)) loose_bytes {
+#if SCORE_MOD
+typedef struct __attribute__((packed)) unaligned_bytes {
     TFM_CAT(uchar, TFM_WIDTH) all;
-} loose_bytes;
+} unaligned_bytes;
 
 /* W columns of a row of the mask from key s on, as they are; what lies after the last column is not looked at. */
 static inline tfm_vec mask_columns(const attention_shape a, const long row, const int s) {
@@ -194,8 +194,8 @@ static inline tfm_vec mask_columns(const attention_shape a, const long row, cons
         return tfm_load(part);
     }
     if (a.mask_kind == 1)
-        return ((__global const loose_floats *)((__global const float *)a.mask + row + s))->all;
-    const tfm_ivec shown = TFM_CAT(convert_int, TFM_WIDTH)(((__global const loose_bytes *)(a.mask + row + s))->all);
+        return ((__global const unaligned_floats *)((__global const float *)a.mask + row + s))->all;
+    const tfm_ivec shown = TFM_CAT(convert_int, TFM_WIDTH)(((__global const unaligned_bytes *)(a.mask + row + s))->all);
     return select((tfm_vec)(0.0f), (tfm_vec)(-INFINITY), shown == 0);
 }
 

@@ -1,12 +1,12 @@
 /* Bytes by work-groups: words of four neighbours along K, how they are read, made of floats, and multiplied.
  *
- * The host says by UNIT how they lie: 16 where every row of bytes begins at a multiple of 16, has a multiple of 16, and
- * rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DP4A, a
- * number of enum tfm__dp4a, is the device's instruction that multiplies two words of four bytes and adds the products
+ * The host says by LOAD_WIDTH how they lie: 16 where every row of bytes begins at a multiple of 16, has a multiple of
+ * 16, and rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DP4A,
+ * a number of enum tfm__dp4a, is the device's instruction that multiplies two words of four bytes and adds the products
  * up. It is used where TFM_HAS_DP4A is defined, else plain OpenCL C: sums are of whole numbers, so all come to the
  * same. int8_common.cl comes before. */
-#ifndef UNIT
-#define UNIT 1
+#ifndef LOAD_WIDTH
+#define LOAD_WIDTH 1
 #endif
 #ifndef DP4A
 #define DP4A 0
@@ -50,7 +50,7 @@ static inline int dp4a_x4(const int4 a, const int4 b, const int sum) {
 
 /* 16 bytes, of which `left` are there; the others are zeros. */
 static inline int4 load_bytes16(__global const char *from, const int left) {
-#if UNIT == 16
+#if LOAD_WIDTH == 16
     return left > 0 ? *(__global const int4 *)from : (int4)(0);
 #else
     int word[4];
@@ -67,7 +67,7 @@ static inline int4 load_bytes16(__global const char *from, const int left) {
 
 /* Four floats, of which `left` are there; the others are zeros. */
 static inline float4 load_floats4(__global const float *from, const int left) {
-#if UNIT == 16
+#if LOAD_WIDTH == 16
     return left > 0 ? *(__global const float4 *)from : (float4)(0.0f);
 #else
     return (float4)(left > 0 ? from[0] : 0.0f, left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f,

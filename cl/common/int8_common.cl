@@ -1,4 +1,5 @@
-/* Rows of x as steps[i] times whole numbers of -127 to 127, for products of bytes: what all their kernels agree on. */
+/* Rows of x as row_scales[i] times whole numbers of -127 to 127, for products of bytes: what all their kernels agree
+ * on. */
 
 /* Of a row that is made of whole numbers: elements that it is filled up to. */
 #define K_PADDING 64

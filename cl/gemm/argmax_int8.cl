@@ -7,13 +7,13 @@
  *     |w x - w^ x^| = |(w - w^) x + w^ (x - x^)| <= |w - w^| |x| + |w^| |x - x^|
  *
  * The two norms of w are kept with it, those of x are made here. Both are summed up in steps, so that no square leaves
- * the range of floats, and are at least LEAST_BOUND, so that no product of them is 0 where the other one is infinite.
+ * the range of floats, and are at least MIN_BOUND, so that no product of them is 0 where the other one is infinite.
  */
 #include "int8_common.cl"
 
 #define W TFM_WIDTH
-#define MOST_BLOCKS 256
-#define LEAST_BOUND 1.2e-38f
+#define MAX_BLOCKS 256
+#define MIN_BOUND 1.2e-38f
 
 static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return select(a, b, b > a); /* a where b is NaN */
@@ -21,33 +21,33 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
 
 /* How far a row is from its bytes, and its bytes from 0, in steps. */
 typedef struct norms {
-    float missed, kept, whole;
+    float residual, kept, whole;
 } norms;
 
 /* Those of x (K), in steps of 1 / inverse, with |x| as `whole`. Its bytes go to `to` where that is not null. */
 static inline norms norms_of(__global char *to, __global const float *x, const int k, const float inverse) {
     norms all = {0.0f, 0.0f, 0.0f};
-    tfm_vec missed = (tfm_vec)(0.0f), kept = missed, whole = missed;
+    tfm_vec residual = (tfm_vec)(0.0f), kept = residual, whole = residual;
     int i = 0;
     for (; i + W <= k; i += W) {
         const tfm_vec v = tfm_load(x + i), rounded = tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUND_MAGIC));
-        const tfm_vec near = rounded - TFM_ROUND_MAGIC, rest = tfm_fma(v, (tfm_vec)(inverse), -near);
+        const tfm_vec approx = rounded - TFM_ROUND_MAGIC, rest = tfm_fma(v, (tfm_vec)(inverse), -approx);
         if (to)
             TFM_CAT(vstore, W)(TFM_CAT(convert_char, W)(tfm_as_int_vec(rounded) - 0x4B400000), 0, to + i);
-        missed = tfm_fma(rest, rest, missed);
-        kept = tfm_fma(near, near, kept);
+        residual = tfm_fma(rest, rest, residual);
+        kept = tfm_fma(approx, approx, kept);
         whole = tfm_fma(v * inverse, v * inverse, whole);
     }
     for (; i < k; i++) {
-        const int near = QUANTIZE_ONE(x[i]);
-        const float rest = tfm_fma(x[i], inverse, -(float)near);
+        const int approx = QUANTIZE_ONE(x[i]);
+        const float rest = tfm_fma(x[i], inverse, -(float)approx);
         if (to)
-            to[i] = (char)near;
-        all.missed = tfm_fma(rest, rest, all.missed);
-        all.kept = tfm_fma((float)near, (float)near, all.kept);
+            to[i] = (char)approx;
+        all.residual = tfm_fma(rest, rest, all.residual);
+        all.kept = tfm_fma((float)approx, (float)approx, all.kept);
         all.whole = tfm_fma(x[i] * inverse, x[i] * inverse, all.whole);
     }
-    all.missed = sqrt(all.missed + tfm_vec_sum(missed));
+    all.residual = sqrt(all.residual + tfm_vec_sum(residual));
     all.kept = sqrt(all.kept + tfm_vec_sum(kept));
     all.whole = sqrt(all.whole + tfm_vec_sum(whole));
     return all;
@@ -59,8 +59,8 @@ static inline norms norms_of(__global char *to, __global const float *x, const i
 
 /* q (V, K), scales (V) and bounds (2, V) of w (V, K): |w - w^| and |w^|. A row with a number that is not finite has
  * infinite bounds. Layout: one work-item a row. */
-TFM_KERNEL void screen_bytes(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM_TENSOR(float, bounds),
-                             TFM_INPUT(float, w), const long n, const long k) {
+TFM_KERNEL void argmax_int8_quantize(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM_TENSOR(float, bounds),
+                                     TFM_INPUT(float, w), const long n, const long k) {
     const long row = TFM_ROW();
     if (row >= n)
         return;
@@ -69,11 +69,11 @@ TFM_KERNEL void screen_bytes(TFM_TENSOR(char, q), TFM_TENSOR(float, scales), TFM
     float inverse;
     const float step = quantization_scale(largest, &inverse);
     const norms of = norms_of(TFM_AT(q) + row * k, from, (int)k, finite ? inverse : 0.0f);
-    const float missed =
-        inverse != 0.0f ? step * (UP * of.missed + SLACK * of.kept) : sqrt((float)k) * as_float(largest);
+    const float residual =
+        inverse != 0.0f ? step * (UP * of.residual + SLACK * of.kept) : sqrt((float)k) * as_float(largest);
     TFM_AT(scales)[row] = finite ? step : 0.0f;
-    TFM_AT(bounds)[row] = finite ? fmax(missed, LEAST_BOUND) : INFINITY;
-    TFM_AT(bounds)[n + row] = finite ? fmax(step * UP * of.kept, LEAST_BOUND) : INFINITY;
+    TFM_AT(bounds)[row] = finite ? fmax(residual, MIN_BOUND) : INFINITY;
+    TFM_AT(bounds)[n + row] = finite ? fmax(step * UP * of.kept, MIN_BOUND) : INFINITY;
 }
 
 /* w x of a row. */
@@ -104,39 +104,40 @@ static inline tfm_vec load_some(__global const float *x, const int i, const int 
     return tfm_load(part);
 }
 
-/* What a row's entries are bounded by: near (N) is what bytes make of them. */
+/* What a row's entries are bounded by: approx (N) is what bytes make of them. */
 typedef struct row_bounds {
-    __global const float *near, *missed, *kept;
+    __global const float *approx, *residual, *kept;
     float whole, left;
 } row_bounds;
 
 /* How far entries may be from what bytes make of them: W of them, from i on. */
-static inline tfm_vec spread_at(const row_bounds *r, const int i) {
-    return tfm_fma(tfm_load(r->missed + i), (tfm_vec)(r->whole), tfm_load(r->kept + i) * r->left);
+static inline tfm_vec error_at(const row_bounds *r, const int i) {
+    return tfm_fma(tfm_load(r->residual + i), (tfm_vec)(r->whole), tfm_load(r->kept + i) * r->left);
 }
-static inline tfm_vec spread_some(const row_bounds *r, const int i, const int end) {
-    return tfm_fma(load_some(r->missed, i, end, 0.0f), (tfm_vec)(r->whole), load_some(r->kept, i, end, 0.0f) * r->left);
+static inline tfm_vec error_some(const row_bounds *r, const int i, const int end) {
+    return tfm_fma(load_some(r->residual, i, end, 0.0f), (tfm_vec)(r->whole),
+                   load_some(r->kept, i, end, 0.0f) * r->left);
 }
 
 /* values and tokens (R, parts): the largest entry of each part of each row, and its index, the lower one of equal ones;
  * -inf and 0 where none is above -inf, and NaN where x is not finite, or a row of w that might be the largest is not.
- * With `goes_on` they hold those of the entries before, and get those of both. *tried is added how many entries were
- * multiplied in floats.
+ * With `accumulate` they hold those of the entries before, and get those of both. *verified is added how many entries
+ * were multiplied in floats.
  *
- * near (R, N): entries first_entry .. first_entry + N - 1 by bytes, with the bias, and -inf for those that may not be
- * chosen; x (R, K); w (V, K); bias (V), or null; bounds (2, V) as screen_bytes makes them. Layout: one work-item a part
- * of a row, of `length` entries. */
-TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_TENSOR(int, tried),
-                            TFM_INPUT(float, near), TFM_INPUT(float, x), TFM_INPUT(float, w), TFM_INPUT(float, bias),
-                            TFM_INPUT(float, bounds), const long rows, const long n, const long k,
-                            const long vocabulary, const long first_entry, const long goes_on, const long parts,
-                            const long length) {
+ * approx (R, N): entries first_entry .. first_entry + N - 1 by bytes, with the bias, and -inf for those that may not be
+ * chosen; x (R, K); w (V, K); bias (V), or null; bounds (2, V) as argmax_int8_quantize makes them. Layout: one
+ * work-item a part of a row, of `length` entries. */
+TFM_KERNEL void argmax_int8_verify(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_TENSOR(int, verified),
+                                   TFM_INPUT(float, approx), TFM_INPUT(float, x), TFM_INPUT(float, w),
+                                   TFM_INPUT(float, bias), TFM_INPUT(float, bounds), const long rows, const long n,
+                                   const long k, const long vocabulary, const long first_entry, const long accumulate,
+                                   const long parts, const long length) {
     const long place = TFM_ROW(), row = place / parts, first = (place - row * parts) * length;
     if (row >= rows)
         return;
     __global const float *from = TFM_AT(x) + row * k;
-    row_bounds r = {.near = TFM_AT(near) + row * n,
-                    .missed = TFM_AT(bounds) + first_entry,
+    row_bounds r = {.approx = TFM_AT(approx) + row * n,
+                    .residual = TFM_AT(bounds) + first_entry,
                     .kept = TFM_AT(bounds) + vocabulary + first_entry};
     const int largest = row_abs_max_bits(from, (int)k);
     float inverse;
@@ -144,27 +145,27 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     const norms of = norms_of(0, from, (int)k, inverse);
     const int finite = largest < 0x7f800000;
     const float few = sqrt((float)k) * as_float(largest); /* where no number counts, all of x is missed */
-    r.whole = fmax(inverse != 0.0f ? step * UP * of.whole : few, LEAST_BOUND);
-    r.left = fmax(inverse != 0.0f ? step * UP * of.missed : few, LEAST_BOUND);
+    r.whole = fmax(inverse != 0.0f ? step * UP * of.whole : few, MIN_BOUND);
+    r.left = fmax(inverse != 0.0f ? step * UP * of.residual : few, MIN_BOUND);
     const int begin = (int)first, end = (int)min(first + length, n), vectors = max((end - begin + W - 1) / W, 0);
-    const int each = max(16, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS), blocks = (vectors + each - 1) / each;
-    float best = !finite ? NAN : goes_on ? TFM_AT(values)[place] : -INFINITY;
-    int where = goes_on ? TFM_AT(tokens)[place] : 0, count = 0;
-    tfm_vec most[MOST_BLOCKS], certain = (tfm_vec)(best);
+    const int each = max(16, (vectors + MAX_BLOCKS - 1) / MAX_BLOCKS), blocks = (vectors + each - 1) / each;
+    float best = !finite ? NAN : accumulate ? TFM_AT(values)[place] : -INFINITY;
+    int where = accumulate ? TFM_AT(tokens)[place] : 0, count = 0;
+    tfm_vec most[MAX_BLOCKS], certain = (tfm_vec)(best);
     for (int b = 0; b < blocks; b++) {
         const int last = min(begin + (b + 1) * each * W, end);
         int i = begin + b * each * W;
         tfm_vec upper = (tfm_vec)(-INFINITY), upper_too = upper, certain_too = upper;
         for (; i + 2 * W <= last; i += 2 * W) { /* two chains hide the latency of a maximum */
-            const tfm_vec v = tfm_load(r.near + i), u = tfm_load(r.near + i + W);
-            const tfm_vec v_spread = spread_at(&r, i), u_spread = spread_at(&r, i + W);
+            const tfm_vec v = tfm_load(r.approx + i), u = tfm_load(r.approx + i + W);
+            const tfm_vec v_spread = error_at(&r, i), u_spread = error_at(&r, i + W);
             certain = larger(certain, v - v_spread);
             certain_too = larger(certain_too, u - u_spread);
             upper = larger(upper, v + v_spread);
             upper_too = larger(upper_too, u + u_spread);
         }
         for (; i < last; i += W) {
-            const tfm_vec v = load_some(r.near, i, last, -INFINITY), spread = spread_some(&r, i, last);
+            const tfm_vec v = load_some(r.approx, i, last, -INFINITY), spread = error_some(&r, i, last);
             certain = larger(certain, v - spread);
             upper = larger(upper, v + spread);
         }
@@ -179,7 +180,7 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
             continue;
         const int last = min(begin + (b + 1) * each * W, end);
         for (int i = begin + b * each * W; i < last; i += W) {
-            const tfm_vec v = load_some(r.near, i, last, -INFINITY), upper = v + spread_some(&r, i, last);
+            const tfm_vec v = load_some(r.approx, i, last, -INFINITY), upper = v + error_some(&r, i, last);
             if (!(tfm_vec_max(upper) >= least))
                 continue;
             for (int p = 0; p < W; p++) {
@@ -198,12 +199,12 @@ TFM_KERNEL void screen_best(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), 
     }
     TFM_AT(values)[place] = best;
     TFM_AT(tokens)[place] = where;
-    atomic_add(TFM_AT(tried), min(count, (int)(n / 16) + 1)); /* more is no news, and the sum stays in range */
+    atomic_add(TFM_AT(verified), min(count, (int)(n / 16) + 1)); /* more is no news, and the sum stays in range */
 }
 
 /* values and tokens (R): the best of each row's parts. Layout: one work-item a row. */
-TFM_KERNEL void screen_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_INPUT(float, found),
-                             TFM_INPUT(int, places), const long rows, const long parts) {
+TFM_KERNEL void argmax_int8_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens), TFM_INPUT(float, found),
+                                  TFM_INPUT(int, indices), const long rows, const long parts) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
@@ -211,5 +212,5 @@ TFM_KERNEL void screen_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, tokens),
     for (long i = best + 1; i < (row + 1) * parts; i++)
         best = TFM_AT(found)[i] > TFM_AT(found)[best] || isnan(TFM_AT(found)[i]) ? i : best;
     TFM_AT(values)[row] = TFM_AT(found)[best];
-    TFM_AT(tokens)[row] = TFM_AT(places)[best];
+    TFM_AT(tokens)[row] = TFM_AT(indices)[best];
 }

@@ -6,11 +6,11 @@
 #define LARGE_C (2L << 20)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
-#define STORE_PAST(v, p) __builtin_nontemporal_store(v, (__global tfm_vec *)(p))
+#define STORE_NONTEMPORAL(v, p) __builtin_nontemporal_store(v, (__global tfm_vec *)(p))
 #endif
 #endif
-#ifndef STORE_PAST
-#define STORE_PAST(v, p) tfm_store(v, p)
+#ifndef STORE_NONTEMPORAL
+#define STORE_NONTEMPORAL(v, p) tfm_store(v, p)
 #endif
 
 /* What was written so comes before what the item's thread writes after this: the end of the kernel, too. */
@@ -21,12 +21,12 @@
 #endif
 
 /* Whether c (m, n) is written so; its lines must then begin where a vector of the device's may. */
-static inline bool goes_past(__global const float *c, const long m, const long n) {
+static inline bool streams_c(__global const float *c, const long m, const long n) {
     return m * n >= LARGE_C && n % TFM_WIDTH == 0 && (ulong)c % sizeof(tfm_vec) == 0;
 }
 
 /* A block's way out after its last step along K, past the caches or not. */
-static inline void store_block(const tile_out *out, const tfm_vec *sums, const bool past) {
+static inline void store_block(const tile_out *out, const tfm_vec *sums, const bool stream) {
     if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
         store_tile(out, sums);
         return;
@@ -37,9 +37,9 @@ static inline void store_block(const tile_out *out, const tfm_vec *sums, const b
         const tfm_vec first = out->addend ? tfm_load(more) : (tfm_vec)(0.0f);
         const tfm_vec second = out->addend ? tfm_load(more + TFM_WIDTH) : (tfm_vec)(0.0f);
         const tfm_vec left = finished(out, sums[2 * i], first), right = finished(out, sums[2 * i + 1], second);
-        if (past) {
-            STORE_PAST(left, to);
-            STORE_PAST(right, to + TFM_WIDTH);
+        if (stream) {
+            STORE_NONTEMPORAL(left, to);
+            STORE_NONTEMPORAL(right, to + TFM_WIDTH);
         } else {
             tfm_store(left, to);
             tfm_store(right, to + TFM_WIDTH);

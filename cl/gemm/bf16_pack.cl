@@ -49,12 +49,12 @@ static inline uint split_number(ushort *w, const float v) {
 #if SPLIT == 1
     return 0;
 #else
-    const uint strange = (w[0] & 0x7f80) == 0x7f80, finite = fabs(v) < INFINITY;
+    const uint nonfinite = (w[0] & 0x7f80) == 0x7f80, finite = fabs(v) < INFINITY;
     w[0] -= (w[0] & 0x7fff) == 0x7f80 && finite;
     const float rest = finite ? v - as_float((uint)w[0] << 16) : 0.0f;
     w[1] = bf16_round_bits(as_uint(rest));
     w[2] = bf16_round_bits(as_uint(rest - as_float((uint)w[1] << 16)));
-    return strange;
+    return nonfinite;
 #endif
 }
 
@@ -88,13 +88,13 @@ static inline uint split_number(ushort *w, const float v) {
             _Pragma("unroll") for (int q = 0; q < SPLIT; q++)                                                          \
                 tfm_store(TFM_CAT(convert_ushort, TFM_WIDTH)(w[q]), to + q * apart + p);                               \
         }                                                                                                              \
-        uint strange = any(lanes);                                                                                     \
-        for (p = strange ? 0 : p; p < PANEL_DEPTH(count); p++) {                                                       \
+        uint nonfinite = any(lanes);                                                                                   \
+        for (p = nonfinite ? 0 : p; p < PANEL_DEPTH(count); p++) {                                                     \
             ushort w[SPLIT];                                                                                           \
-            strange |= split_number(w, p < count ? from[p] : 0.0f);                                                    \
+            nonfinite |= split_number(w, p < count ? from[p] : 0.0f);                                                  \
             _Pragma("unroll") for (int q = 0; q < SPLIT; q++) to[q * apart + p] = w[q];                                \
         }                                                                                                              \
-        return strange;                                                                                                \
+        return nonfinite;                                                                                              \
     }
 #endif
 

@@ -10,17 +10,17 @@
 /* Line i: pairs of the lanes of x and y, of which x comes first along K. Gives what split_words gives. */
 static inline tfm_ivec pairs_of(tfm_uvec *lines, const int i, const tfm_vec x, const tfm_vec y) {
     tfm_uvec first[SPLIT], second[SPLIT];
-    const tfm_ivec strange = split_words(first, x) | split_words(second, y);
+    const tfm_ivec nonfinite = split_words(first, x) | split_words(second, y);
 #pragma unroll
     for (int q = 0; q < SPLIT; q++)
         SHARE(lines, q)[i] = first[q] | second[q] << 16;
-    return strange;
+    return nonfinite;
 }
 
 /* Line i: DEPTH numbers that lie along K. */
 static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const float *from) {
     tfm_uvec x[SPLIT], y[SPLIT];
-    const tfm_ivec strange = split_words(x, tfm_load(from)) | split_words(y, tfm_load(from + TFM_WIDTH));
+    const tfm_ivec nonfinite = split_words(x, tfm_load(from)) | split_words(y, tfm_load(from + TFM_WIDTH));
 #pragma unroll
     for (int q = 0; q < SPLIT; q++) {
         tfm_uvec pairs;
@@ -28,12 +28,12 @@ static inline tfm_ivec pairs_at(tfm_uvec *lines, const int i, __global const flo
         pairs.hi = y[q].even | y[q].odd << 16;
         SHARE(lines, q)[i] = pairs;
     }
-    return strange;
+    return nonfinite;
 }
 
 /* Lane j of line i and lane i of line j change places. A round takes the highest digit of a line's number to the lowest
  * place of the lanes', and the lanes' highest to the lines' lowest. */
-static inline void turn(tfm_uvec *lines) {
+static inline void transpose_block(tfm_uvec *lines) {
 #pragma unroll
     for (int digit = 1; digit < TFM_WIDTH; digit *= 2) {
         tfm_uvec next[TFM_WIDTH];
@@ -63,12 +63,12 @@ static inline float number_at(const matrix *a, const long p, const long x) {
 /* Lines of pairs across K, number by number: line i has pairs (p + 2 i, p + 2 i + 1) of columns x .. x + TFM_WIDTH - 1,
  * and zeros where the matrix ends. Gives whether a number is strange. */
 static uint take_singly(tfm_uvec *lines, const matrix *a, const long p, const long x) {
-    uint part[LINES * TFM_WIDTH], strange = 0; /* lines that are indexed by a variable would live in memory */
+    uint part[LINES * TFM_WIDTH], nonfinite = 0; /* lines that are indexed by a variable would live in memory */
     for (int i = 0; i < TFM_WIDTH; i++)
         for (int j = 0; j < TFM_WIDTH; j++) {
             ushort first[SPLIT], second[SPLIT];
-            strange |= split_number(first, number_at(a, p + 2 * i, x + j));
-            strange |= split_number(second, number_at(a, p + 2 * i + 1, x + j));
+            nonfinite |= split_number(first, number_at(a, p + 2 * i, x + j));
+            nonfinite |= split_number(second, number_at(a, p + 2 * i + 1, x + j));
 #pragma unroll
             for (int q = 0; q < SPLIT; q++)
                 part[(q * TFM_WIDTH + i) * TFM_WIDTH + j] = first[q] | (uint)second[q] << 16;
@@ -76,27 +76,27 @@ static uint take_singly(tfm_uvec *lines, const matrix *a, const long p, const lo
 #pragma unroll
     for (int i = 0; i < LINES; i++)
         lines[i] = tfm_load(part + i * TFM_WIDTH);
-    return strange;
+    return nonfinite;
 }
 
 /* The same, as fast as can be. */
 static inline uint take_across(tfm_uvec *lines, const matrix *a, const long p, const long x) {
-    tfm_ivec strange = 0;
+    tfm_ivec nonfinite = 0;
     if (p + DEPTH > a->depth || x + TFM_WIDTH > a->width)
         return take_singly(lines, a, p, x);
     if (a->across == 1) {
 #pragma unroll
         for (int i = 0; i < TFM_WIDTH; i++) {
             __global const float *row = a->from + (p + 2 * i) * a->along + x;
-            strange |= pairs_of(lines, i, tfm_load(row), tfm_load(row + a->along));
+            nonfinite |= pairs_of(lines, i, tfm_load(row), tfm_load(row + a->along));
         }
     } else {
 #pragma unroll
         for (int i = 0; i < TFM_WIDTH; i++)
-            strange |= pairs_at(lines, i, a->from + (x + i) * a->across + p);
+            nonfinite |= pairs_at(lines, i, a->from + (x + i) * a->across + p);
 #pragma unroll
         for (int q = 0; q < SPLIT; q++)
-            turn(SHARE(lines, q));
+            transpose_block(SHARE(lines, q));
     }
-    return SPLIT > 1 && any(strange) ? take_singly(lines, a, p, x) : 0;
+    return SPLIT > 1 && any(nonfinite) ? take_singly(lines, a, p, x) : 0;
 }

@@ -76,17 +76,17 @@ static inline void take_row(uint *to, __global const float *a, const long row, c
 #endif
 
 /* What is the same for all blocks of an item. */
-typedef struct product {
+typedef struct gemm_args {
     __global float *c;
     __global const number *a;
     __global const float *addend; /* or 0 */
     __global const uint *packed;
     long n, k, addend_row;
-    float alpha, least;
-} product;
+    float alpha, min_value;
+} gemm_args;
 
 /* `there` rows from `row` on, of panels first .. last - 1: c = or += the products of steps s .. s + PIECE - 1 of K. */
-static void add_piece(const product *p, const long row, const int there, const long first, const long last,
+static void add_piece(const gemm_args *p, const long row, const int there, const long first, const long last,
                       const long s) {
     uint a[BLOCK * LINE_WORDS];
     tfm_vec sums[BLOCK * TFM_VECTORS];
@@ -112,7 +112,7 @@ static void add_piece(const product *p, const long row, const int there, const l
                               there,
                               (int)min((long)TFM_PANEL, p->n - column),
                               p->alpha,
-                              p->least};
+                              p->min_value};
         if (s + steps < all)
             keep_block(&out, sums);
         else
@@ -120,15 +120,16 @@ static void add_piece(const product *p, const long row, const int there, const l
     }
 }
 
-/* packed: as gemm_pack or gemm_pairs_panels makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups of
- * `group` panels. */
-TFM_KERNEL void gemm_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
-                         const long m, const long n, const long k, const long group, const long addend_row,
-                         const long has_addend, const float alpha, const float least, const long rows) {
+/* packed: as gemm_cpu_pack or gemm_cpu_bf16_pack_b makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups
+ * of `group` panels. */
+TFM_KERNEL void gemm_cpu_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(uint, packed),
+                             TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
+                             const long addend_row, const long has_addend, const float alpha, const float min_value,
+                             const long rows) {
     const long row = get_global_id(0) * rows, end = min(row + rows, m), panels = (n + TFM_PANEL - 1) / TFM_PANEL;
     const long first = get_global_id(1) * group, last = min(first + group, panels);
-    const product p = {TFM_AT(c), TFM_AT(a), has_addend ? TFM_AT(addend) : 0, TFM_AT(packed), n, k, addend_row,
-                       alpha,     least};
+    const gemm_args p = {TFM_AT(c), TFM_AT(a), has_addend ? TFM_AT(addend) : 0, TFM_AT(packed), n, k, addend_row,
+                         alpha,     min_value};
     AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS)
         for (long s = 0; s < PANEL_STEPS(k); s += PIECE)

@@ -11,8 +11,8 @@
 
 /* a, rounded: (M, 2 ROW_PAIRS(K)), with zeros up to a multiple of PAIRED_DEPTH. Grid: items of `rows` rows each. */
 DEFINE_ROUND_ROW(round_row, __global)
-TFM_KERNEL void gemm_dots_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(float, a), const long m, const long k,
-                                const long rows) {
+TFM_KERNEL void gemm_cpu_bf16_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(float, a), const long m, const long k,
+                                    const long rows) {
     const long first = get_global_id(0) * rows, last = min(first + rows, m);
     for (long i = first; i < last; i++)
         round_row(TFM_AT(rounded) + i * 2 * ROW_PAIRS(k), 0, TFM_AT(a) + i * k, (int)k);
@@ -41,11 +41,11 @@ TFM_KERNEL void gemm_dots_round(TFM_TENSOR(store_t, rounded), TFM_INPUT(float, a
 DEFINE_DOTS(dots, TFM_ROWS)
 DEFINE_DOTS(part_dots, TFM_PART_ROWS)
 
-/* a: as gemm_dots_round or gemm_pairs_turned makes it; packed: as gemm_pack or gemm_pairs_panels does. Grid: ceil(M /
- * TFM_ROWS) x groups of `group` panels. */
-TFM_KERNEL void gemm_dots(TFM_TENSOR(float, c), TFM_INPUT(uint, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
-                          const long m, const long n, const long k, const long group, const long addend_row,
-                          const long has_addend, const float alpha, const float least) {
+/* a: as gemm_cpu_bf16_round or gemm_cpu_bf16_pack_at makes it; packed: as gemm_cpu_pack or gemm_cpu_bf16_pack_b does.
+ * Grid: ceil(M / TFM_ROWS) x groups of `group` panels. */
+TFM_KERNEL void gemm_cpu_bf16(TFM_TENSOR(float, c), TFM_INPUT(uint, a), TFM_INPUT(uint, packed),
+                              TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
+                              const long addend_row, const long has_addend, const float alpha, const float min_value) {
     const long row = get_global_id(0) * TFM_ROWS, panels = (n + TFM_PANEL - 1) / TFM_PANEL;
     const long first = get_global_id(1) * group;
     for (long panel = first; panel < min(first + group, panels); panel++) {
@@ -58,7 +58,7 @@ TFM_KERNEL void gemm_dots(TFM_TENSOR(float, c), TFM_INPUT(uint, a), TFM_INPUT(ui
                               (int)min((long)TFM_ROWS, m - row),
                               (int)min((long)TFM_PANEL, n - column),
                               alpha,
-                              least};
+                              min_value};
         if (out.rows > TFM_PART_ROWS)
             dots(&out, TFM_AT(a) + row * ROW_PAIRS(k), TFM_AT(packed) + panel * PANEL_DEPTH(k) / 2 * TFM_PANEL, (int)k);
         else

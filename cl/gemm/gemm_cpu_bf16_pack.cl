@@ -13,8 +13,8 @@
 
 /* packed: the panels of gemm_cpu_pack.cl, from b with b[p][x] at p b_row + x b_column, one of which is 1. Grid: panels
  * x blocks of `block` rows, a multiple of PAIRED_DEPTH. */
-TFM_KERNEL void gemm_pairs_panels(TFM_TENSOR(uint, packed), TFM_INPUT(float, b), const long n, const long k,
-                                  const long block, const long b_row, const long b_column) {
+TFM_KERNEL void gemm_cpu_bf16_pack_b(TFM_TENSOR(uint, packed), TFM_INPUT(float, b), const long n, const long k,
+                                     const long block, const long b_row, const long b_column) {
     const long panel = get_global_id(0), first = get_global_id(1) * block, last = min(first + block, PANEL_DEPTH(k));
     const matrix from = {TFM_AT(b), b_row, b_column, k, n};
     __global uint *to = TFM_AT(packed) + panel * (PANEL_DEPTH(k) / 2) * TFM_PANEL;
@@ -28,10 +28,10 @@ TFM_KERNEL void gemm_pairs_panels(TFM_TENSOR(uint, packed), TFM_INPUT(float, b),
         }
 }
 
-/* rounded: rows as gemm_dots_round leaves them, from a (K, M). Grid: ceil(M / TFM_PANEL) x blocks of `block` rows of a,
- * a multiple of PAIRED_DEPTH. */
-TFM_KERNEL void gemm_pairs_turned(TFM_TENSOR(uint, rounded), TFM_INPUT(float, a), const long m, const long k,
-                                  const long block) {
+/* rounded: rows as gemm_cpu_bf16_round leaves them, from a (K, M). Grid: ceil(M / TFM_PANEL) x blocks of `block` rows
+ * of a, a multiple of PAIRED_DEPTH. */
+TFM_KERNEL void gemm_cpu_bf16_pack_at(TFM_TENSOR(uint, rounded), TFM_INPUT(float, a), const long m, const long k,
+                                      const long block) {
     const long row = get_global_id(0) * TFM_PANEL, first = get_global_id(1) * block;
     const long last = min(first + block, PANEL_DEPTH(k));
     const matrix from = {TFM_AT(a), m, 1, k, m};
@@ -39,7 +39,7 @@ TFM_KERNEL void gemm_pairs_turned(TFM_TENSOR(uint, rounded), TFM_INPUT(float, a)
         for (long x = row; x < min(row + TFM_PANEL, m); x += TFM_WIDTH) {
             tfm_uvec lines[TFM_WIDTH];
             take_across(lines, &from, p, x);
-            turn(lines);
+            transpose_block(lines);
 #pragma unroll
             for (int i = 0; i < TFM_WIDTH; i++)
                 if (x + i < m)

@@ -8,7 +8,8 @@
  * An item has some rows and some columns of c, and splits what it reads itself: b's shares, of a group of panels and a
  * piece of K, into a scratch of its own, which stays in its core's second cache while its rows go by.
  *
- * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and TURNED where a is (K, M).
+ * The host gives what bf16_pack.cl takes, with panels of 32 columns in vectors of 16, and TRANSPOSE_A where a is (K,
+ * M).
  */
 #define STORE_DTYPE 2
 #define SPLIT 3
@@ -114,19 +115,19 @@ static inline void add_tiles(const ulong from, const long from_row, const ulong 
 #endif
 
 /* What is the same for all blocks of an item. */
-typedef struct product {
+typedef struct gemm_args {
     __global float *c;
     __global const float *a, *b;
     __global const float *addend; /* or 0 */
     __global uint *scratch;
     long m, n, k, b_panel, b_row, b_column, b_width, addend_row;
-    float alpha, least;
-    bool past; /* c is written past the caches */
-} product;
+    float alpha, min_value;
+    bool stream; /* c is written past the caches */
+} gemm_args;
 
 /* The shares of panels first .. last - 1 of steps s .. s + steps - 1 of K, into the scratch; and of which of them a
  * number is strange. */
-static void split_panels(uint *strange, const product *p, const long first, const long last, const long s,
+static void split_panels(uint *nonfinite, const gemm_args *p, const long first, const long last, const long s,
                          const int steps, const int fit) {
     for (long panel = first; panel < last; panel++) {
         const long width = min(p->b_width - panel * TFM_PANEL, (long)TFM_PANEL);
@@ -143,52 +144,52 @@ static void split_panels(uint *strange, const product *p, const long first, cons
                     for (int i = 0; i < TFM_WIDTH; i++)
                         tfm_store(SHARE(lines, q)[i], to + q * B_APART + (step * 16 + i) * TFM_PANEL + j * TFM_WIDTH);
             }
-        strange[panel - first] = found;
+        nonfinite[panel - first] = found;
     }
 }
 
 /* The shares of rows row .. row + there - 1 of a; gives whether a number is strange. */
-#ifdef TURNED
-static uint split_rows(uint *to, const product *p, const long row, const int there, const long s, const int steps) {
+#ifdef TRANSPOSE_A
+static uint split_rows(uint *to, const gemm_args *p, const long row, const int there, const long s, const int steps) {
     const matrix from = {p->a, p->m, 1, p->k, p->m};
-    uint strange = 0;
+    uint nonfinite = 0;
     for (int step = 0; step < steps; step++)
         for (int x = 0; x < there; x += TFM_WIDTH) {
             tfm_uvec lines[LINES];
-            strange |= take_across(lines, &from, (s + step) * DEPTH, row + x);
+            nonfinite |= take_across(lines, &from, (s + step) * DEPTH, row + x);
 #pragma unroll
             for (int q = 0; q < SPLIT; q++) {
-                turn(SHARE(lines, q));
+                transpose_block(SHARE(lines, q));
 #pragma unroll
                 for (int i = 0; i < TFM_WIDTH; i++)
                     tfm_store(SHARE(lines, q)[i], to + q * A_APART + (x + i) * LINE_WORDS + step * 16);
             }
         }
-    return strange;
+    return nonfinite;
 }
 #else
 DEFINE_ROUND_ROW(split_row, __private)
-static uint split_rows(uint *to, const product *p, const long row, const int there, const long s, const int steps) {
+static uint split_rows(uint *to, const gemm_args *p, const long row, const int there, const long s, const int steps) {
     const long begin = s * DEPTH;
     const int count = (int)min((long)steps * DEPTH, p->k - begin);
-    uint strange = 0;
+    uint nonfinite = 0;
     for (int i = 0; i < there; i++)
-        strange |= split_row((store_t *)(to + i * LINE_WORDS), 2 * A_APART, p->a + (row + i) * p->k + begin, count);
-    return strange;
+        nonfinite |= split_row((store_t *)(to + i * LINE_WORDS), 2 * A_APART, p->a + (row + i) * p->k + begin, count);
+    return nonfinite;
 }
 #endif
 
 /* What a block is about to write, and part j of `count` of the rows that the next block reads: they come while tiles
  * are multiplied. */
-static inline void fetch(const product *p, const long row, const long end, const long panel, const int j,
+static inline void fetch(const gemm_args *p, const long row, const long end, const long panel, const int j,
                          const int count, const long s, const int steps) {
     __global float *c = p->c + row * p->n + panel * TFM_PANEL;
     const int rows = (int)min((long)BLOCK, end - row);
-    for (int i = 0; i < rows && !p->past; i++) {
+    for (int i = 0; i < rows && !p->stream; i++) {
         FETCH_WRITTEN(c + i * p->n);
         FETCH_WRITTEN(c + i * p->n + TFM_WIDTH);
     }
-#ifndef TURNED
+#ifndef TRANSPOSE_A
     for (int i = j; i < BLOCK && row + BLOCK + i < end; i += count)
         for (int x = 0; x < steps; x++) {
             __global const float *from = p->a + (row + BLOCK + i) * p->k + (s + x) * DEPTH;
@@ -200,78 +201,79 @@ static inline void fetch(const product *p, const long row, const long end, const
 
 /* Block (row, panel): c = or += the products of a piece, whose shares are in a and b. Sums of earlier pieces are in c.
  */
-static inline void add_block(const product *p, const uint *a, __global const uint *b, const long row, const int there,
-                             const long panel, const int steps, const int begins, const int ends, const uint strange) {
+static inline void add_block(const gemm_args *p, const uint *a, __global const uint *b, const long row, const int there,
+                             const long panel, const int steps, const int begins, const int ends,
+                             const uint nonfinite) {
     tfm_vec sums[BLOCK * TFM_VECTORS];
     const long column = panel * TFM_PANEL;
     const int width = (int)min((long)TFM_PANEL, p->n - column);
     __global float *to = p->c + row * p->n + column;
     __global const float *more = !begins ? to : p->addend ? p->addend + row * p->addend_row + column : 0;
     const long more_row = begins ? p->addend_row : p->n;
-    tile_out out = {to, more, p->n, more_row, p->n, there, width, p->alpha, p->least};
-    if (TILES && !strange && there == BLOCK && width == TFM_PANEL && p->alpha == 1.0f) {
+    tile_out out = {to, more, p->n, more_row, p->n, there, width, p->alpha, p->min_value};
+    if (TILES && !nonfinite && there == BLOCK && width == TFM_PANEL && p->alpha == 1.0f) {
         /* What is added goes through the tiles, and c itself does, unless something is yet to be done to it. */
-        const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->least == -INFINITY) & !p->past);
+        const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->min_value == -INFINITY) & !p->stream);
         add_tiles((ulong)more, 4 * more_row, as_it_is ? (ulong)to : (ulong)sums,
                   4 * (as_it_is ? p->n : (long)TFM_PANEL), a, b, steps);
         if (as_it_is)
             return;
         out.addend = 0;
-    } else if (TILES && !strange) {
+    } else if (TILES && !nonfinite) {
         add_tiles(0, 0, (ulong)sums, 4 * TFM_PANEL, a, b, steps);
     } else {
         add_floats(sums, a, b, steps, there);
     }
     if (ends)
-        store_block(&out, sums, p->past);
+        store_block(&out, sums, p->stream);
     else
         keep_block(&out, sums);
 }
 
 /* Grid: rows in items of `rows` x panels in items of `group`. scratch: SCRATCH words for each. Element (p, x) of panel
  * i of b lies at i b_panel + p b_row + x b_column, where one of the last two is 1, and b_width columns are there. */
-TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend),
-                            TFM_TENSOR(uint, scratch), const long m, const long n, const long k, const long rows,
-                            const long group, const long b_panel, const long b_row, const long b_column,
-                            const long b_width, const long addend_row, const long has_addend, const float alpha,
-                            const float least) {
+TFM_KERNEL void gemm_cpu_bf16x3(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b),
+                                TFM_INPUT(float, addend), TFM_TENSOR(uint, scratch), const long m, const long n,
+                                const long k, const long rows, const long group, const long b_panel, const long b_row,
+                                const long b_column, const long b_width, const long addend_row, const long has_addend,
+                                const float alpha, const float min_value) {
     const long item = get_global_id(0) + get_global_id(1) * get_global_size(0), steps = PANEL_STEPS(k);
     const long row = get_global_id(0) * rows, end = min(row + rows, m), panels = (n + TFM_PANEL - 1) / TFM_PANEL;
     const long first = get_global_id(1) * group, last = min(first + group, panels);
-    const product p = {TFM_AT(c),
-                       TFM_AT(a),
-                       TFM_AT(b),
-                       has_addend ? TFM_AT(addend) : 0,
-                       TFM_AT(scratch) + item * SCRATCH,
-                       m,
-                       n,
-                       k,
-                       b_panel,
-                       b_row,
-                       b_column,
-                       b_width,
-                       addend_row,
-                       alpha,
-                       least,
-                       TFM_ACTIVATION <= 1 && steps <= PIECE && goes_past(TFM_AT(c), m, n)};
-    uint a_shares[SPLIT * A_APART], strange[PANELS * PIECE];
+    const gemm_args p = {TFM_AT(c),
+                         TFM_AT(a),
+                         TFM_AT(b),
+                         has_addend ? TFM_AT(addend) : 0,
+                         TFM_AT(scratch) + item * SCRATCH,
+                         m,
+                         n,
+                         k,
+                         b_panel,
+                         b_row,
+                         b_column,
+                         b_width,
+                         addend_row,
+                         alpha,
+                         min_value,
+                         TFM_ACTIVATION <= 1 && steps <= PIECE && streams_c(TFM_AT(c), m, n)};
+    uint a_shares[SPLIT * A_APART], nonfinite[PANELS * PIECE];
     const int fit = FIT(steps);
     AMX_CONFIGURE();
     for (long panel = first; panel < last; panel += PANELS * fit)
         for (long s = 0; s < steps; s += PIECE) {
             const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS * fit, last - panel);
-            split_panels(strange, &p, panel, panel + count, s, some, fit);
+            split_panels(nonfinite, &p, panel, panel + count, s, some, fit);
             for (long i = row; i < end; i += BLOCK) {
                 const int there = (int)min((long)BLOCK, end - i);
                 const uint odd = split_rows(a_shares, &p, i, there, s, some);
                 for (int j = 0; j < count; j++) {
                     fetch(&p, i, end, panel + j, j, count, s, some);
                     add_block(&p, a_shares, p.scratch + PANEL_AT(j, fit), i, there, panel + j, some, s == 0,
-                              s + some == steps, odd | strange[j]);
+                              s + some == steps, odd | nonfinite[j]);
                 }
             }
         }
-    if (p.past)
+    if (p.stream)
         FENCE();
     AMX_RELEASE();
 }

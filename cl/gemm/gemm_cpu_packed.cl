@@ -14,8 +14,8 @@
 
 /* packed (B, ceil(N / TFM_PANEL), panels of gemm_cpu_pack.cl) from b with b[z][i][j] at z b_batch + i b_row + j
  * b_column. Grid: panels x blocks of `block` rows x B. */
-TFM_KERNEL void gemm_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), const long n, const long k,
-                          const long block, const long b_batch, const long b_row, const long b_column) {
+TFM_KERNEL void gemm_cpu_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), const long n, const long k,
+                              const long block, const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
     const long first = get_global_id(1) * block, last = min(first + block, PANEL_DEPTH(k));
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
@@ -41,27 +41,27 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(load_t, packed), TFM_INPUT(load_t, b), cons
 #endif
 }
 
-/* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. Where `joined`,
- * there are products of one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, and c1 (M, n1) and c2
- * (M, n2) with theirs, whose addends are lines. has_addend has a bit for each. */
+/* What the kernels take: packed as gemm_cpu_pack makes it, one copy for the whole batch where b_batch is 0. Where
+ * `joined`, there are products of one a (M, K) instead of a batch: c (M, n) with `packed` and `addend`, and c1 (M, n1)
+ * and c2 (M, n2) with theirs, whose addends are lines. has_addend has a bit for each. */
 #define GEMM_PARAMETERS                                                                                                \
     TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, packed), TFM_INPUT(float, addend),                    \
         TFM_TENSOR(float, c1), TFM_INPUT(load_t, packed1), TFM_INPUT(float, addend1), TFM_TENSOR(float, c2),           \
         TFM_INPUT(load_t, packed2), TFM_INPUT(float, addend2), const long m, const long n, const long n1,              \
         const long n2, const long k, const long group, const long joined, const long b_batch, const long addend_batch, \
-        const long addend_row, const long has_addend, const float alpha, const float least
+        const long addend_row, const long has_addend, const float alpha, const float min_value
 
 /* The product that an item is at. */
-typedef struct product {
+typedef struct gemm_args {
     __global float *c;
     __global const float *a, *addend; /* addend: or 0 */
     __global const load_t *packed;
     long n;
-} product;
+} gemm_args;
 
 /* Declares that of number z_: a matrix of the batch, or one of the joined. */
-#define PRODUCT(p)                                                                                                     \
-    product p = {TFM_AT(c), TFM_AT(a), (has_addend & 1) != 0 ? TFM_AT(addend) : 0, TFM_AT(packed), n};                 \
+#define GEMM_ARGS(p)                                                                                                   \
+    gemm_args p = {TFM_AT(c), TFM_AT(a), (has_addend & 1) != 0 ? TFM_AT(addend) : 0, TFM_AT(packed), n};               \
     if (joined && z_ == 1) {                                                                                           \
         p.c = TFM_AT(c1);                                                                                              \
         p.addend = (has_addend & 2) != 0 ? TFM_AT(addend1) : 0;                                                        \
@@ -83,19 +83,19 @@ typedef struct product {
 #define TILE_OUT(p, row, column, rows)                                                                                 \
     {                                                                                                                  \
         (p).c + (row) * (p).n + (column), (p).addend ? (p).addend + (row)*addend_row + (column) : 0, (p).n,            \
-            addend_row, (p).n, rows, (int)min((long)TFM_PANEL, (p).n - (column)), alpha, least                         \
+            addend_row, (p).n, rows, (int)min((long)TFM_PANEL, (p).n - (column)), alpha, min_value                     \
     }
 
 /* An item makes `group` panels of its rows, which are in the cache after the first. */
 #define EACH_PANEL(p, panel)                                                                                           \
     const long z_ = get_global_id(2), first_ = get_global_id(1) * group;                                               \
-    PRODUCT(p)                                                                                                         \
+    GEMM_ARGS(p)                                                                                                       \
     const long panels_ = (p.n + TFM_PANEL - 1) / TFM_PANEL;                                                            \
     for (long panel = first_; panel < min(first_ + group, panels_); panel++)
 
 /* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the
  * cache. */
-TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
+TFM_KERNEL void gemm_cpu_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS;
     EACH_PANEL (p, panel) {
         const tile_out out = TILE_OUT(p, row, panel * TFM_PANEL, (int)min((long)TFM_ROWS, m - row));
@@ -120,7 +120,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
             NAME##_8(out, a, b, k);                                                                                    \
     }
 DEFINE_TILES(small, TFM_PANEL, LOAD_PANEL)
-TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
+TFM_KERNEL void gemm_cpu_skinny(GEMM_PARAMETERS) {
     EACH_PANEL (p, panel) {
         const tile_out out = TILE_OUT(p, 0, panel * TFM_PANEL, (int)m);
         small(&out, p.a, p.packed + panel * PANEL_DEPTH(k) * TFM_PANEL, (int)k);
@@ -130,7 +130,7 @@ TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
 /* The same where b (B, K, N) comes for this call alone and would be packed to be read once: `packed` is b as it is. */
 DEFINE_TILES(loose, out->b_line, LOAD_WHOLE)
 DEFINE_TILES(loose_edge, out->b_line, LOAD_PART)
-TFM_KERNEL void gemm_small_loose(GEMM_PARAMETERS) {
+TFM_KERNEL void gemm_cpu_skinny_unpacked(GEMM_PARAMETERS) {
     EACH_PANEL (p, panel) {
         const long column = panel * TFM_PANEL;
         const tile_out out = TILE_OUT(p, 0, column, (int)m);

@@ -9,7 +9,7 @@
  * and include gemm_epilogue.cl and half_load.cl before it: b may be of 16 bits, and becomes floats in registers.
  *
  * gemm_cpu_pack.cl says how a panel lies, which the inner loop reads in one stream. gemm_epilogue.cl says what the host
- * gives, and for gemm_turned it gives TFM_TILES, the number of tiles of a strip. */
+ * gives, and for gemm_cpu_tn it gives TFM_TILES, the number of tiles of a strip. */
 static inline tfm_vec first_stored(__global const load_t *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)

@@ -68,14 +68,14 @@ static void strip_take(float *strip, float *sums, __global const float *from, lo
  * over them, which are a bias's gradient; added to what is there where `add_sums`. b's matrices, panels and rows lie
  * b_batch, b_panel and b_line apart.
  * Grid: ceil(M / STRIP) x groups of `group` panels x B parts. */
-TFM_KERNEL void gemm_turned(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM_INPUT(float, a), TFM_INPUT(float, b),
+TFM_KERNEL void gemm_cpu_tn(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM_INPUT(float, a), TFM_INPUT(float, b),
                             TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,
-                            const long chunk, const long parts, const long b_batch, const long b_panel,
+                            const long chunk, const long split_k, const long b_batch, const long b_panel,
                             const long b_line, const long addend_batch, const long addend_row, const long has_addend,
-                            const long add_sums, const float alpha, const float least) {
+                            const long add_sums, const float alpha, const float min_value) {
     float strip[TFM_TILES * TILE_FLOATS], sums[STRIP + TFM_WIDTH];
-    const long row = get_global_id(0) * STRIP, part = get_global_id(2), z = part / parts;
-    const long begin = part % parts * chunk, end = min(begin + chunk, k);
+    const long row = get_global_id(0) * STRIP, part = get_global_id(2), z = part / split_k;
+    const long begin = part % split_k * chunk, end = min(begin + chunk, k);
     const long first_panel = get_global_id(1) * group;
     const long last_panel = min(first_panel + group, (n + TFM_PANEL - 1) / TFM_PANEL);
     const int columns = (int)min((long)STRIP, m - row), tiles = (columns + TFM_ROWS - 1) / TFM_ROWS;
@@ -100,7 +100,7 @@ TFM_KERNEL void gemm_turned(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM
                     min(TFM_ROWS, columns - t * TFM_ROWS),
                     (int)min((long)TFM_PANEL, n - column),
                     alpha,
-                    first + steps < end ? -INFINITY : least,
+                    first + steps < end ? -INFINITY : min_value,
                 };
                 __global const float *line = TFM_AT(b) + z * b_batch + panel * b_panel + first * b_line;
                 RUN_TILE(&out, strip + t * TILE_FLOATS, line, steps)

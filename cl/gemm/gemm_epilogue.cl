@@ -21,14 +21,14 @@ typedef struct tile_out {
     __global const float *addend; /* or 0 */
     long n, addend_row, b_line;
     int rows, width;
-    float alpha, least;
+    float alpha, min_value;
 } tile_out;
 
 /* activation(alpha sum + addend), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the
  * two activations that cost nothing. NaN stays NaN. */
 static inline tfm_vec finished(const tile_out *out, tfm_vec sum, tfm_vec addend) {
     tfm_vec v = tfm_fma((tfm_vec)(out->alpha), sum, addend);
-    v = v < (tfm_vec)(out->least) ? (tfm_vec)(out->least) : v;
+    v = v < (tfm_vec)(out->min_value) ? (tfm_vec)(out->min_value) : v;
     return tfm_activate_vec(v);
 }
 

@@ -12,12 +12,11 @@
  *
  * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
  * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
- * fixed order. Where the columns are too few for all of a device's compute units, PARTS teams share the same 4 and read
- * a line side by side, so that there are PARTS times as many groups, and what each team has made is added up first. K,
- * and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all products for the
- * first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each.
- * Weights may be of 16 bits (half_load.cl), and so may results: bit i of KEPT says that c_i is written by
- * half_store.cl. */
+ * fixed order. Where the columns are too few for all of a device's compute units, SLICED_K teams share the same 4 and
+ * read a line side by side, so that there are SLICED_K times as many groups, and what each team has made is added up
+ * first. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all products
+ * for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each. Weights may
+ * be of 16 bits (half_load.cl), and so may results: bit i of HALF_C says that c_i is written by half_store.cl. */
 #include "half_store.cl"
 #include "half_load.cl"
 #ifndef ROWS
@@ -28,30 +27,30 @@
 #ifndef GATED
 #define GATED 0
 #endif
-#ifndef KEPT
-#define KEPT 0
+#ifndef HALF_C
+#define HALF_C 0
 #endif
-#ifndef PARTS
-#define PARTS 1 /* 2 or 4: of TEAMS */
+#ifndef SLICED_K
+#define SLICED_K 1 /* 2 or 4: of TEAMS */
 #endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
 #define EACH (GATED ? 2 : 4) /* columns of a team */
-#define COLUMNS (EACH * TEAMS / PARTS)
+#define COLUMNS (EACH * TEAMS / SLICED_K)
 #define SUMS (ROWS * 4)
 
-#if KEPT & 1
+#if HALF_C & 1
 typedef store_t result0;
 #else
 typedef float result0;
 #endif
-#if KEPT & 2
+#if HALF_C & 2
 typedef store_t result1;
 #else
 typedef float result1;
 #endif
-#if KEPT & 4
+#if HALF_C & 4
 typedef store_t result2;
 #else
 typedef float result2;
@@ -60,7 +59,7 @@ typedef float result2;
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one float more so that they fall into different
  * banks; before that the rows of x, and what is added up for their norms. */
 #define SUMS_LINE (ITEMS + 1)
-#define LAST (PARTS > 1 ? PARTS : LANES) /* sums that are left to add up of a row and column, at last */
+#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums that are left to add up of a row and column, at last */
 #define NORM_FLOATS (NORMED ? ROWS * WIDTH + ITEMS : 0)
 #define FLOATS (SUMS * SUMS_LINE > NORM_FLOATS ? SUMS * SUMS_LINE : NORM_FLOATS)
 
@@ -161,7 +160,7 @@ static inline void multiply_accumulate(float *acc, x_pointer x, __global const l
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0.0f;
-    for (int s = first; s < depth; s += PARTS * LANES * 4) {
+    for (int s = first; s < depth; s += SLICED_K * LANES * 4) {
         const float4 b0 = load_as_float4(line[0] + s), b1 = load_as_float4(line[1] + s);
         const float4 b2 = load_as_float4(line[2] + s), b3 = load_as_float4(line[3] + s);
 #pragma unroll
@@ -182,7 +181,7 @@ static inline __attribute__((always_inline)) void share_sums(__local float *sums
     for (int e = 0; e < SUMS; e++)
         sums[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
-#if PARTS > 1
+#if SLICED_K > 1
     /* The sum of each team, an item for each; they come to lie side by side. */
     const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
     const float team_total = id < SUMS * TEAMS ? line_sum(sums + mine + its * LANES, LANES) : 0.0f;
@@ -196,8 +195,8 @@ static inline __attribute__((always_inline)) void share_sums(__local float *sums
 /* ---- Epilogue ---- */
 
 static inline void store_result(__global void *c, const long at, const int which, const float result) {
-#if KEPT
-    if (KEPT >> which & 1) {
+#if HALF_C
+    if (HALF_C >> which & 1) {
         store_from_float(result, (__global store_t *)c + at);
         return;
     }
@@ -236,13 +235,13 @@ gemm_gpu_skinny(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(res
 #endif
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
-    const int column = block * COLUMNS + team / PARTS * EACH;
+    const int column = block * COLUMNS + team / SLICED_K * EACH;
     __global const load_t *line[4];
     float acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)
         line[j] = (j < EACH ? w : TFM_AT(w1)) + (long)min(column + j % EACH, n - 1) * depth;
-    multiply_accumulate(acc, x, line, (team % PARTS * LANES + lane) * 4, depth, rows);
+    multiply_accumulate(acc, x, line, (team % SLICED_K * LANES + lane) * 4, depth, rows);
     share_sums(local_floats, acc, id);
 
     __global void *c = which == 0   ? (__global void *)TFM_AT(c0)

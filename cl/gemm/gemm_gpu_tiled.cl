@@ -7,12 +7,12 @@
  * apart, so that neighbouring items read neighbouring vectors. While the products of a tile are added up, the next one
  * is on its way from global memory to registers.
  *
- * The host says by TURNED_A and TURNED_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K). UNIT
- * is 4 where every line of a and b begins at a multiple of four floats, so that vectors are read, else 1; QUADS is 1
- * where c is written so too. INDEX is int where no element of them lies after 2^31, else long.
+ * The host says by TRANSPOSE_A and TRANSPOSE_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K).
+ * LOAD_WIDTH is 4 where every line of a and b begins at a multiple of four floats, so that vectors are read, else 1;
+ * STORE_VEC4 is 1 where c is written so too. INDEX is int where no element of them lies after 2^31, else long.
  *
  * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too, as
- * tile_swizzle.cl has them; gemm_tiled_sum adds up the sums of all parts. The host gives the sizes (a table in
+ * tile_swizzle.cl has them; gemm_splitk_reduce adds up the sums of all parts. The host gives the sizes (a table in
  * lib/ops/gemm/gemm_gpu_tiled.c). b may be of 16 bits (half_load.cl). */
 #include "half_load.cl"
 #ifndef TILE_M
@@ -21,11 +21,11 @@
 #define TILE_K 16
 #define ITEM_M 8
 #define ITEM_N 4
-#define UNIT 1
-#define QUADS 0
+#define LOAD_WIDTH 1
+#define STORE_VEC4 0
 #define INDEX long
-#define TURNED_A 0
-#define TURNED_B 0
+#define TRANSPOSE_A 0
+#define TRANSPOSE_B 0
 #endif
 #include "tile_swizzle.cl"
 #define LX (TILE_N / ITEM_N)
@@ -38,29 +38,29 @@
 #define A_LINE (TILE_M + 4)
 #define B_LINE (TILE_N + 4)
 
-#if UNIT == 4
+#if LOAD_WIDTH == 4
 typedef float4 unit;
 #define stored_unit load_as_float4
 #else
 typedef float unit;
 #define stored_unit load_as_float
 #endif
-#define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
-#define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
+#define UNITS_A (TILE_M * TILE_K / LOAD_WIDTH / ITEMS)
+#define UNITS_B (TILE_N * TILE_K / LOAD_WIDTH / ITEMS)
 
 /* Units follow the operand's memory. An item's first one is of row or column ALONG of the tile and of step STEP; from
  * one of its units to the next, the step grows by STEPS where steps are lines of the operand, else the row or column
  * by OVER. */
-#define ALONG(lines, tile) ((lines) ? id % ((tile) / UNIT) * UNIT : id / (TILE_K / UNIT))
-#define STEP(lines, tile) ((lines) ? id / ((tile) / UNIT) : id % (TILE_K / UNIT) * UNIT)
-#define STEPS(lines, tile) ((lines) ? ITEMS / ((tile) / UNIT) : 0)
-#define OVER(lines) ((lines) ? 0 : ITEMS / (TILE_K / UNIT))
-#define LINES_A TURNED_A
-#define LINES_B (!TURNED_B)
+#define ALONG(lines, tile) ((lines) ? id % ((tile) / LOAD_WIDTH) * LOAD_WIDTH : id / (TILE_K / LOAD_WIDTH))
+#define STEP(lines, tile) ((lines) ? id / ((tile) / LOAD_WIDTH) : id % (TILE_K / LOAD_WIDTH) * LOAD_WIDTH)
+#define STEPS(lines, tile) ((lines) ? ITEMS / ((tile) / LOAD_WIDTH) : 0)
+#define OVER(lines) ((lines) ? 0 : ITEMS / (TILE_K / LOAD_WIDTH))
+#define LINES_A TRANSPOSE_A
+#define LINES_B (!TRANSPOSE_B)
 
-/* To a tile: a unit along its line, or across UNIT lines. */
+/* To a tile: a unit along its line, or across LOAD_WIDTH lines. */
 static inline void put_along(__local float *line, const unit v) {
-#if UNIT == 4
+#if LOAD_WIDTH == 4
     *(__local float4 *)line = v;
 #else
     *line = v;
@@ -68,7 +68,7 @@ static inline void put_along(__local float *line, const unit v) {
 }
 
 static inline void put_across(__local float *first, const int line, const unit v) {
-#if UNIT == 4
+#if LOAD_WIDTH == 4
     first[0] = v.x;
     first[line] = v.y;
     first[2 * line] = v.z;
@@ -127,7 +127,7 @@ INLINED void fetch_b(unit *next, __global const load_t *from, const INDEX at, co
 INLINED void put_a(__local float *to, const unit *next) {
 #pragma unroll
     for (int u = 0; u < UNITS_A; u++) {
-        if (TURNED_A)
+        if (TRANSPOSE_A)
             put_along(to + u * STEPS(LINES_A, TILE_M) * A_LINE, next[u]);
         else
             put_across(to + u * OVER(LINES_A), A_LINE, next[u]);
@@ -137,7 +137,7 @@ INLINED void put_a(__local float *to, const unit *next) {
 INLINED void put_b(__local float *to, const unit *next) {
 #pragma unroll
     for (int u = 0; u < UNITS_B; u++) {
-        if (TURNED_B)
+        if (TRANSPOSE_B)
             put_across(to + u * OVER(LINES_B), B_LINE, next[u]);
         else
             put_along(to + u * STEPS(LINES_B, TILE_N) * B_LINE, next[u]);
@@ -185,7 +185,7 @@ INLINED void store_row(const tile_epilogue out, const output_tile tile, const fl
                 quad[e] =
                     epilogue_of(out, sum[j + e], tile.row + r, tile.column + min(QUAD_COLUMN(j) + e, tile.columns - 1));
             __global float *to = out.c + (tile.row + r) * out.n + tile.column + QUAD_COLUMN(j);
-#if QUADS
+#if STORE_VEC4
             *(__global float4 *)to = (float4)(quad[0], quad[1], quad[2], quad[3]);
 #else
 #pragma unroll
@@ -199,22 +199,22 @@ INLINED void store_row(const tile_epilogue out, const output_tile tile, const fl
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), TFM_INPUT(float, addend),
-               const long batch, const long m, const long n, const long k, const long parts, const long chunk,
+               const long batch, const long m, const long n, const long k, const long split_k, const long chunk,
                const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
                const float alpha) {
     __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
-    const int none = TFM_OPAQUE_ZERO(parts);
+    const int none = TFM_OPAQUE_ZERO(split_k);
     const output_tile tile = output_tile_of(batch, m, n);
 
     /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
      * from before it: what is made of them is not stored. */
     const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
-    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
-    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
-    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), tile.rows - UNIT) : ALONG(LINES_A, TILE_M);
-    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), tile.columns - UNIT) : ALONG(LINES_B, TILE_N);
+    const INDEX a_step = TRANSPOSE_A ? (INDEX)m : 1, b_step = TRANSPOSE_B ? 1 : (INDEX)n;
+    const INDEX a_row = TRANSPOSE_A ? 1 : (INDEX)k, b_column = TRANSPOSE_B ? (INDEX)k : 1;
+    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), tile.rows - LOAD_WIDTH) : ALONG(LINES_A, TILE_M);
+    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), tile.columns - LOAD_WIDTH) : ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
     __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;
     __global const load_t *from_b =
@@ -260,15 +260,16 @@ gemm_gpu_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), 
     }
 }
 
-/* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `parts` sums (R, N), always in this order.
+/* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `split_k` sums (R, N), always in this order.
  * Grid: tfm__vec4_grid of `count` = R N; by fours N is a multiple of four too. */
-TFM_KERNEL void gemm_tiled_sum(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend), const long count,
-                               const long rows, const long n, const long parts, const long addend_batch,
-                               const long addend_row, const long has_addend, const float alpha) {
+TFM_KERNEL void gemm_splitk_reduce(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend),
+                                   const long count, const long rows, const long n, const long split_k,
+                                   const long addend_batch, const long addend_row, const long has_addend,
+                                   const float alpha) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
     for (long i = first; i < end; i += TFM_WIDTH) {
         tfm_vec sum = tfm_load(TFM_AT(sums) + i), add = (tfm_vec)(0.0f);
-        for (long part = 1; part < parts; part++)
+        for (long part = 1; part < split_k; part++)
             sum += tfm_load(TFM_AT(sums) + part * count + i);
         if (has_addend) { /* divisions of 64 bits are long */
             const long row = i / n;

@@ -1,8 +1,8 @@
 /* Linear layers whose weights are bytes: c (M, N) = activation(x w^T + bias), where row j of w is scales[j] times the
- * bytes q[j], and row i of x is taken as steps[i] times whole numbers of -127 to 127, which are made here. So sums are
- * of products of whole numbers, exact in 32 bits, and each is scaled once, at its end:
+ * bytes q[j], and row i of x is taken as row_scales[i] times whole numbers of -127 to 127, which are made here. So sums
+ * are of products of whole numbers, exact in 32 bits, and each is scaled once, at its end:
  *
- *     c[i][j] = activation(steps[i] scales[j] sum over k of a[i][k] q[j][k] + bias[j])
+ *     c[i][j] = activation(row_scales[i] scales[j] sum over k of a[i][k] q[j][k] + bias[j])
  *
  * A row of x with an element that is not finite gives NaN. Largest numbers below 1e-30 count as zeros.
  *
@@ -30,11 +30,11 @@
 #endif
 
 /* Few rows, and a row that an item may keep copies of, at most. */
-#ifndef MOST_ROWS
-#define MOST_ROWS 8
+#ifndef MAX_ROWS
+#define MAX_ROWS 8
 #endif
-#ifndef MOST_DEPTH
-#define MOST_DEPTH 4096
+#ifndef MAX_DEPTH
+#define MAX_DEPTH 4096
 #endif
 
 #include "int8_common.cl"
@@ -43,9 +43,9 @@
 
 /* ---- Everywhere ---- */
 
-/* a (M, PADDED_K(K)) and steps (M) of x (M, K). Layout: TFM_GROUP items share a row. */
-TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
-                                const long k) {
+/* a (M, PADDED_K(K)) and row_scales (M) of x (M, K). Layout: TFM_GROUP items share a row. */
+TFM_KERNEL void int8_quantize_rows_reference(TFM_TENSOR(char, a), TFM_TENSOR(float, row_scales), TFM_INPUT(float, x),
+                                             const long m, const long k) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= m)
@@ -64,13 +64,13 @@ TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), T
     for (long i = TFM_LOCAL_ID(); i < PADDED_K(k); i += TFM_GROUP)
         to[i] = i < k && inverse != 0 ? (char)QUANTIZE_ONE(from[i]) : 0;
     if (TFM_LOCAL_ID() == 0)
-        TFM_AT(steps)[row] = step;
+        TFM_AT(row_scales)[row] = step;
 }
 
 /* Layout: one work-item for TFM_CHUNK elements of c. */
-TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps),
-                                   TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m,
-                                   const long n, const long k, const long has_bias) {
+TFM_KERNEL void gemm_int8_reference(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, row_scales),
+                                    TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m,
+                                    const long n, const long k, const long has_bias) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, m * n);
     for (long e = first; e < end; e++) {
         const long i = e / n, j = e - i * n;
@@ -84,7 +84,7 @@ TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM
         }
         for (; p < (int)k; p++)
             sum += x[p] * w[p];
-        const float scale = TFM_AT(steps)[i] * TFM_AT(scales)[j];
+        const float scale = TFM_AT(row_scales)[i] * TFM_AT(scales)[j];
         TFM_AT(c)[e] = tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[j] : 0.0f));
     }
 }
@@ -93,15 +93,15 @@ TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM
 
 /* ---- What the CPU multiplies with ---- */
 
-typedef struct __attribute__((packed)) loose_bytes {
+typedef struct __attribute__((packed)) unaligned_bytes {
     char16 all;
-} loose_bytes;
-typedef struct __attribute__((packed)) loose_shorts {
+} unaligned_bytes;
+typedef struct __attribute__((packed)) unaligned_shorts {
     short16 all;
-} loose_shorts;
-typedef struct __attribute__((packed)) loose_ints {
+} unaligned_shorts;
+typedef struct __attribute__((packed)) unaligned_ints {
     tfm_ivec all;
-} loose_ints;
+} unaligned_ints;
 #define LOAD(SPACE, TYPE, p) (((SPACE const TYPE *)(p))->all)
 
 /* A compiler may build for an older CPU than there is, as Debian's PoCL does: then the host knows what it has, and an
@@ -126,9 +126,9 @@ typedef struct __attribute__((packed)) loose_ints {
 typedef char number;
 typedef tfm_ivec line, weights, sums;
 #define NUMBERS(v) (TFM_CAT(convert_char, TFM_WIDTH)(v) ^ (char)(-128))
-#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_ints, p)
-#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_ints, p)
-static inline sums add_products(sums sum, line x, weights w) {
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, unaligned_ints, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, unaligned_ints, p)
+static inline sums add_dot_products(sums sum, line x, weights w) {
     __asm__(VPDPBUSD : "+" VECTOR(sum) : VECTOR(x), VECTOR(w));
     return sum;
 }
@@ -139,9 +139,9 @@ typedef char number;
 typedef char16 line, weights;
 typedef int4 sums;
 #define NUMBERS(v) TFM_CAT(convert_char, TFM_WIDTH)(v)
-#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_bytes, p)
-#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_bytes, p)
-static inline sums add_products(sums sum, line x, weights w) {
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, unaligned_bytes, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, unaligned_bytes, p)
+static inline sums add_dot_products(sums sum, line x, weights w) {
     __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
     return sum;
 }
@@ -152,16 +152,16 @@ typedef short number;
 typedef short16 line, weights;
 typedef int8 sums;
 #define NUMBERS(v) TFM_CAT(convert_short, TFM_WIDTH)(v)
-#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_shorts, p)
-#define LOAD_WEIGHTS(SPACE, p) convert_short16(LOAD(SPACE, loose_bytes, p))
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, unaligned_shorts, p)
+#define LOAD_WEIGHTS(SPACE, p) convert_short16(LOAD(SPACE, unaligned_bytes, p))
 #ifdef __AVX2__
 typedef short words __attribute__((vector_size(32)));
-static inline sums add_products(sums sum, line x, weights w) {
+static inline sums add_dot_products(sums sum, line x, weights w) {
     return sum +
            __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
 }
 #else
-static inline sums add_products(sums sum, line x, weights w) {
+static inline sums add_dot_products(sums sum, line x, weights w) {
     return sum + convert_int8(x.even) * convert_int8(w.even) + convert_int8(x.odd) * convert_int8(w.odd);
 }
 #endif
@@ -199,7 +199,7 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
 
 /* ---- Rows of x as whole numbers ---- */
 
-#define DEFINE_WHOLE_NUMBERS(NAME, SPACE)                                                                              \
+#define DEFINE_QUANTIZE_ROW(NAME, SPACE)                                                                               \
     static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
         float inverse;                                                                                                 \
         const float step = quantization_scale(row_abs_max_bits(x, k), &inverse);                                       \
@@ -214,15 +214,15 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
         }                                                                                                              \
         return step;                                                                                                   \
     }
-DEFINE_WHOLE_NUMBERS(whole_numbers, __global)
-DEFINE_WHOLE_NUMBERS(own_whole_numbers, __private)
+DEFINE_QUANTIZE_ROW(quantize_row, __global)
+DEFINE_QUANTIZE_ROW(quantize_row_private, __private)
 
-/* a (M, PADDED_K(K)) and steps (M) of x (M, K). Grid: items of `rows` rows each. */
-TFM_KERNEL void int8_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
-                          const long k, const long rows) {
+/* a (M, PADDED_K(K)) and row_scales (M) of x (M, K). Grid: items of `rows` rows each. */
+TFM_KERNEL void int8_quantize_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, row_scales), TFM_INPUT(float, x),
+                                   const long m, const long k, const long rows) {
     const long first = get_global_id(0) * rows, last = min(first + rows, m);
     for (long i = first; i < last; i++)
-        TFM_AT(steps)[i] = whole_numbers(TFM_AT(a) + i * PADDED_K(k), TFM_AT(x) + i * k, (int)k);
+        TFM_AT(row_scales)[i] = quantize_row(TFM_AT(a) + i * PADDED_K(k), TFM_AT(x) + i * k, (int)k);
 }
 
 /* out (N): the sums of w's rows, where `a` has an offset. Layout: one work-item a row. */
@@ -239,15 +239,15 @@ TFM_KERNEL void int8_row_sums(TFM_TENSOR(int, out), TFM_INPUT(char, q), const lo
 /* ---- Tiles ---- */
 
 /* What a tile is made of, and where it goes. */
-typedef struct product {
+typedef struct gemm_args {
     __global float *c;
     __global const char *q;
     __global const float *scales, *bias; /* bias may be 0 */
     __global const int *row_sums;
     long n;
     int k;
-    float least;
-} product;
+    float min_value;
+} gemm_args;
 
 #define UNROLL _Pragma("unroll")
 
@@ -260,7 +260,7 @@ static inline weights last_weights(__global const char *q, int count) {
 }
 
 /* Four results of row `row`, of columns from `column` on, of which some may be over the edge. */
-static inline void finish(const product *p, long row, long column, int4 total, float step) {
+static inline void finish(const gemm_args *p, long row, long column, int4 total, float step) {
     const int there = (int)min(p->n - column, 4L);
     __global float *to = p->c + row * p->n + column;
 #if OFFSET
@@ -274,13 +274,13 @@ static inline void finish(const product *p, long row, long column, int4 total, f
         const float4 scale = step * vload4(0, p->scales + column);
         const float4 add = p->bias ? vload4(0, p->bias + column) : (float4)(0.0f);
         const float4 v = tfm_fma(convert_float4(total), scale, add);
-        vstore4(v < (float4)(p->least) ? (float4)(p->least) : v, 0, to);
+        vstore4(v < (float4)(p->min_value) ? (float4)(p->min_value) : v, 0, to);
         return;
     }
     for (int j = 0; j < there; j++) {
         const float v = tfm_fma((float)((const int *)&total)[j], step * p->scales[column + j],
                                 p->bias ? p->bias[column + j] : 0.0f);
-        to[j] = v < p->least ? p->least : v;
+        to[j] = v < p->min_value ? p->min_value : v;
     }
 }
 
@@ -301,7 +301,7 @@ static inline void finish(const product *p, long row, long column, int4 total, f
 /* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Rows and columns that are not there
  * read the last one and are not stored. `a` is where the first row's whole numbers are. */
 #define DEFINE_TILE(NAME, SPACE, R)                                                                                    \
-    static void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,            \
+    static void NAME(const gemm_args *p, SPACE const number *a, SPACE const float *row_scales, long row, int rows,     \
                      long column) {                                                                                    \
         SPACE const number *from[R];                                                                                   \
         __global const char *w[4];                                                                                     \
@@ -316,37 +316,37 @@ static inline void finish(const product *p, long row, long column, int4 total, f
             _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
                 const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
                 FETCH_AHEAD_##SPACE(w[j] + s + AHEAD(p->k));                                                           \
-                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] = add_products(sum[i][j], x[i], v);            \
+                _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] = add_dot_products(sum[i][j], x[i], v);        \
             }                                                                                                          \
         }                                                                                                              \
         if (s < p->k)                                                                                                  \
             _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                            \
                 const weights v = last_weights(w[j] + s, p->k - s);                                                    \
                 _Pragma("unroll") for (int i = 0; i < R; i++) sum[i][j] =                                              \
-                    add_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                                         \
+                    add_dot_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                                     \
             }                                                                                                          \
         _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows)                                                    \
-            finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), steps[i]);               \
+            finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), row_scales[i]);          \
     }
 
 #define DEFINE_TILES(NAME, SPACE)                                                                                      \
     DEFINE_TILE(NAME##_1, SPACE, 1)                                                                                    \
     DEFINE_TILE(NAME##_2, SPACE, 2)                                                                                    \
     DEFINE_TILE(NAME##_most, SPACE, TILE_ROWS)                                                                         \
-    static inline void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,     \
-                            long column) {                                                                             \
+    static inline void NAME(const gemm_args *p, SPACE const number *a, SPACE const float *row_scales, long row,        \
+                            int rows, long column) {                                                                   \
         if (rows == 1)                                                                                                 \
-            NAME##_1(p, a, steps, row, rows, column);                                                                  \
+            NAME##_1(p, a, row_scales, row, rows, column);                                                             \
         else if (rows == 2)                                                                                            \
-            NAME##_2(p, a, steps, row, rows, column);                                                                  \
+            NAME##_2(p, a, row_scales, row, rows, column);                                                             \
         else                                                                                                           \
-            NAME##_most(p, a, steps, row, rows, column);                                                               \
+            NAME##_most(p, a, row_scales, row, rows, column);                                                          \
     }
 DEFINE_TILES(tile, __global)
 DEFINE_TILES(own_tile, __private)
 
 /* An activation that takes many instructions, on a part of c that was just written: vectors of it are quicker. */
-static void activate_part(const product *p, long row, int rows, long column, long end) {
+static void activate_part(const gemm_args *p, long row, int rows, long column, long end) {
     if (TFM_ACTIVATION <= 1)
         return;
     for (int i = 0; i < rows; i++) {
@@ -359,41 +359,41 @@ static void activate_part(const product *p, long row, int rows, long column, lon
     }
 }
 
-#define PRODUCT_PARAMETERS                                                                                             \
+#define GEMM_PARAMETERS                                                                                                \
     TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(int, row_sums), TFM_INPUT(float, bias), const long m,      \
-        const long n, const long k, const long has_bias, const float least
-#define PRODUCT()                                                                                                      \
-    { TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, least }
+        const long n, const long k, const long has_bias, const float min_value
+#define GEMM_ARGS()                                                                                                    \
+    { TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, min_value }
 
-/* Many rows, whose whole numbers int8_rows has made. Grid: groups of `rows` rows x groups of `columns` columns, a
- * multiple of four: their weights stay in the cache while the rows go by. */
-TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
-                             const long rows, const long columns) {
-    const product p = PRODUCT();
+/* Many rows, whose whole numbers int8_quantize_rows has made. Grid: groups of `rows` rows x groups of `columns`
+ * columns, a multiple of four: their weights stay in the cache while the rows go by. */
+TFM_KERNEL void gemm_int8_cpu(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, row_scales), GEMM_PARAMETERS,
+                              const long rows, const long columns) {
+    const gemm_args p = GEMM_ARGS();
     const long row = get_global_id(0) * rows, end = min(row + rows, m);
     const long column = get_global_id(1) * columns, edge = min(column + columns, n);
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);
         for (long j = column; j < edge; j += 4)
-            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(steps) + i, i, there, j);
+            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(row_scales) + i, i, there, j);
         activate_part(&p, i, there, column, edge);
     }
 }
 
 #include "gemm_int8_cpu.cl"
 
-/* Few rows, MOST_ROWS of MOST_DEPTH at most, as a step of decoding has: bound by reading w. Each item makes the whole
+/* Few rows, MAX_ROWS of MAX_DEPTH at most, as a step of decoding has: bound by reading w. Each item makes the whole
  * numbers for itself, since another launch takes longer. Grid: groups of `columns` columns, a multiple of four. */
-TFM_KERNEL void int8_few(TFM_TENSOR(float, c), TFM_INPUT(float, x), PRODUCT_PARAMETERS, const long columns) {
-    const product p = PRODUCT();
+TFM_KERNEL void gemm_int8_cpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), GEMM_PARAMETERS, const long columns) {
+    const gemm_args p = GEMM_ARGS();
     const long column = get_global_id(0) * columns, edge = min(column + columns, n);
-    number a[MOST_ROWS * MOST_DEPTH];
-    float steps[MOST_ROWS];
+    number a[MAX_ROWS * MAX_DEPTH];
+    float row_scales[MAX_ROWS];
     for (int i = 0; i < (int)m; i++)
-        steps[i] = own_whole_numbers(a + i * PADDED_K(p.k), TFM_AT(x) + i * k, (int)k);
+        row_scales[i] = quantize_row_private(a + i * PADDED_K(p.k), TFM_AT(x) + i * k, (int)k);
     for (long j = column; j < edge; j += 4)
         for (int i = 0; i < (int)m; i += TILE_ROWS)
-            own_tile(&p, a + i * PADDED_K(p.k), steps + i, i, min((int)m - i, TILE_ROWS), j);
+            own_tile(&p, a + i * PADDED_K(p.k), row_scales + i, i, min((int)m - i, TILE_ROWS), j);
     activate_part(&p, 0, (int)m, column, edge);
 }
 #endif

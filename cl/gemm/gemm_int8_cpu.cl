@@ -6,24 +6,24 @@
  * for all of its rows a step along K takes two loads of weights, and for each row as many numbers of it in all lanes;
  * and a sum is a lane, not a vector. K goes by in pieces of STRIP_DEPTH, so that what is turned stays in the first
  * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows. These are so
- * few that a group's whole numbers stay in the cache while strips go by, and MOST_KEPT at most where there are several
+ * few that a group's whole numbers stay in the cache while strips go by, and MAX_KEPT at most where there are several
  * pieces, or where tiles are multiplied, whose sums are kept too. */
 #ifdef VPDPBUSD
 #define LANES TFM_WIDTH
 #define GROUP 4
-#define DOT(sum, x, w) add_products(sum, (lanes)(x), w)
-#define LOAD_EIGHT(SPACE, p) LOAD(SPACE, loose_eight, p)
+#define DOT(sum, x, w) add_dot_products(sum, (lanes)(x), w)
+#define LOAD_EIGHT(SPACE, p) LOAD(SPACE, unaligned_eight, p)
 #else
 #define LANES 8
 #define GROUP 2
-#define DOT(sum, x, w) add_products(sum, as_short16((lanes)(x)), as_short16(w))
-#define LOAD_EIGHT(SPACE, p) as_int8(convert_short16(LOAD(SPACE, loose_bytes, p)))
+#define DOT(sum, x, w) add_dot_products(sum, as_short16((lanes)(x)), as_short16(w))
+#define LOAD_EIGHT(SPACE, p) as_int8(convert_short16(LOAD(SPACE, unaligned_bytes, p)))
 #endif
 typedef TFM_CAT(int, LANES) lanes;
 typedef TFM_CAT(float, LANES) float_lanes;
-typedef struct __attribute__((packed)) loose_eight {
+typedef struct __attribute__((packed)) unaligned_eight {
     int8 all;
-} loose_eight;
+} unaligned_eight;
 #if defined(__AVX512VL__)
 #define STRIP_ROWS 8
 #else
@@ -32,14 +32,14 @@ typedef struct __attribute__((packed)) loose_eight {
 #define STRIP (2 * LANES)
 #define STRIP_DEPTH 512
 #if TILES
-#define MOST_KEPT 256
+#define MAX_KEPT 256
 #else
-#define MOST_KEPT 96
+#define MAX_KEPT 96
 #endif
 #define ITEM_COLUMNS 32
 
 /* Eight rows of eight ints, turned. */
-static inline void turn(int8 *out, const int step, const int8 *r) {
+static inline void transpose_block(int8 *out, const int step, const int8 *r) {
     int8 t[8], u[8];
 #pragma unroll
     for (int i = 0; i < 8; i += 2) {
@@ -62,7 +62,7 @@ static inline void turn(int8 *out, const int step, const int8 *r) {
 
 /* panel[p][v] is, for LANES columns from v LANES on, the GROUP of their numbers from first + GROUP p on, of `depth`
  * numbers, rounded up to eight groups, and where tiles read them, to sixteen. */
-static void turn_strip(lanes *panel, const product *p, long column, int first, int depth) {
+static void pack_strip(lanes *panel, const gemm_args *p, long column, int first, int depth) {
     enum { EIGHT = 8 * GROUP, COLUMNS = STRIP / 8 };
     __global const char *w[STRIP];
     for (int j = 0; j < STRIP; j++)
@@ -84,12 +84,12 @@ static void turn_strip(lanes *panel, const product *p, long column, int first, i
                     part[i] = s + i < depth ? from[i] : 0;
                 r[j] = LOAD_EIGHT(__private, part);
             }
-            turn((int8 *)panel + s / GROUP * COLUMNS + c, COLUMNS, r);
+            transpose_block((int8 *)panel + s / GROUP * COLUMNS + c, COLUMNS, r);
         }
 }
 
 /* LANES results of a row. */
-static inline void finish_strip(const product *p, long row, long column, lanes total, float step) {
+static inline void finish_strip(const gemm_args *p, long row, long column, lanes total, float step) {
     __global float *to = p->c + row * p->n + column;
     if (column + LANES <= p->n) {
 #if OFFSET
@@ -98,7 +98,7 @@ static inline void finish_strip(const product *p, long row, long column, lanes t
         const float_lanes add = p->bias ? TFM_CAT(vload, LANES)(0, p->bias + column) : (float_lanes)(0.0f);
         const float_lanes v =
             tfm_fma(TFM_CAT(convert_float, LANES)(total), step * TFM_CAT(vload, LANES)(0, p->scales + column), add);
-        TFM_CAT(vstore, LANES)(v < (float_lanes)(p->least) ? (float_lanes)(p->least) : v, 0, to);
+        TFM_CAT(vstore, LANES)(v < (float_lanes)(p->min_value) ? (float_lanes)(p->min_value) : v, 0, to);
         return;
     }
     for (int j = 0; column + j < p->n && j < LANES; j++) {
@@ -107,7 +107,7 @@ static inline void finish_strip(const product *p, long row, long column, lanes t
         sum -= OFFSET * p->row_sums[column + j];
 #endif
         const float v = tfm_fma((float)sum, step * p->scales[column + j], p->bias ? p->bias[column + j] : 0.0f);
-        to[j] = v < p->least ? p->least : v;
+        to[j] = v < p->min_value ? p->min_value : v;
     }
 }
 
@@ -121,17 +121,17 @@ typedef struct piece {
 DEFINE_AMX_MATMUL(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
 
 /* A piece of all rows of an item, 32 at a time, and its way out where it is the last. */
-static void tile_strip(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
-                       __global const float *steps, long row, int rows, long column) {
+static void tile_strip(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
+                       __global const float *row_scales, long row, int rows, long column) {
     for (int first = 0; first < rows; first += STRIP) {
         const int there = min(rows - first, STRIP);
         lanes *sums = kept + 2 * first;
         add_tiles(sums, a + first * PADDED_K(p->k) + at->first, PADDED_K(p->k), panel, (at->depth + 63) / 64, there,
                   at->begins);
         for (int i = 0; at->ends && i < there; i++) {
-            finish_strip(p, row + first + i, column, sums[2 * i], steps[first + i]);
+            finish_strip(p, row + first + i, column, sums[2 * i], row_scales[first + i]);
             if (column + LANES < p->n)
-                finish_strip(p, row + first + i, column + LANES, sums[2 * i + 1], steps[first + i]);
+                finish_strip(p, row + first + i, column + LANES, sums[2 * i + 1], row_scales[first + i]);
         }
     }
 }
@@ -145,7 +145,7 @@ typedef struct strip_ends {
     lanes less[2];
 #endif
 } strip_ends;
-static inline strip_ends ends_of(const product *p, long column) {
+static inline strip_ends ends_of(const gemm_args *p, long column) {
     strip_ends ends;
 #pragma unroll
     for (int v = 0; v < 2; v++) {
@@ -159,34 +159,34 @@ static inline strip_ends ends_of(const product *p, long column) {
 }
 
 /* STRIP results of a row, all of which are there. */
-static inline void finish_whole(const product *p, const strip_ends *ends, long row, long column, lanes first,
+static inline void finish_whole(const gemm_args *p, const strip_ends *ends, long row, long column, lanes first,
                                 lanes second, float step) {
     __global float *to = p->c + row * p->n + column;
-    const float_lanes least = p->least;
+    const float_lanes min_value = p->min_value;
 #if OFFSET
     first -= ends->less[0];
     second -= ends->less[1];
 #endif
     const float_lanes v = tfm_fma(TFM_CAT(convert_float, LANES)(first), step * ends->scale[0], ends->add[0]);
     const float_lanes w = tfm_fma(TFM_CAT(convert_float, LANES)(second), step * ends->scale[1], ends->add[1]);
-    TFM_CAT(vstore, LANES)(v < least ? least : v, 0, to);
-    TFM_CAT(vstore, LANES)(w < least ? least : w, 1, to);
+    TFM_CAT(vstore, LANES)(v < min_value ? min_value : v, 0, to);
+    TFM_CAT(vstore, LANES)(w < min_value ? min_value : w, 1, to);
 }
 
 /* Strips that hang over the right edge of c: out of line, so that whole ones are left in registers. */
-static __attribute__((noinline)) void finish_edge(const product *p, long row, int rows, long column, const lanes *sums,
-                                                  __global const float *steps) {
+static __attribute__((noinline)) void finish_edge(const gemm_args *p, long row, int rows, long column,
+                                                  const lanes *sums, __global const float *row_scales) {
     for (int i = 0; i < rows; i++) {
-        finish_strip(p, row + i, column, sums[2 * i], steps[i]);
+        finish_strip(p, row + i, column, sums[2 * i], row_scales[i]);
         if (column + LANES < p->n)
-            finish_strip(p, row + i, column + LANES, sums[2 * i + 1], steps[i]);
+            finish_strip(p, row + i, column + LANES, sums[2 * i + 1], row_scales[i]);
     }
 }
 
 /* kept: two vectors of sums for each row, as the piece before left them. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
-    static void NAME(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,     \
-                     __global const float *steps, long row, int rows, long column) {                                   \
+    static void NAME(const gemm_args *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,   \
+                     __global const float *row_scales, long row, int rows, long column) {                              \
         __global const int *from[R];                                                                                   \
         lanes sum[R][2];                                                                                               \
         const int groups = (at->depth + GROUP - 1) / GROUP;                                                            \
@@ -212,43 +212,43 @@ static __attribute__((noinline)) void finish_edge(const product *p, long row, in
         } else if (column + STRIP <= p->n) {                                                                           \
             const strip_ends ends = ends_of(p, column);                                                                \
             _Pragma("unroll") for (int i = 0; i < R; i++) if (i < rows)                                                \
-                finish_whole(p, &ends, row + i, column, sum[i][0], sum[i][1], steps[i]);                               \
+                finish_whole(p, &ends, row + i, column, sum[i][0], sum[i][1], row_scales[i]);                          \
         } else {                                                                                                       \
             lanes sums[2 * R];                                                                                         \
             _Pragma("unroll") for (int i = 0; i < R; i++) {                                                            \
                 sums[2 * i] = sum[i][0];                                                                               \
                 sums[2 * i + 1] = sum[i][1];                                                                           \
             }                                                                                                          \
-            finish_edge(p, row, rows, column, sums, steps);                                                            \
+            finish_edge(p, row, rows, column, sums, row_scales);                                                       \
         }                                                                                                              \
     }
 DEFINE_STRIP(strip, STRIP_ROWS)
 DEFINE_STRIP(part_strip, 2)
 #endif
-TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
-                            const long rows) {
-    const product p = PRODUCT();
+TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, row_scales),
+                                     GEMM_PARAMETERS, const long rows) {
+    const gemm_args p = GEMM_ARGS();
     const long begin = get_global_id(0) * ITEM_COLUMNS, edge = min(begin + ITEM_COLUMNS, n);
     /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
-    lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MOST_KEPT];
+    lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MAX_KEPT];
     AMX_CONFIGURE();
     for (long column = begin; column < edge; column += STRIP)
         for (int s = 0; s < p.k; s += STRIP_DEPTH) {
             const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
-            turn_strip(panel, &p, column, s, at.depth);
+            pack_strip(panel, &p, column, s, at.depth);
 #if TILES
-            tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED_K(k), TFM_AT(steps) + row, row, (int)(end - row),
-                       column);
+            tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED_K(k), TFM_AT(row_scales) + row, row,
+                       (int)(end - row), column);
 #else
             for (long i = row; i < end;) {
                 const int there = (int)min(end - i, (long)STRIP_ROWS);
                 __global const number *from = TFM_AT(a) + i * PADDED_K(k);
                 lanes *aside = p.k > STRIP_DEPTH ? kept + 2 * (i - row) : kept; /* one piece keeps none */
                 if (there > 2)
-                    strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+                    strip(&p, &at, panel, aside, from, TFM_AT(row_scales) + i, i, there, column);
                 else
-                    part_strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+                    part_strip(&p, &at, panel, aside, from, TFM_AT(row_scales) + i, i, there, column);
                 i += there;
             }
 #endif
@@ -260,14 +260,14 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
 #if TILES
 /* Whole columns of strips, turned once for all rows: panels (ceil(N / STRIP), PADDED_K(K) / 4, STRIP) of four numbers
  * each. Grid: strips. */
-TFM_KERNEL void int8_turn(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const long n, const long k) {
-    const product p = {0, TFM_AT(q), 0, 0, 0, n, (int)k, 0};
+TFM_KERNEL void int8_pack_b(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const long n, const long k) {
+    const gemm_args p = {0, TFM_AT(q), 0, 0, 0, n, (int)k, 0};
     const long strip = get_global_id(0);
     lanes panel[STRIP_DEPTH / GROUP * 2];
     for (int s = 0; s < p.k; s += STRIP_DEPTH) {
         const int depth = min(p.k - s, STRIP_DEPTH);
         __global int *to = TFM_AT(panels) + strip * PADDED_K(p.k) / GROUP * STRIP + s / GROUP * STRIP;
-        turn_strip(panel, &p, strip * STRIP, s, depth);
+        pack_strip(panel, &p, strip * STRIP, s, depth);
         for (int i = 0; i < PADDED_K(depth) / GROUP * 2; i++)
             tfm_store(panel[i], to + i * LANES);
     }
@@ -276,7 +276,7 @@ TFM_KERNEL void int8_turn(TFM_TENSOR(int, panels), TFM_INPUT(char, q), const lon
 DEFINE_AMX_MATMUL(add_block, "tdpbusd", lanes, __private, number, __global, int)
 
 /* LANES sums of a row on their way through c, where they wait as whole numbers for the next piece along K. */
-static inline void wait_strip(const product *p, long row, long column, lanes total) {
+static inline void wait_strip(const gemm_args *p, long row, long column, lanes total) {
     __global int *to = (__global int *)p->c + row * p->n + column;
     if (column + LANES <= p->n) {
         tfm_store(total, to);
@@ -285,7 +285,7 @@ static inline void wait_strip(const product *p, long row, long column, lanes tot
     for (int j = 0; column + j < p->n && j < LANES; j++)
         to[j] = ((const int *)&total)[j];
 }
-static inline lanes waiting_strip(const product *p, long row, long column) {
+static inline lanes waiting_strip(const gemm_args *p, long row, long column) {
     __global const int *from = (__global const int *)p->c + row * p->n + column;
     if (column + LANES <= p->n)
         return tfm_load(from);
@@ -296,24 +296,24 @@ static inline lanes waiting_strip(const product *p, long row, long column) {
 }
 
 /* Many rows, as cl/gemm/gemm_cpu_amx.cl makes its products: 32 rows of a piece stay in the first cache while
- * MOST_STRIPS strips go by, and a piece of those in the second while rows do. Rows that are read once, of one piece
- * along K, are made whole numbers here, where x is given; others come as int8_rows left them. Grid: groups of `rows`
- * rows, a multiple of 32, x groups of `group` strips. */
-#define MOST_STRIPS 16
+ * MAX_STRIPS strips go by, and a piece of those in the second while rows do. Rows that are read once, of one piece
+ * along K, are made whole numbers here, where x is given; others come as int8_quantize_rows left them. Grid: groups of
+ * `rows` rows, a multiple of 32, x groups of `group` strips. */
+#define MAX_STRIPS 16
 #define LINE_BYTES (STRIP_DEPTH + 64)
-static void add_piece(const product *p, __global const int *panels, __global const float *x, __global const number *a,
-                      __global const float *steps, long row, int rows, long first, long last, int s) {
+static void add_piece(const gemm_args *p, __global const int *panels, __global const float *x, __global const number *a,
+                      __global const float *row_scales, long row, int rows, long first, long last, int s) {
     number own[STRIP * LINE_BYTES];
-    float own_steps[STRIP];
+    float own_scales[STRIP];
     lanes sums[STRIP * 2];
     const int depth = PADDED_K(min(p->k - s, STRIP_DEPTH)), ends = s + STRIP_DEPTH >= p->k;
     for (int i = 0; i < rows; i++)
         if (x) {
-            own_steps[i] = own_whole_numbers(own + i * LINE_BYTES, x + (row + i) * p->k, p->k);
+            own_scales[i] = quantize_row_private(own + i * LINE_BYTES, x + (row + i) * p->k, p->k);
         } else {
-            own_steps[i] = steps[row + i];
+            own_scales[i] = row_scales[row + i];
             for (int d = 0; d < depth; d += STEP)
-                tfm_store(LOAD(__global, loose_ints, a + (row + i) * PADDED_K(p->k) + s + d),
+                tfm_store(LOAD(__global, unaligned_ints, a + (row + i) * PADDED_K(p->k) + s + d),
                           (int *)(own + i * LINE_BYTES + d));
         }
     for (long strip = first; strip < last; strip++) {
@@ -331,7 +331,7 @@ static void add_piece(const product *p, __global const int *panels, __global con
                 if (s > 0)
                     total += waiting_strip(p, row + i, at);
                 if (ends)
-                    finish_strip(p, row + i, at, total, own_steps[i]);
+                    finish_strip(p, row + i, at, total, own_scales[i]);
                 else
                     wait_strip(p, row + i, at, total);
             }
@@ -339,33 +339,34 @@ static void add_piece(const product *p, __global const int *panels, __global con
     if (ends)
         activate_part(p, row, rows, first * STRIP, min(last * STRIP, p->n));
 }
-TFM_KERNEL void int8_tiles(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(number, a), TFM_INPUT(float, steps),
-                           PRODUCT_PARAMETERS, TFM_INPUT(int, panels), const long rows, const long group) {
-    const product p = PRODUCT();
+TFM_KERNEL void gemm_int8_cpu_amx(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(number, a),
+                                  TFM_INPUT(float, row_scales), GEMM_PARAMETERS, TFM_INPUT(int, panels),
+                                  const long rows, const long group) {
+    const gemm_args p = GEMM_ARGS();
     const long row = get_global_id(0) * rows, end = min(row + rows, m), strips = (n + STRIP - 1) / STRIP;
     const long begin = get_global_id(1) * group, last = min(begin + group, strips);
     AMX_CONFIGURE();
-    for (long first = begin; first < last; first += MOST_STRIPS)
+    for (long first = begin; first < last; first += MAX_STRIPS)
         for (int s = 0; s < p.k; s += STRIP_DEPTH)
             for (long i = row; i < end; i += STRIP)
-                add_piece(&p, TFM_AT(panels), x ? TFM_AT(x) : 0, TFM_AT(a), TFM_AT(steps), i,
-                          (int)min((long)STRIP, end - i), first, min(first + MOST_STRIPS, last), s);
+                add_piece(&p, TFM_AT(panels), x ? TFM_AT(x) : 0, TFM_AT(a), TFM_AT(row_scales), i,
+                          (int)min((long)STRIP, end - i), first, min(first + MAX_STRIPS, last), s);
     AMX_RELEASE();
 }
 #endif
 #else
 /* The same as tiles: these CPUs have better. */
 #define ITEM_COLUMNS 32
-TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
-                            const long rows) {
-    const product p = PRODUCT();
+TFM_KERNEL void gemm_int8_cpu_packed(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, row_scales),
+                                     GEMM_PARAMETERS, const long rows) {
+    const gemm_args p = GEMM_ARGS();
     const long column = get_global_id(0) * ITEM_COLUMNS, edge = min(column + ITEM_COLUMNS, n);
     /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);
         for (long j = column; j < edge; j += 4)
-            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(steps) + i, i, there, j);
+            tile(&p, TFM_AT(a) + i * PADDED_K(k), TFM_AT(row_scales) + i, i, there, j);
         activate_part(&p, i, there, column, edge);
     }
 }

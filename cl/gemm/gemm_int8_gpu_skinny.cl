@@ -2,33 +2,33 @@
  * side: c (M, N) = activation(x w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it, bound by the reading of
  * w.
  *
- * With DEPTH 0 the rows of x have been made whole numbers before: a and steps. Else each work-group makes those of its
- * rows for itself, in local memory of DEPTH bytes a row, since that takes less than another launch; DEPTH is a multiple
- * of K_PADDING, and PADDED_K(K) at least.
+ * With DEPTH 0 the rows of x have been made whole numbers before: a and row_scales. Else each work-group makes those of
+ * its rows for itself, in local memory of DEPTH bytes a row, since that takes less than another launch; DEPTH is a
+ * multiple of K_PADDING, and PADDED_K(K) at least.
  *
  * Layout: as cl/gemm/gemm_gpu_skinny.cl. TEAMS teams of LANES work-items; a team has ROWS rows and 4 columns: its items
  * read 16 bytes each of a line, side by side, and add up what they have read; then the items' sums meet in local
- * memory. PARTS teams share the same columns, as there. Groups in one dimension: all column blocks for the first ROWS
- * rows, and so on. */
+ * memory. SLICED_K teams share the same columns, as there. Groups in one dimension: all column blocks for the first
+ * ROWS rows, and so on. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef ROWS
 #define ROWS 8
 #define DEPTH 0
 #endif
-#ifndef PARTS
-#define PARTS 1
+#ifndef SLICED_K
+#define SLICED_K 1
 #endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
-#define COLUMNS (4 * TEAMS / PARTS)
+#define COLUMNS (4 * TEAMS / SLICED_K)
 #define SUMS (ROWS * 4)
 
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one more so that they fall into different banks;
  * before that the rows' words. */
 #define SUMS_LINE (ITEMS + 1)
-#define LAST (PARTS > 1 ? PARTS : LANES) /* sums that are left to add up of a row and column, at last */
+#define LAST (SLICED_K > 1 ? SLICED_K : LANES) /* sums that are left to add up of a row and column, at last */
 #define WORDS (ROWS * DEPTH / 4)
 #define INTS (SUMS * SUMS_LINE > WORDS ? SUMS * SUMS_LINE : WORDS)
 
@@ -41,7 +41,7 @@ static inline int line_sum(__local const int *from, const int count) {
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, steps),
+gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, a), TFM_INPUT(float, row_scales),
                      TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n,
                      const long k, const long has_bias) {
     __local int local_ints[INTS] __attribute__((aligned(16)));
@@ -52,7 +52,7 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
 
 #if DEPTH
     __local int most[ITEMS];
-    __local float own_steps[ROWS];
+    __local float own_scales[ROWS];
     for (int turn = 0; turn < (ROWS + TEAMS - 1) / TEAMS; turn++) { /* a row for each team */
         const int r = turn * TEAMS + team;
         __global const float *from = TFM_AT(x) + (long)(row + min(r, rows - 1)) * depth;
@@ -65,17 +65,17 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
             for (int s = lane * 4; s < PADDED_K(depth); s += LANES * 4)
                 local_ints[(r * DEPTH + s) / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
             if (lane == 0)
-                own_steps[r] = step;
+                own_scales[r] = step;
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #define X(r, s) (*(__local const int4 *)(local_ints + ((r)*DEPTH + (s)) / 4))
-#define ROW_STEP(r) own_steps[r]
+#define ROW_SCALE(r) own_scales[r]
 #else
     __global const char *in = TFM_AT(a) + (long)row * PADDED_K(depth);
-    __global const float *in_steps = TFM_AT(steps) + row;
+    __global const float *in_scales = TFM_AT(row_scales) + row;
 #define X(r, s) (*(__global const int4 *)(in + min(r, rows - 1) * PADDED_K(depth) + (s)))
-#define ROW_STEP(r) in_steps[r]
+#define ROW_SCALE(r) in_scales[r]
 #endif
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
@@ -83,11 +83,11 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
     int acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        line[j] = TFM_AT(q) + (long)min(block * COLUMNS + team / PARTS * 4 + j, width - 1) * depth;
+        line[j] = TFM_AT(q) + (long)min(block * COLUMNS + team / SLICED_K * 4 + j, width - 1) * depth;
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0;
-    for (int s = (team % PARTS * LANES + lane) * 16; s < depth; s += PARTS * LANES * 16) {
+    for (int s = (team % SLICED_K * LANES + lane) * 16; s < depth; s += SLICED_K * LANES * 16) {
         const int4 w0 = load_bytes16(line[0] + s, depth - s), w1 = load_bytes16(line[1] + s, depth - s);
         const int4 w2 = load_bytes16(line[2] + s, depth - s), w3 = load_bytes16(line[3] + s, depth - s);
 #pragma unroll
@@ -105,7 +105,7 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
     for (int e = 0; e < SUMS; e++)
         local_ints[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
-#if PARTS > 1
+#if SLICED_K > 1
     const int mine = id % SUMS * SUMS_LINE, its = id / SUMS;
     const int team_total = id < SUMS * TEAMS ? line_sum(local_ints + mine + its * LANES, LANES) : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -118,7 +118,7 @@ gemm_int8_gpu_skinny(TFM_TENSOR(float, c), TFM_INPUT(float, x), TFM_INPUT(char, 
         if (column >= width)
             continue;
         const int sum = line_sum(local_ints + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LAST, LAST);
-        const float scale = ROW_STEP(r) * TFM_AT(scales)[column];
+        const float scale = ROW_SCALE(r) * TFM_AT(scales)[column];
         TFM_AT(c)
         [(long)(row + r) * width + column] =
             tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[column] : 0.0f));

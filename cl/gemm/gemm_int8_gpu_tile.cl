@@ -1,6 +1,6 @@
 /* Linear layers whose weights are bytes, by register tiles, for devices that run work-items side by side: c (M, N) =
- * activation(a w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it; a (M, PADDED_K(K)) and steps (M) are made
- * before (cl/gemm/int8_quantize.cl).
+ * activation(a w^T + bias), in whole numbers as cl/gemm/gemm_int8.cl has it; a (M, PADDED_K(K)) and row_scales (M) are
+ * made before (cl/gemm/int8_quantize.cl).
  *
  * A work-group computes TILE x TILE of c in steps of STEP bytes of K, whose words pass through local memory, a line of
  * the tile for each word of a step. An item holds ITEM_M x ITEM_N sums in registers: quads of four neighbouring rows
@@ -9,13 +9,13 @@
  * that they wait for each other once a step.
  *
  * Layout: ITEMS = 2 TILE items in one dimension, each of which brings 16 bytes of a and of w a step. Groups in one
- * dimension, too: all column blocks for the first TILE rows, and so on. QUADS is 1 where rows of c begin at multiples
- * of four floats, so that vectors are written. */
+ * dimension, too: all column blocks for the first TILE rows, and so on. STORE_VEC4 is 1 where rows of c begin at
+ * multiples of four floats, so that vectors are written. */
 #include "int8_common.cl"
 #include "dp4a.cl"
 #ifndef TILE
 #define TILE 64
-#define QUADS 0
+#define STORE_VEC4 0
 #endif
 #define STEP 32
 #define WORDS (STEP / 4)
@@ -57,7 +57,7 @@ static inline void put(__local int *to, const int4 v) {
     }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps), TFM_INPUT(char, q),
+gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, row_scales), TFM_INPUT(char, q),
                    TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m, const long n, const long k,
                    const long has_bias) {
     __local int a_tile[2 * WORDS * LINE] __attribute__((aligned(16)));
@@ -108,7 +108,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
         const int r = row + y * 4 + i / 4 * 4 * LY + i % 4;
         if (r >= height)
             continue;
-        const float step = TFM_AT(steps)[r];
+        const float step = TFM_AT(row_scales)[r];
 #pragma unroll
         for (int j = 0; j < ITEM_N; j += 4) {
             const int p = column + x * 4 + j * LX;
@@ -120,7 +120,7 @@ gemm_int8_gpu_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, st
                 out[l] = tfm_activate(
                     tfm_fma((float)sum[i][j + l], step * TFM_AT(scales)[place], has_bias ? TFM_AT(bias)[place] : 0.0f));
             }
-#if QUADS
+#if STORE_VEC4
             if (p < width)
                 *(__global float4 *)to = (float4)(out[0], out[1], out[2], out[3]);
 #else

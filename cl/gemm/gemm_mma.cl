@@ -7,19 +7,19 @@
  * and columns of b, along the inner dimension, as words of two numbers. While the products of a tile are added up, the
  * next one is on its way from global memory to registers.
  *
- * TURNED_A, TURNED_B, UNIT and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid, of ITEMS
- * items a group. The host gives the sizes (a table in lib/ops/gemm/gemm_mma.c). b may be of the engine's own numbers of
- * 16 bits (LOAD_DTYPE is MMA_DTYPE then), which go to local memory as they are. */
+ * TRANSPOSE_A, TRANSPOSE_B, LOAD_WIDTH and INDEX are those of gemm_gpu_tiled.cl, and so are the arguments and the grid,
+ * of ITEMS items a group. The host gives the sizes (a table in lib/ops/gemm/gemm_mma.c). b may be of the engine's own
+ * numbers of 16 bits (LOAD_DTYPE is MMA_DTYPE then), which go to local memory as they are. */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
 #define TILE_K 32
 #define WAVE_M 32
 #define WAVE_N 32
-#define UNIT 1
+#define LOAD_WIDTH 1
 #define INDEX long
-#define TURNED_A 0
-#define TURNED_B 0
+#define TRANSPOSE_A 0
+#define TRANSPOSE_B 0
 #endif
 #ifndef LOAD_DTYPE
 #define LOAD_DTYPE 0
@@ -37,14 +37,14 @@
 /* Words of a line of local memory: four more than it has, so that what lanes read together lies in different banks. */
 #define LINE (TILE_K / 2 + 4)
 
-#if UNIT == 4
+#if LOAD_WIDTH == 4
 typedef float4 unit;
 #else
 typedef float unit;
 #endif
 #if LOAD_DTYPE
 typedef ushort b_stored;
-#if UNIT == 4
+#if LOAD_WIDTH == 4
 typedef ushort4 b_unit;
 #else
 typedef ushort b_unit;
@@ -62,21 +62,21 @@ typedef unit b_unit;
  * round, which is two words; else two units, of neighbours along the inner dimension, which are a word for each of
  * their floats. LINES says that the operand's lines are across. Then SPAN items read neighbouring units, and those
  * after them other steps, which share a line of local memory. */
-#define LINES_A TURNED_A
-#define LINES_B (!TURNED_B)
-#define UNITS(lines) (UNIT == 4 && !(lines) ? 1 : 2)
-#define ROUNDS(lines, tile) ((tile)*TILE_K / UNIT / UNITS(lines) / ITEMS)
-#define ACROSS (TILE_K / (UNIT == 4 ? 4 : 2))
-#define SPAN(tile) ((tile) / UNIT < 8 ? (tile) / UNIT : 8)
+#define LINES_A TRANSPOSE_A
+#define LINES_B (!TRANSPOSE_B)
+#define UNITS(lines) (LOAD_WIDTH == 4 && !(lines) ? 1 : 2)
+#define ROUNDS(lines, tile) ((tile)*TILE_K / LOAD_WIDTH / UNITS(lines) / ITEMS)
+#define ACROSS (TILE_K / (LOAD_WIDTH == 4 ? 4 : 2))
+#define SPAN(tile) ((tile) / LOAD_WIDTH < 8 ? (tile) / LOAD_WIDTH : 8)
 #define BLOCK(tile) (SPAN(tile) * (TILE_K / 2))
 /* Row or column of the tile and step of an item's first unit, and how far those of its u-th round are from it. */
-#define ALONG(lines, tile) ((lines) ? (id % SPAN(tile) + id / BLOCK(tile) * SPAN(tile)) * UNIT : id / ACROSS)
+#define ALONG(lines, tile) ((lines) ? (id % SPAN(tile) + id / BLOCK(tile) * SPAN(tile)) * LOAD_WIDTH : id / ACROSS)
 #define STEP(lines, tile) ((lines) ? id / SPAN(tile) % (TILE_K / 2) * 2 : id % ACROSS * (TILE_K / ACROSS))
-#define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * UNIT : (u)*ITEMS / ACROSS)
+#define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * LOAD_WIDTH : (u)*ITEMS / ACROSS)
 #define LATER(lines, tile, u) ((lines) ? (u)*ITEMS % BLOCK(tile) / SPAN(tile) * 2 : 0)
 
 /* To a tile: the two units, or the one, by `word`, which makes a word of two of their numbers. */
-#if UNIT == 4
+#if LOAD_WIDTH == 4
 #define PUT_TWO(to, first, second, word)                                                                               \
     (to)[0] = word((first).x, (second).x);                                                                             \
     (to)[LINE] = word((first).y, (second).y);                                                                          \
@@ -150,10 +150,9 @@ INLINED void multiply_accumulate(float (*sum)[PIECES_N][ACCUMULATORS], __local c
 }
 
 __kernel MMA_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
-            const long batch, const long m, const long n, const long k, const long parts, const long chunk,
-            const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
-            const float alpha) {
+gemm_mma(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend), const long batch,
+         const long m, const long n, const long k, const long split_k, const long chunk, const long b_batch,
+         const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
     __local uint a_tile[TILE_M * LINE] __attribute__((aligned(16)));
     __local uint b_tile[TILE_N * LINE] __attribute__((aligned(16)));
     MMA_SCRATCH(ITEMS)
@@ -162,8 +161,8 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     const output_tile tile = output_tile_of(batch, m, n);
 
     const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
-    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
-    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
+    const INDEX a_step = TRANSPOSE_A ? (INDEX)m : 1, b_step = TRANSPOSE_B ? 1 : (INDEX)n;
+    const INDEX a_row = TRANSPOSE_A ? 1 : (INDEX)k, b_column = TRANSPOSE_B ? (INDEX)k : 1;
     const int a_along = ALONG(LINES_A, TILE_M), b_along = ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
     __global const float *from_a = TFM_AT(a) + (INDEX)tile.z * (INDEX)m * (INDEX)k + tile.row * a_row + first * a_step;

@@ -1,6 +1,6 @@
 /* GEMM by matrix engines that have the copies of async_copy.cl: what gemm_mma.cl computes, of operands that lie
  * in 16 bits in global memory, so that nothing passes through registers on its way to local memory. An operand of
- * floats is rounded beforehand, by gemm_ring_round.
+ * floats is rounded beforehand, by gemm_mma_round.
  *
  * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension; each of its waves WAVE_M x
  * WAVE_N of that. Local memory holds STAGES tiles of both operands, a ring: while the products of one are added up, the
@@ -8,8 +8,9 @@
  * dimension, or, of operands whose lines are across, TILE_K lines, which are turned as fragments are read. The chunks
  * of a line are in an order of its own, so that 8 lines' chunks of one place lie in different banks.
  *
- * Lines in global memory have whole chunks, with zeros after the end. TURNED_A, TURNED_B, INDEX, the arguments and the
- * grid, of ITEMS items a group, are those of gemm_mma.cl. The host gives the sizes (lib/ops/gemm/gemm_mma.c). */
+ * Lines in global memory have whole chunks, with zeros after the end. TRANSPOSE_A, TRANSPOSE_B, INDEX, the arguments
+ * and the grid, of ITEMS items a group, are those of gemm_mma.cl. The host gives the sizes (lib/ops/gemm/gemm_mma.c).
+ */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -18,8 +19,8 @@
 #define WAVE_N 32
 #define STAGES 3
 #define INDEX long
-#define TURNED_A 0
-#define TURNED_B 0
+#define TRANSPOSE_A 0
+#define TRANSPOSE_B 0
 #endif
 #include "tile_swizzle.cl"
 #include "mma.cl"
@@ -42,8 +43,8 @@
 #define ROUNDS(tile) ((tile) * (TILE_K / 8) / ITEMS)
 #define BYTES(tile) ((tile)*TILE_K * 2)
 #define STAGE (BYTES(TILE_M) + BYTES(TILE_N))
-#define ACROSS_A TURNED_A
-#define ACROSS_B (!TURNED_B)
+#define ACROSS_A TRANSPOSE_A
+#define ACROSS_B (!TRANSPOSE_B)
 /* Lines between two rounds' chunks of an item. */
 #define APART(across, tile) (ITEMS / CHUNKS(across, tile))
 
@@ -63,7 +64,7 @@
     ((across) ? (step)*16 * CHUNKS(1, tile) * 16 : (piece)*16 * CHUNKS(0, tile) * 16)
 
 /* Floats to 16 bits: `lines` of `line` numbers each. One item makes a chunk. */
-__kernel void gemm_ring_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from), const long lines, const long line) {
+__kernel void gemm_mma_round(TFM_TENSOR(ushort, rounded), TFM_INPUT(float, from), const long lines, const long line) {
     const INDEX chunks = ((INDEX)line + 7) / 8, i = (INDEX)get_global_id(0);
     if (i >= (INDEX)lines * chunks)
         return;
@@ -190,9 +191,10 @@ INLINED void store_pair(const tile_epilogue out, const float first, const float 
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_INPUT(float, addend), const long batch,
-          const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
-          const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
+gemm_mma_multistage(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_INPUT(float, addend),
+                    const long batch, const long m, const long n, const long k, const long split_k, const long chunk,
+                    const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
+                    const float alpha) {
     /* NVIDIA's driver has 16 bytes of its own before a kernel's. A copy of 128 bytes that then lies across two lines of
      * local memory takes twice as long, and so did a whole product on an H100. */
     __local uint4 ring[STAGES * STAGE / 16] __attribute__((aligned(128)));
@@ -203,20 +205,20 @@ gemm_ring(TFM_TENSOR(float, c), TFM_INPUT(ushort, a), TFM_INPUT(ushort, b), TFM_
     const output_tile tile = output_tile_of(batch, m, n);
 
     const INDEX first = (INDEX)(tile.part * chunk), stop = (INDEX)min(tile.part * chunk + chunk, k);
-    const INDEX a_line = TURNED_A ? WHOLE(m) : WHOLE(k), b_line = TURNED_B ? WHOLE(k) : WHOLE(n);
+    const INDEX a_line = TRANSPOSE_A ? WHOLE(m) : WHOLE(k), b_line = TRANSPOSE_B ? WHOLE(k) : WHOLE(n);
     const int chunk_a = id % CHUNKS(ACROSS_A, TILE_M), line_a = id / CHUNKS(ACROSS_A, TILE_M);
     const int chunk_b = id % CHUNKS(ACROSS_B, TILE_N), line_b = id / CHUNKS(ACROSS_B, TILE_N);
     ring_source source_a = {
-        TFM_AT(a) + (INDEX)tile.z * (TURNED_A ? (INDEX)k : (INDEX)m) * a_line + chunk_a * 8 +
-            (TURNED_A ? (first + line_a) * a_line + tile.row : (tile.row + line_a) * a_line + first),
+        TFM_AT(a) + (INDEX)tile.z * (TRANSPOSE_A ? (INDEX)k : (INDEX)m) * a_line + chunk_a * 8 +
+            (TRANSPOSE_A ? (first + line_a) * a_line + tile.row : (tile.row + line_a) * a_line + first),
         a_line,
         PLACE(line_a, chunk_a, CHUNKS(ACROSS_A, TILE_M)),
         line_a,
         chunk_a,
         tile.rows};
     ring_source source_b = {
-        TFM_AT(b) + (b_batch ? (INDEX)tile.z * (TURNED_B ? (INDEX)n : (INDEX)k) * b_line : 0) + chunk_b * 8 +
-            (TURNED_B ? (tile.column + line_b) * b_line + first : (first + line_b) * b_line + tile.column),
+        TFM_AT(b) + (b_batch ? (INDEX)tile.z * (TRANSPOSE_B ? (INDEX)n : (INDEX)k) * b_line : 0) + chunk_b * 8 +
+            (TRANSPOSE_B ? (tile.column + line_b) * b_line + first : (first + line_b) * b_line + tile.column),
         b_line,
         BYTES(TILE_M) + PLACE(line_b, chunk_b, CHUNKS(ACROSS_B, TILE_N)),
         line_b,

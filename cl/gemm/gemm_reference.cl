@@ -20,10 +20,10 @@
 #define ITEMS (LX * LY)
 
 __kernel __attribute__((reqd_work_group_size(LX, LY, 1))) void
-gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), TFM_INPUT(float, addend), const long batch,
-           const long m, const long n, const long k, const long a_batch, const long a_row, const long a_column,
-           const long b_batch, const long b_row, const long b_column, const long addend_batch, const long addend_row,
-           const long has_addend, const float alpha) {
+gemm_reference(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(load_t, b), TFM_INPUT(float, addend),
+               const long batch, const long m, const long n, const long k, const long a_batch, const long a_row,
+               const long a_column, const long b_batch, const long b_row, const long b_column, const long addend_batch,
+               const long addend_row, const long has_addend, const float alpha) {
     __local float a_tile[TILE_K][TILE_M + 1]; /* + 1: columns fall into different banks */
     __local float b_tile[TILE_K][TILE_N + 1];
     const int x = get_local_id(0), y = get_local_id(1), id = y * LX + x;

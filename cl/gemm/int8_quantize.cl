@@ -1,4 +1,4 @@
-/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED_K(K)) and steps (M) of
+/* Rows of x as whole numbers, for products that read each row more than once: a (M, PADDED_K(K)) and row_scales (M) of
  * x (M, K), as cl/gemm/gemm_int8.cl has them. Layout: a work-group of ITEMS items a row; an item has four neighbours at
  * a time, which it reads as a vector where rows begin at multiples of four, and writes as a word. */
 #include "int8_common.cl"
@@ -6,7 +6,7 @@
 #define ITEMS 128
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-int8_rounded(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long k) {
+int8_quantize(TFM_TENSOR(char, a), TFM_TENSOR(float, row_scales), TFM_INPUT(float, x), const long k) {
     __local int most[ITEMS];
     const int id = (int)get_local_id(0), depth = (int)k;
     const long row = (long)get_group_id(0);
@@ -20,5 +20,5 @@ int8_rounded(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x),
     for (int s = id * 4; s < PADDED_K(depth); s += ITEMS * 4)
         to[s / 4] = quantize4(load_floats4(from + s, depth - s), inverse);
     if (id == 0)
-        TFM_AT(steps)[row] = step;
+        TFM_AT(row_scales)[row] = step;
 }

@@ -1,6 +1,6 @@
 /* What the tile kernels share: gemm_gpu_tiled.cl, gemm_mma.cl and gemm_mma_multistage.cl, which define TILE_M, TILE_N
  * and INDEX before. Groups, in one dimension: the tiles of c in bands of BAND rows of tiles, for the caches' sake; of
- * each matrix of the batch; of each of `parts` cuts of K into chunks, whose sums go to `c` one after the other. */
+ * each matrix of the batch; of each of `split_k` cuts of K into chunks, whose sums go to `c` one after the other. */
 #define BAND 8
 
 /* Inlined for certain: sums must stay in registers. */
@@ -45,7 +45,7 @@ typedef struct tile_epilogue {
                                (INDEX)n,                                                                               \
                                (INDEX)addend_row,                                                                      \
                                has_addend != 0,                                                                        \
-                               parts == 1,                                                                             \
+                               split_k == 1,                                                                           \
                                alpha};
 
 /* The element of c in row y and column x, of its sum. */

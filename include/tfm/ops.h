@@ -67,8 +67,9 @@ TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
  *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
-/* The name of a provider, counted from 0: "small", "dots", "thirds", "packed", "rows", "tiled", "plain", "engine",
- * "clblast" or "int8". The order says nothing of their speed. NULL after the last. The strings are static. */
+/* The name of a provider, counted from 0: "cpu-skinny", "cpu-bf16", "cpu-bf16x3", "cpu-packed", "gpu-skinny",
+ * "gpu-tiled", "reference", "gpu-mma", "clblast" or "int8". The order says nothing of their speed. NULL after the last.
+ * The strings are static. */
 TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and

@@ -6,8 +6,8 @@
  *     tfm_selftest(ctx, NULL, report, NULL);
  *
  * Each op runs on small odd shapes, and its results are compared with double precision on the host. Matrix
- * multiplication is checked with each of its providers, but for "dots": where a device takes that for weights of BF16,
- * the check of such linear layers runs it. */
+ * multiplication is checked with each of its providers, but for "cpu-bf16": where a device takes that for weights of
+ * BF16, the check of such linear layers runs it. */
 #ifndef TFM_SELFTEST_H
 #define TFM_SELFTEST_H
 
@@ -22,9 +22,9 @@ typedef enum tfm_selftest_state { TFM_SELFTEST_PASS, TFM_SELFTEST_FAIL, TFM_SELF
 
 /* The outcome of one check. Its strings are valid only during the callback. */
 typedef struct tfm_selftest_record {
-    const char *op;           /* The op, such as "gemm". */
-    const char *form;         /* The provider, such as "packed", or the form of the op, such as "causal"; "" for a form
-                                 without a name. */
+    const char *op;   /* The op, such as "gemm". */
+    const char *form; /* The provider, such as "cpu-packed", or the form of the op, such as "causal"; "" for a form
+                         without a name. */
     tfm_selftest_state state; /* What the check came to. */
     double error;             /* The largest |got - want|, divided by max(1, root mean square of all `want`). */
     const char *message;      /* Why the check failed or cannot be run; "" after a pass. */

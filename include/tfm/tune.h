@@ -23,8 +23,8 @@ extern "C" {
 
 /* What trying came to. */
 typedef struct tfm_tune_record {
-    char before[64]; /* What runs without the table, such as "tiled". */
-    char after[64];  /* What was fastest, such as "tiled 64x64x16/4"; the same as `before` if nothing was faster. */
+    char before[64]; /* What runs without the table, such as "gpu-tiled". */
+    char after[64];  /* What was fastest, such as "gpu-tiled 64x64x16/4"; the same as `before` if nothing was faster. */
     double before_seconds; /* The median time of a run, in seconds. */
     double after_seconds;  /* The same for `after`, from the same contest of those two alone. */
     char other[64];        /* What came next of all that was right; "" if nothing else was. */

@@ -65,7 +65,7 @@ typedef struct tfm__tuning {
     const char *name;
     tfm__device_class class;
     int width; /* float vector width of one work-item: 16, 8, 4, 1 */
-    int group; /* work-items that share a row of softmax, norm, top-k: 1 when WIDE, else a power of two */
+    int group; /* work-items that share a row of softmax, norm, top-k: 1 for TFM__CLASS_CPU, else a power of two */
     int chunk; /* elements per work-item of an elementwise kernel: a multiple of width */
     bool fma;  /* fma() is one instruction: asked of the device */
 
@@ -95,9 +95,9 @@ typedef struct tfm__tuning {
     tfm__dp4a dp4a; /* asked of the device; it may yet not do what it says, which is tried */
 
     /* The packed GEMM, of CPU-style devices. */
-    int gemm_mr;             /* rows of A per micro-tile; 0: the device has no packed GEMM */
-    int gemm_mr_tail;        /* rows of the smaller tile for the rows that are left, and the most that `small` takes */
-    int gemm_nr_vectors;     /* vectors of B per micro-tile: a panel is gemm_nr_vectors * width columns */
+    int gemm_mr;         /* rows of A per micro-tile; 0: the device has no packed GEMM */
+    int gemm_mr_tail;    /* rows of the smaller tile for the rows that are left, and the most that `cpu-skinny` takes */
+    int gemm_nr_vectors; /* vectors of B per micro-tile: a panel is gemm_nr_vectors * width columns */
     int gemm_tn_strip_tiles; /* micro-tiles below each other that an item of the product of a transposed A makes */
     int64_t gemm_pack_rows;  /* rows of B that one work-item packs */
     int64_t gemm_panel_group_bytes;     /* of B, at most, in the panels that one work-item goes over */

@@ -207,7 +207,7 @@ static tfm_status lay_out(tfm_trainer *t) {
 
 /* A run that goes on in another precision than was asked for would be slow and nobody knew, so it does not begin. */
 static tfm_status check_precision(tfm_context *ctx, tfm_dtype precision) {
-    const char *why = precision != TFM_F32 ? tfm__gemm_rounds_not(ctx, precision) : NULL;
+    const char *why = precision != TFM_F32 ? tfm__gemm_half_declines(ctx, precision) : NULL;
     if (why && tfm_context_status(ctx) == TFM_OK)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "trainer_new: %s cannot train with products of %s, since %s: train in F32 there, or take "
@@ -247,7 +247,7 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     t->ctx = model->ctx;
     t->model = tfm__model_retain(model);
     model->has_trainer = true;
-    tfm__screen_free(model->ctx, &model->screen); /* no search wants it until the parameters are left alone */
+    tfm__int8_screen_free(model->ctx, &model->screen); /* no search wants it until the parameters are left alone */
     model->unscreened = false;
     t->options = *options;
     t->wire_dtype = options->wire;

@@ -4,9 +4,9 @@
 . "$(dirname "$0")/common.sh"
 
 export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
-hasty run bench gemm --json --runs 2 --variant cpu-512,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
-check "bench gemm prints a line for each provider" [ "$code" = 0 -a "$(grep -c 'plain","precision"' out)" = 4 ]
-check "bench gemm prefixes the providers of another variant with its name" [ "$(grep -c '"provider":"scalar plain"' out)" = 2 ]
+hasty run bench gemm --json --runs 2 --variant cpu-512,scalar --provider cpu-skinny,cpu-packed,reference,openblas 5x65x33 33x20x7tn
+check "bench gemm prints a line for each provider" [ "$code" = 0 -a "$(grep -c 'reference","precision"' out)" = 4 ]
+check "bench gemm prefixes the providers of another variant with its name" [ "$(grep -c '"provider":"scalar reference"' out)" = 2 ]
 check "bench gemm --json has all keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'
 check "bench gemm --json says why a provider declines a shape" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
 hasty run bench gemm --json --runs 2 --precision int8 --variant scalar 5x65x33
@@ -15,8 +15,8 @@ hasty run bench gemm --json --runs 2 --precision bf16 --variant scalar 5x65x33
 check "bench gemm --precision bf16 prints a bf16 line next to fp32" [ "$code" = 0 -a "$(grep -c '"precision":"bf16"' out)" = 1 ]
 run bench gemm --precision int8 3x3x3nt
 check "bench gemm --precision int8 rejects transposed shapes" one_sentence 2 'MxNxK alone'
-hasty run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
-check "bench gemm with one provider of another variant keeps the variant's name" says out '"provider":"scalar plain"'
+hasty run bench gemm --json --runs 2 --variant scalar --provider reference 3x3x3
+check "bench gemm with one provider of another variant keeps the variant's name" says out '"provider":"scalar reference"'
 hasty run bench norm --runs 2 --variant scalar 17x65
 check "bench norm prints a table with ratios to a copy" both 0 says out '^norm softmax 17x65 .*of copy'
 # The device's own variant has kernels that other tests compile, and is quick at the large product that is the measure.
@@ -65,7 +65,7 @@ for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attentio
     run bench $wrong
     check "bench $wrong is a usage error" one_sentence 2 "$(echo "$wrong" | sed 's/.* //')"
 done
-for other in 'attention 1x1x1x1 --precision fp16' 'attention 1x1x1x1 --accumulate' 'norm 3x5 --provider plain' \
+for other in 'attention 1x1x1x1 --precision fp16' 'attention 1x1x1x1 --accumulate' 'norm 3x5 --provider reference' \
     'gemm 1x1x1 --causal' 'norm 3x5 --backward' 'gemm 1x1x1 -m model' 'norm 3x5 -i lines'; do
     # shellcheck disable=SC2086 # words
     run bench $other

@@ -32,7 +32,7 @@ run tune stray
 check "tune with a positional argument is a usage error" one_sentence 2 "'stray'"
 run tune -m "$demo" --preset tiny
 check "tune with -m and --preset is a usage error" one_sentence 2 'give -m DIR or --preset NAME'
-if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
+if run tune --preset tiny --seconds 1 && grep -q 'variant cpu' err; then
     check "tune says that a CPU with wide vectors has nothing to tune" both 0 says err 'there is nothing to tune here'
     run tune --reset
     check "tune --reset says that there is no table to delete" both 0 says err 'there is no table for .* any more, and what was tried on it is forgotten'
@@ -142,7 +142,7 @@ check "report of a lost device is at most 80 columns wide" [ "$(grep -v '^#' los
 # As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
-    check "report of a GPU has its GEMM providers" grep -q '"provider": *"tiled"' seen.json
+    check "report of a GPU has its GEMM providers" grep -q '"provider": *"gpu-tiled"' seen.json
 else
     TFM_CACHE_DIR=off run report -o seen # whose binaries would have to be compiled once more
 fi

@@ -117,7 +117,7 @@ assert any(f.startswith("gemm_") for f in files) and any("norm" in f for f in fi
 for p in m["programs"]:
     text = open("pipeline/" + p["file"]).read()
     assert "#define TFM_CLASS_CPU" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
-    if p["file"].startswith(("gemm_cpu_packed", "gemm_small", "softmax", "layernorm", "rmsnorm")):
+    if p["file"].startswith(("gemm_cpu_packed", "gemm_cpu_skinny", "softmax", "layernorm", "rmsnorm")):
         assert all(k["group"] == [1, 1, 1] for k in p["kernels"]), p'
 if ! brief; then # above a pack is run without a compiler, here on such a device too, which builds all of it anew
     pipeline kernels --pack pipeline -o piped

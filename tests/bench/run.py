@@ -104,7 +104,7 @@ def gemm_rows():
 
             def own(precision=precision, shape=shape):
                 stored = precision if precision != 'fp32' else 'bf16'
-                provider = 'packed' if int(shape.split('x')[0]) > 8 else 'small'
+                provider = 'cpu-packed' if int(shape.split('x')[0]) > 8 else 'cpu-skinny'
                 got = tfm_bench('gemm', '--runs', 5, '--precision', stored, '--provider', provider, shape)
                 return {'tfm': got['gemm ' + precision]} | ({} if precision == 'fp32' else {'tfm fp32': got['gemm fp32']})
 

@@ -97,7 +97,7 @@ static double ratio(const example *e, bool varied, tfm_dtype precision) {
     o.activation_dropout = e->activation_dropout;
     harness_ok(tfm_context_open(&ctx, NULL));
     assert_int_equal(tfm_context_memory(ctx), 0);
-    o.precision = precision == TFM_F32 || tfm__gemm_rounds_not(ctx, precision) ? TFM_F32 : precision;
+    o.precision = precision == TFM_F32 || tfm__gemm_half_declines(ctx, precision) ? TFM_F32 : precision;
     harness_ok(tfm_model_new(&model, ctx, &shape));
     const uint64_t before = tfm_trainer_memory(model, &o, ids);
     harness_ok(tfm_trainer_new(&trainer, model, &o));

@@ -12,11 +12,11 @@
  * mostly lies in caches, and rounding them would be two launches more a layer. */
 #define CPU_PROFILE                                                                                                    \
     .class = TFM__CLASS_CPU, .group = 1, .chunk = 4096,                                                                \
-    .gemm_order = {{.provider = "small"},                                                                              \
-                   {.provider = "dots"},                                                                               \
-                   {.provider = "thirds", .min_rows = 256, .min_macs = 1 << 26},                                       \
-                   {.provider = "packed"},                                                                             \
-                   {.provider = "plain"}},                                                                             \
+    .gemm_order = {{.provider = "cpu-skinny"},                                                                         \
+                   {.provider = "cpu-bf16"},                                                                           \
+                   {.provider = "cpu-bf16x3", .min_rows = 256, .min_macs = 1 << 26},                                   \
+                   {.provider = "cpu-packed"},                                                                         \
+                   {.provider = "reference"}},                                                                         \
     .gemm_nr_vectors = 2, .gemm_tn_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_panel_group_bytes = 512 << 10,        \
     .gemm_panel_group_min_items = 64, .gemm_tn_items = 32, .gemm_tn_min_k = 256, .gemm_tn_unpacked_strips = 8,         \
     .gemm_tn_shared_strips = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}},               \
@@ -53,25 +53,26 @@ static const struct {
      * unrolled part. */
     {.fpga = true, .tuning = {.name = "fpga", CPU_PROFILE, TILE_16_REGISTERS, .width = 4}},
     {.gpu = true,
-     .tuning = {.name = "gpu",
-                GPU_PROFILE,
-                .group = 128,
-                .chunk = 1,
-                .int8_gpu = true,
-                /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
-                 * 64 entries an item, take longer than what putting the parts together adds. */
-                .split_workgroups = 4,
-                .split_min_keys = 256,
-                .split_min_logits = 8192,
-                /* `tfm tune` puts CLBlast first where it is faster, as it may be on devices that it has parameters for.
-                 * On an H100, for which it has none, it took 1.2 to 2.9 times as long as `tiled`, and its first product
-                 * compiles for seconds. It pads its tiles to 32 and more rows, so few rows cost it as much as many. */
-                .gemm_order = {{.provider = "rows"},
-                               {.provider = "engine", .min_rows = 9}, /* its tiles have 16 rows or more */
-                               {.provider = "tiled"},
-                               {.provider = "clblast", .min_rows = 9},
-                               {.provider = "plain"}}}},
-    {.tuning = {.name = "scalar", GPU_PROFILE, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},
+     .tuning =
+         {.name = "gpu",
+          GPU_PROFILE,
+          .group = 128,
+          .chunk = 1,
+          .int8_gpu = true,
+          /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
+           * 64 entries an item, take longer than what putting the parts together adds. */
+          .split_workgroups = 4,
+          .split_min_keys = 256,
+          .split_min_logits = 8192,
+          /* `tfm tune` puts CLBlast first where it is faster, as it may be on devices that it has parameters for.
+           * On an H100, for which it has none, it took 1.2 to 2.9 times as long as `gpu-tiled`, and its first product
+           * compiles for seconds. It pads its tiles to 32 and more rows, so few rows cost it as much as many. */
+          .gemm_order = {{.provider = "gpu-skinny"},
+                         {.provider = "gpu-mma", .min_rows = 9}, /* its tiles have 16 rows or more */
+                         {.provider = "gpu-tiled"},
+                         {.provider = "clblast", .min_rows = 9},
+                         {.provider = "reference"}}}},
+    {.tuning = {.name = "scalar", GPU_PROFILE, .group = 32, .chunk = 8, .gemm_order = {{.provider = "reference"}}}},
 };
 
 const char *tfm_variant_name(size_t index) {

@@ -15,7 +15,7 @@
 #include "dev/device/context_internal.h"
 
 /* Of the rows' meaning: a table of another format is under another key, and so is not found. */
-#define FORMAT 1
+#define FORMAT 2
 /* Far above what there are shapes for: a larger table is none of ours. */
 enum { MAX_ENTRIES = 4096 };
 /* Seconds to wait for another program that stores its rows, which takes it no time. */

@@ -324,7 +324,7 @@ void tfm_model_free(tfm_model **pointer) {
         model->free_mates(&model->mates);
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
-    tfm__screen_free(ctx, &model->screen);
+    tfm__int8_screen_free(ctx, &model->screen);
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
     tfm_tensor_free(ctx, &model->score_bias);

@@ -76,13 +76,13 @@ struct tfm_model {
     tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;
     tfm__head head;
-    tfm__classes classes;   /* What the head's classes are called. */
-    bool stored_positions;  /* The positions were read from the file, and are written when the model is saved. */
-    tfm_tensor logits_bias; /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
-    tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
-    tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
-    tfm__screen screen;     /* Of the output projection, made by the first search that wants it. */
-    bool unscreened;        /* No search wants it any more: it does not fit into memory, or has not helped. */
+    tfm__classes classes;    /* What the head's classes are called. */
+    bool stored_positions;   /* The positions were read from the file, and are written when the model is saved. */
+    tfm_tensor logits_bias;  /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
+    tfm_tensor search_bias;  /* (V): the same, but -inf at ids that are never written. */
+    tfm_tensor score_bias;   /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
+    tfm__int8_screen screen; /* Of the output projection, made by the first search that wants it. */
+    bool unscreened;         /* No search wants it any more: it does not fit into memory, or has not helped. */
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     tfm__other_name *other_names;     /* Those that its file has; NULL: none. */
     size_t other_name_count;

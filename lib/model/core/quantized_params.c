@@ -6,7 +6,7 @@
 bool tfm__may_be_bytes(const tfm__parameter *p) {
     const bool words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
     return p->rank == 2 && (words || (p->kind == TFM__MATRIX && p->role != TFM__POSITIONS)) &&
-           p->dims[1] <= TFM__BYTES_WIDEST && p->added == 0;
+           p->dims[1] <= TFM__INT8_MAX_K && p->added == 0;
 }
 
 static float float_of(uint32_t bits) {

@@ -72,8 +72,9 @@ typedef struct tfm__beam {
     bool ragged;      /* sentences have no more rows than there is hope for, which the host learns step by step */
     int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
     bool unscored;    /* nobody asks for scores of a beam of one that does not draw: those of its hypotheses are 0 */
-    tfm__screened screened; /* where it has a screen, steps give what the output projection reads, in place of logits */
-    int needed; /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
+    tfm__argmax_int8_task
+        screened; /* where it has a screen, steps give what the output projection reads, in place of logits */
+    int needed;   /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
     bool translates;                      /* texts begin with the start token, not with prompts */
     tfm_tensor streams;                   /* (N) */

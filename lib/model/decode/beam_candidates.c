@@ -306,13 +306,13 @@ static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor
     tfm_tensor removed = {0};
     *logits = rules ? (tfm_tensor){0} : beam->screened.bias;
     if (!rules)
-        tfm__screen_best(ctx, values, tokens, &beam->screened);
+        tfm__argmax_int8(ctx, values, tokens, &beam->screened);
     if (rules)
-        tfm__screen_near(ctx, logits, &beam->screened);
+        tfm__argmax_int8_approximate(ctx, logits, &beam->screened);
     if (rules && tfm_context_status(ctx) == TFM_OK)
         forbid(beam, &removed, *logits);
     if (rules && tfm_context_status(ctx) == TFM_OK)
-        tfm__screen_best_of(ctx, values, tokens, *logits, &beam->screened);
+        tfm__argmax_int8_verify(ctx, values, tokens, *logits, &beam->screened);
     if (removed.buffer && tfm_context_status(ctx) == TFM_OK)
         exhaust(beam, *values, removed);
     *log_sum = *values;

@@ -16,17 +16,17 @@ tfm_status tfm__screened_begin(tfm__beam *beam, tfm_model *model, tfm_tensor bia
     const tfm_param *weight = model->output;
     const int depth = tfm__scope_depth(ctx);
     if (!takes_largest(beam) || model->unscreened || model->arch.logit_cap != 0 || model->has_trainer ||
-        tfm_tensor_count(weight->value) < LEAST || !tfm__screen_serves(ctx, weight->value))
+        tfm_tensor_count(weight->value) < LEAST || !tfm__argmax_int8_supported(ctx, weight->value))
         return tfm_context_status(ctx);
-    if (tfm__screen_make(ctx, &model->screen, weight) == TFM_ERROR_MEMORY) {
+    if (tfm__int8_screen_update(ctx, &model->screen, weight) == TFM_ERROR_MEMORY) {
         tfm__context_recover(ctx, depth);
-        tfm__screen_free(ctx, &model->screen);
+        tfm__int8_screen_free(ctx, &model->screen);
         model->unscreened = true;
         tfm__log(TFM_LOG_INFO, "there is no memory for a copy of the output projection as bytes: greedy search goes on "
                                "without it");
     } else if (tfm_context_status(ctx) == TFM_OK) {
-        beam->screened =
-            (tfm__screened){.screen = &model->screen, .weight = weight, .bias = bias, .tried = tfm__beam_ints(ctx, 1)};
+        beam->screened = (tfm__argmax_int8_task){
+            .screen = &model->screen, .weight = weight, .bias = bias, .verified = tfm__beam_ints(ctx, 1)};
     }
     return tfm_context_status(ctx);
 }
@@ -38,13 +38,13 @@ static bool looks(const tfm__beam *beam) {
 void tfm__screened_before(tfm__beam *beam) {
     const int32_t none = 0;
     if (looks(beam))
-        tfm__tensor_fill(beam->ctx, beam->screened.tried, &none);
+        tfm__tensor_fill(beam->ctx, beam->screened.verified, &none);
 }
 
 /* How many entries of the last step were multiplied in floats. */
 static int64_t tried(tfm__beam *beam) {
     int32_t count = 0;
-    return tfm_tensor_read(beam->ctx, &count, beam->screened.tried) == TFM_OK ? count : 0;
+    return tfm_tensor_read(beam->ctx, &count, beam->screened.verified) == TFM_OK ? count : 0;
 }
 
 tfm_status tfm__screened_after(tfm__beam *beam, tfm_model *model, int64_t rows) {
@@ -57,9 +57,9 @@ tfm_status tfm__screened_after(tfm__beam *beam, tfm_model *model, int64_t rows) 
              (long long)beam->vocabulary, (long long)rows);
     if (count > rows * beam->vocabulary / MOST_TRIED) {
         model->unscreened = true;
-        tfm_tensor_free(ctx, &beam->screened.tried);
-        beam->screened = (tfm__screened){0};
-        tfm__screen_free(ctx, &model->screen);
+        tfm_tensor_free(ctx, &beam->screened.verified);
+        beam->screened = (tfm__argmax_int8_task){0};
+        tfm__int8_screen_free(ctx, &model->screen);
         tfm__log(TFM_LOG_DEBUG, "screen: that is too many, so logits are made from here on");
     }
     return tfm_context_status(ctx);

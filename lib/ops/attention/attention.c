@@ -13,7 +13,7 @@ static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64
 
 /* Several queries share the reading of a key, if there are as many and their copies fit in their part of local memory.
  */
-static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
+static tfm_status launch_gpu(tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t queries = a->heads / a->kv_heads * a->targets, most = tuning->attention_shared_queries;
     const size_t there = tfm__context_limits(ctx)->local_bytes;
@@ -28,11 +28,11 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
                              "use more heads",
                              a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
     const int64_t items = a->q.dims[0] * a->kv_heads * tfm__ceil_div(queries, block);
-    const int64_t spans = tfm__attention_spans(ctx, a, items);
-    if (spans > 1)
-        return tfm__attention_split(ctx, a, (int)block, items, spans);
-    tfm__kernel *kernel = tfm__attention_kernel(ctx, a, "attention", "attention_group", (int)block, "");
-    const int64_t work = block * a->length * (a->key_width + a->value_width), bound = tfm__attention_bound(ctx);
+    const int64_t num_splits = tfm__attention_num_splits(ctx, a, items);
+    if (num_splits > 1)
+        return tfm__attention_split(ctx, a, (int)block, items, num_splits);
+    tfm__kernel *kernel = tfm__attention_kernel(ctx, a, "attention", "attention_gpu", (int)block, "");
+    const int64_t work = block * a->length * (a->key_width + a->value_width), bound = tfm__attention_launch_macs(ctx);
     const int64_t room = work < bound ? bound / (work + 1) : 1;
     for (int64_t first = 0; first < items; first += room) {
         const int64_t end = items - first < room ? items : first + room;
@@ -46,7 +46,7 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
 static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_tensor *y,
                                const tfm_attention_options *options) {
     const tfm_tensor q = a->q, none = {0};
-    tfm_tensor *log_sum = options->log_sum, *scores = options->scores;
+    tfm_tensor *lse = options->log_sum, *scores = options->scores;
     const int64_t flat[] = {q.dims[0], a->targets, a->heads * a->value_width};
     const int64_t apart[] = {q.dims[0], a->heads, a->targets, a->value_width};
     const int64_t all[] = {q.dims[0], a->heads, a->targets, a->length};
@@ -55,13 +55,13 @@ static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_te
         return tfm__op_error(ctx, "attention", "stage %d of the scores is none of enum tfm_attention_stage",
                              (int)options->stage);
     if (tfm__op_output(ctx, "attention", y, dtype, q.rank, a->heads_first ? apart : flat) != TFM_OK ||
-        (log_sum && tfm__op_output(ctx, "attention", log_sum, TFM_F32, 3, all) != TFM_OK) ||
+        (lse && tfm__op_output(ctx, "attention", lse, TFM_F32, 3, all) != TFM_OK) ||
         (scores && tfm__op_output(ctx, "attention", scores, TFM_F32, 4, all) != TFM_OK))
         return tfm_context_status(ctx);
-    const tfm_tensor outputs[] = {*y, log_sum ? *log_sum : none, scores ? *scores : none};
+    const tfm_tensor outputs[] = {*y, lse ? *lse : none, scores ? *scores : none};
     for (int i = 0; i < 3; i++)
-        if (TFM__OP_NO_OVERLAP(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
-                               outputs[(i + 1) % 3]) != TFM_OK)
+        if (TFM__OP_NO_OVERLAP(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->kv_batch, a->kv_indices,
+                               a->mask, outputs[(i + 1) % 3]) != TFM_OK)
             break;
     return tfm_context_status(ctx);
 }
@@ -80,13 +80,13 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
         tfm_tensor_new(ctx, &a->y, TFM_F32, y.rank, y.dims);
     }
     if (options->log_sum)
-        a->log_sum = *options->log_sum;
+        a->lse = *options->log_sum;
     if (tuning->class == TFM__CLASS_CPU && tuning->width > 1)
-        tfm__attention_wide(ctx, a);
+        tfm__attention_cpu(ctx, a);
     else if (tfm__attention_tiled_fits(ctx, a))
         tfm__attention_tiled(ctx, a);
     else
-        launch_group(ctx, a);
+        launch_gpu(ctx, a);
     if (y.dtype != TFM_F32)
         tfm_cast(ctx, &y, a->y, y.dtype);
     return options->scores ? tfm__attention_scores(ctx, a, *options->scores, options->stage) : tfm_context_status(ctx);
@@ -115,20 +115,21 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                         .k = k,
                         .v = v,
                         .lengths = options->lengths,
-                        .sources = options->sources,
-                        .rows = options->rows,
+                        .kv_batch = options->sources,
+                        .kv_indices = options->rows,
                         .mask = options->mask,
                         .padded = options->lengths.buffer != NULL,
                         .mapped = options->sources.buffer != NULL,
                         .paged = options->rows.buffer != NULL};
     if (options->dropout)
         a.dropout = *options->dropout;
-    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK || tfm__attention_read(ctx, &a, options) != TFM_OK ||
-        make_outputs(ctx, &a, y, options) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
+    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK ||
+        tfm__attention_setup(ctx, &a, options) != TFM_OK || make_outputs(ctx, &a, y, options) != TFM_OK ||
+        tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     const bool recorded = TFM__TAPE_REQUIRES_GRAD(ctx, q, k, v, a.mask);
     if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
-        tfm_tensor_new(ctx, &a.log_sum, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
+        tfm_tensor_new(ctx, &a.lse, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
     compute(ctx, &a, *y, options);
     if (recorded)
         tfm__attention_record(ctx, &a);

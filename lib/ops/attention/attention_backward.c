@@ -19,7 +19,7 @@ static tfm__gradient place(tfm_context *ctx, tfm__gradient to, tfm_tensor like, 
     return at;
 }
 
-static bool meet(tfm__gradient a, tfm__gradient b) {
+static bool overlaps(tfm__gradient a, tfm__gradient b) {
     return a.to.buffer && b.to.buffer && tfm__overlap(a.to, b.to);
 }
 
@@ -31,13 +31,13 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
     const int64_t items = a->q.dims[0] * a->kv_heads;
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, wide ? "attention_backward_cpu" : "attention_backward",
-        wide ? "attention_backward_wide" : "attention_backward_group", "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d",
-        (int)a->key_width, (int)a->value_width, a->cap > 0 || a->mask.buffer, tfm__dropout_enabled(&a->dropout));
+        wide ? "attention_backward_cpu" : "attention_backward_gpu", "-DDK=%d -DDV=%d -DSCORE_MOD=%d -DDROPOUT=%d",
+        (int)a->key_width, (int)a->value_width, a->soft_cap > 0 || a->mask.buffer, tfm__dropout_enabled(&a->dropout));
     return tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, items),
                                   TFM__ARGS(TFM__T_AS("dq", to[Q].to), TFM__T_AS("dk", to[K].to),
                                             TFM__T_AS("dv", to[V].to), TFM__T_AS("y", a->y), TFM__T(dy),
-                                            TFM__T_AS("log_sum", a->log_sum), TFM__I(items),
-                                            TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->cap)));
+                                            TFM__T_AS("lse", a->lse), TFM__I(items), TFM__F_AS("scale", a->scale),
+                                            TFM__F_AS("cap", a->soft_cap)));
 }
 
 /* Gradients that share memory, as those of one tensor that is q, k and v do, would be added to by
@@ -53,7 +53,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     for (int i = Q; i <= V; i++) /* all are known before one is filled: the first of a place has it zeroed */
         to[i] = tfm__tape_grad_input(ctx, record, i);
     for (int i = Q; i <= V; i++) {
-        apart[i] = (i > Q && meet(to[i], to[Q])) || (i > K && meet(to[i], to[K]));
+        apart[i] = (i > Q && overlaps(to[i], to[Q])) || (i > K && overlaps(to[i], to[K]));
         at[i] = place(ctx, to[i], like[i], apart[i], tiled);
     }
     if (tiled)
@@ -74,7 +74,7 @@ tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a) {
                                              .backward = backward,
                                              .out = {a->y},
                                              .in = {a->q, a->k, a->v, wanted},
-                                             .saved = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
+                                             .saved = {a->q, a->k, a->v, a->y, a->lse, a->lengths, a->mask},
                                              .data = a,
                                              .data_bytes = sizeof(*a)});
 }

@@ -23,15 +23,15 @@ static tfm_status launch(tfm_context *ctx, const tfm__attention *a, tfm_tensor d
     const int64_t tiles = tfm__ceil_div(a->columns, wide ? tuning->width : tuning->group);
     const int64_t items = tiles * spans * dims[1] * dims[0];
     tfm__kernel *kernel = tfm__kernel_get(ctx, "attention_bias_backward",
-                                          wide ? "attention_bias_backward_wide" : "attention_bias_backward_group",
-                                          "-DDK=%d -DDV=%d -DSCORED=1 -DDROPS=%d", (int)a->key_width,
+                                          wide ? "attention_bias_backward_cpu" : "attention_bias_backward_gpu",
+                                          "-DDK=%d -DDV=%d -DSCORE_MOD=1 -DDROPOUT=%d", (int)a->key_width,
                                           (int)a->value_width, tfm__dropout_enabled(&a->dropout));
     return tfm__attention_enqueue(
         ctx, a, kernel, tfm__row_grid(ctx, items),
-        TFM__ARGS(TFM__T_AS("dbias", to), TFM__T_AS("y", a->y), TFM__T(dy), TFM__T_AS("log_sum", a->log_sum),
-                  TFM__I(items), TFM__I(tiles), TFM__I(spans), TFM__I(span), TFM__I_AS("bias_b", dims[0]),
+        TFM__ARGS(TFM__T_AS("dbias", to), TFM__T_AS("y", a->y), TFM__T(dy), TFM__T_AS("lse", a->lse), TFM__I(items),
+                  TFM__I(tiles), TFM__I(spans), TFM__I(span), TFM__I_AS("bias_b", dims[0]),
                   TFM__I_AS("bias_h", dims[1]), TFM__I_AS("bias_t", dims[2]), TFM__I_AS("batch", a->q.dims[0]),
-                  TFM__I_AS("add", add), TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->cap)));
+                  TFM__I_AS("add", add), TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->soft_cap)));
 }
 
 tfm_status tfm__attention_bias_backward(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient to) {

@@ -18,7 +18,7 @@ static int block_of(tfm_context *ctx, const tfm__attention *a) {
     return several && items_of(a, block->queries_large) >= EACH * cores ? block->queries_large : block->queries;
 }
 
-tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
+tfm_status tfm__attention_cpu(tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t batch = a->q.dims[0], queries = a->heads / a->kv_heads * a->targets;
     /* Keys are not worth transposing for one query, nor are private copies of very wide ones or of the sums of
@@ -26,10 +26,10 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
     if (queries == 1 || a->key_width > tuning->attention_max_head_dim ||
         a->value_width > tuning->attention_max_head_dim) {
         const int64_t beside = a->mapped ? 8 : 1; /* sequences that the kernel takes side by side where keys are many */
-        return tfm__attention_fused(ctx, a, "attention_cpu_decode", "attention_query", 1,
-                                    tfm__ceil_div(batch, beside) * beside * a->kv_heads * queries, batch);
+        return tfm__attention_enqueue_forward(ctx, a, "attention_cpu_decode", "attention_cpu_decode", 1,
+                                              tfm__ceil_div(batch, beside) * beside * a->kv_heads * queries, batch);
     }
     const int block = block_of(ctx, a);
     const int64_t items = items_of(a, block);
-    return tfm__attention_fused(ctx, a, "attention_cpu", "attention_block", block, items, items);
+    return tfm__attention_enqueue_forward(ctx, a, "attention_cpu", "attention_cpu", block, items, items);
 }

@@ -14,8 +14,8 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     if (a->v.dtype != a->k.dtype || (a->k.dtype != a->q.dtype && a->q.dtype != TFM_F32))
         return tfm__op_error(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
                              TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
-    if (a->paged && a->rows.rank != 2)
-        return tfm__op_error(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->rows));
+    if (a->paged && a->kv_indices.rank != 2)
+        return tfm__op_error(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->kv_indices));
     return TFM_OK;
 }
 
@@ -34,7 +34,7 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
                              TFM__SHAPE(q));
     const int64_t in_key = a->heads_first && !a->paged ? 1 : a->kv_heads;
     a->targets = q.dims[a->heads_first ? 2 : 1];
-    a->length = a->paged ? a->rows.dims[1] : k.dims[a->heads_first ? 2 : 1];
+    a->length = a->paged ? a->kv_indices.dims[1] : k.dims[a->heads_first ? 2 : 1];
     a->key_width = a->heads_first ? q.dims[3] : q.dims[2] / a->heads;
     a->value_width = tfm__last_dim(v) / in_key;
     const bool whole = a->heads_first || q.dims[2] % a->heads == 0;
@@ -53,12 +53,12 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
 static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
     a->sequences = !a->mapped ? q.dims[0] : !a->paged ? k.dims[0] : a->padded ? a->lengths.dims[0] : INT32_MAX;
-    if (a->mapped && (a->sources.rank != 1 || a->sources.dims[0] != q.dims[0]))
-        return tfm__op_error(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->sources),
+    if (a->mapped && (a->kv_batch.rank != 1 || a->kv_batch.dims[0] != q.dims[0]))
+        return tfm__op_error(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->kv_batch),
                              TFM__SHAPE(q));
-    if (a->paged && (a->rows.dims[0] != q.dims[0] || k.dims[0] != v.dims[0]))
+    if (a->paged && (a->kv_indices.dims[0] != q.dims[0] || k.dims[0] != v.dims[0]))
         return tfm__op_error(ctx, "attention", "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
-                             TFM__SHAPE(a->rows), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
+                             TFM__SHAPE(a->kv_indices), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
     if (!a->paged && (k.dims[0] != a->sequences || v.dims[0] != a->sequences))
         return tfm__op_error(ctx, "attention",
                              "k %s and v %s are not of the same sequences as q %s; give `sources` if "
@@ -69,7 +69,7 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     if (a->padded && (a->lengths.rank != 1 || a->lengths.dims[0] != a->sequences))
         return tfm__op_error(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
                              TFM__SHAPE(a->lengths), a->sequences);
-    if (a->length >= TFM__ATTENTION_MOST || a->targets >= TFM__ATTENTION_MOST || k.dims[0] > INT32_MAX ||
+    if (a->length >= TFM__ATTENTION_MAX_LENGTH || a->targets >= TFM__ATTENTION_MAX_LENGTH || k.dims[0] > INT32_MAX ||
         q.dims[0] > INT32_MAX)
         return tfm__op_error(ctx, "attention",
                              "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
@@ -89,26 +89,26 @@ static tfm_status check_widths(tfm_context *ctx, const tfm__attention *a) {
     return TFM_OK;
 }
 
-static int64_t between(int64_t x, int64_t low, int64_t high) {
+static int64_t clamp_int64(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
 /* Target t stands at key t + past and sees keys t + from <= s < t + to. Whatever the options say, the sums
- * stay ints: beyond TFM__ATTENTION_FAR a limit is as good as none. */
+ * stay ints: beyond TFM__ATTENTION_UNBOUNDED a limit is as good as none. */
 static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
-    const int64_t far = TFM__ATTENTION_FAR, wide = INT64_C(1) << 40;
+    const int64_t far = TFM__ATTENTION_UNBOUNDED, wide = INT64_C(1) << 40;
     const bool left = options->window && options->before >= 0, right = options->window && options->after >= 0;
     if (options->at_end && options->past != 0)
         return tfm__op_error(ctx, "attention",
                              "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
                              options->past);
-    const int64_t past = options->at_end ? -a->targets : between(options->past, -wide, wide);
-    int64_t to = right ? past + between(options->after, 0, wide) + 1 : far;
+    const int64_t past = options->at_end ? -a->targets : clamp_int64(options->past, -wide, wide);
+    int64_t to = right ? past + clamp_int64(options->after, 0, wide) + 1 : far;
     if (options->causal && past + 1 < to)
         to = past + 1;
-    a->aligned = options->at_end;
-    a->from = left ? between(past - between(options->before, 0, wide), -far, far) : -far;
-    a->to = between(to, -far, far);
+    a->bottom_right = options->at_end;
+    a->from = left ? clamp_int64(past - clamp_int64(options->before, 0, wide), -far, far) : -far;
+    a->to = clamp_int64(to, -far, far);
     return TFM_OK;
 }
 
@@ -135,17 +135,18 @@ static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
                              " targets and %" PRId64
                              " keys: aligned at the last, its dims must be these, or 1, or fewer keys",
                              TFM__SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
-    memcpy(a->mask_steps, steps, sizeof(steps));
+    memcpy(a->mask_strides, steps, sizeof(steps));
     return TFM_OK;
 }
 
-tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
+tfm_status tfm__attention_setup(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
     if (check_ranks(ctx, a) != TFM_OK || read_shape(ctx, a, options) != TFM_OK || check_batch(ctx, a) != TFM_OK ||
         check_widths(ctx, a) != TFM_OK || read_range(ctx, a, options) != TFM_OK || read_mask(ctx, a) != TFM_OK)
         return tfm_context_status(ctx);
     a->scale = options->scale != 0.0F ? options->scale : 1.0F / sqrtf((float)a->key_width);
-    a->cap = options->soft_cap;
-    if (!(a->cap >= 0.0F) || isinf(a->cap))
-        return tfm__op_error(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none", (double)a->cap);
+    a->soft_cap = options->soft_cap;
+    if (!(a->soft_cap >= 0.0F) || isinf(a->soft_cap))
+        return tfm__op_error(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none",
+                             (double)a->soft_cap);
     return TFM_OK;
 }

@@ -8,45 +8,46 @@
  * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
 #define UNIT_WORK (INT64_C(1) << 29)
-enum { LEAST_GROUP = 32, MOST_WIDTH = 256, MANY_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
-enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
+enum { MIN_GROUP = 32, MAX_WIDTH = 256, LARGE_TILE_WIDTH = 128, MAX_BLOCK_M = 64, MAX_BLOCK_N = 128, ITEM_KEYS = 4 };
+enum { MAX_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
 /* What a device has, at least, whose items have more than the fewest rows: items of a group, and local memory. */
-enum { MANY_GROUP = 128, MANY_LOCAL = 36 << 10 };
+enum { LARGE_TILE_GROUP = 128, LARGE_TILE_LOCAL = 36 << 10 };
 
-int64_t tfm__attention_bound(const tfm_context *ctx) {
+int64_t tfm__attention_launch_macs(const tfm_context *ctx) {
     const int64_t said = tfm__context_tuning(ctx)->attention_max_launch_macs;
     const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
     return said > 0 ? said : units > LAUNCH_WORK ? units : LAUNCH_WORK;
 }
 
-bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a) {
+bool tfm__attention_large_tiles(const tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t least = tuning->attention_tile_min_rows;
-    const bool narrow = a->key_width <= MANY_WIDTH && a->value_width <= MANY_WIDTH; /* sums in registers */
+    const bool narrow = a->key_width <= LARGE_TILE_WIDTH && a->value_width <= LARGE_TILE_WIDTH; /* sums in registers */
     return narrow && tuning->attention_tile_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
-           tuning->group >= MANY_GROUP && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
+           tuning->group >= LARGE_TILE_GROUP && tfm__context_limits(ctx)->local_bytes >= LARGE_TILE_LOCAL;
 }
 
 tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums) {
     const int group = tfm__context_tuning(ctx)->group, products = TFM__ATTENTION_ROWS * ITEM_KEYS * group;
-    tfm__attention_tile t = {.owned = 2 * TFM__ATTENTION_ROWS, .rows = TFM__ATTENTION_ROWS, .group = group};
-    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
-        t.owned *= 2;
-    while (products / t.owned > MOST_PASSING)
-        t.owned *= 2;
-    t.passing = products / t.owned;
+    tfm__attention_tile t = {.block_m = 2 * TFM__ATTENTION_ROWS, .rows = TFM__ATTENTION_ROWS, .group = group};
+    while (t.block_m < MAX_BLOCK_M && t.block_m * 2 * columns <= sums * group)
+        t.block_m *= 2;
+    while (products / t.block_m > MAX_BLOCK_N)
+        t.block_m *= 2;
+    t.block_n = products / t.block_m;
     return t;
 }
 
-tfm__attention_tile tfm__attention_tile_many(const tfm_context *ctx, int owned, int passing) {
+tfm__attention_tile tfm__attention_large_tile(const tfm_context *ctx, int block_m, int block_n) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    return (tfm__attention_tile){.owned = owned,
-                                 .passing = passing,
+    return (tfm__attention_tile){.block_m = block_m,
+                                 .block_n = block_n,
                                  .rows = tuning->attention_tile_rows,
-                                 .group = owned * passing / (ITEM_KEYS * tuning->attention_tile_rows)};
+                                 .group = block_m * block_n / (ITEM_KEYS * tuning->attention_tile_rows)};
 }
 
-const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_context *ctx, tfm__attention_tile t) {
+const char *tfm__attention_items_define(char text[TFM__ATTENTION_ITEMS], const tfm_context *ctx,
+                                        tfm__attention_tile t) {
     text[0] = '\0';
     if (t.group != tfm__context_tuning(ctx)->group)
         snprintf(text, TFM__ATTENTION_ITEMS, " -DITEMS=%d", t.group);
@@ -56,33 +57,34 @@ const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_cont
 /* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little; and the queries, where they
  * stay. */
 static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
-    const int64_t rows = t.passing + (t.resident ? 0 : t.owned), staged = rows * (rows > 96 ? 5 : 9);
-    const int64_t weights = t.passing * (t.owned / 4 + 1 + (t.rows > TFM__ATTENTION_ROWS));
-    const int64_t kept = t.resident ? t.owned * (tfm__ceil_div(a->key_width, 16) * 4 + 1) : 0;
-    return (size_t)(staged + weights + kept) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
+    const int64_t rows = t.block_n + (t.q_resident ? 0 : t.block_m), staged = rows * (rows > 96 ? 5 : 9);
+    const int64_t weights = t.block_n * (t.block_m / 4 + 1 + (t.rows > TFM__ATTENTION_ROWS));
+    const int64_t kept = t.q_resident ? t.block_m * (tfm__ceil_div(a->key_width, 16) * 4 + 1) : 0;
+    return (size_t)(staged + weights + kept) * 4 * sizeof(float) + (size_t)MAX_BLOCK_N * 3 * sizeof(float);
 }
 
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     /* Within a sequence kernels count bytes in 32 bits, and within a log whose rows a table names. */
-    const int64_t queries = (a->targets + MOST_PASSING) * a->heads;
-    const int64_t keys = a->paged ? a->k.dims[0] : a->length + MOST_PASSING;
+    const int64_t queries = (a->targets + MAX_BLOCK_N) * a->heads;
+    const int64_t keys = a->paged ? a->k.dims[0] : a->length + MAX_BLOCK_N;
     const int64_t widest = a->key_width > a->value_width ? a->key_width : a->value_width;
-    return tuning->class == TFM__CLASS_GPU && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
-           a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH &&
+    return tuning->class == TFM__CLASS_GPU && tuning->group >= MIN_GROUP && a->key_width % 4 == 0 &&
+           a->value_width % 4 == 0 && a->key_width <= MAX_WIDTH && a->value_width <= MAX_WIDTH &&
            queries <= UINT32_MAX / (widest * (int64_t)sizeof(float)) &&
            keys <= UINT32_MAX / (widest * a->kv_heads * (int64_t)tfm_dtype_size(a->k.dtype)) &&
            local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
 }
 
-tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,
-                                const int64_t *all, int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
+tfm_status tfm__attention_launch_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel,
+                                       tfm__attention_tile t, const int64_t *all, int64_t work, size_t count,
+                                       tfm__arg *args, tfm__arg *first) {
     const size_t group = (size_t)t.group;
-    const int64_t bound = tfm__attention_bound(ctx);
+    const int64_t bound = tfm__attention_launch_macs(ctx);
     int64_t room = work < bound ? bound / (work + 1) : 1, most[3];
     for (int i = 0; i < 3; i++) {
         most[i] = room < all[i] ? room : all[i];
-        most[i] = i > 0 && most[i] > MOST_GROUPS ? MOST_GROUPS : most[i];
+        most[i] = i > 0 && most[i] > MAX_GROUPS ? MAX_GROUPS : most[i];
         room = most[i] < all[i] || all[i] == 0 ? 1 : room / all[i];
     }
     for (int64_t b = 0; b < all[2]; b += most[2])

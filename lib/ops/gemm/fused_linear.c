@@ -9,10 +9,10 @@ static tfm_status norm(tfm_context *ctx, tfm_tensor *y, const tfm__fused_input *
                                 : tfm_layernorm(ctx, y, in->sum, in->x, in->residual, in->gamma, in->beta, in->epsilon);
 }
 
-static tfm_status one_by_one(tfm_context *ctx, const tfm__fused_input *in, int count, const tfm__fused_output *out,
-                             tfm_activation activation) {
+static tfm_status run_unfused(tfm_context *ctx, const tfm__fused_input *in, int count, const tfm__fused_output *out,
+                              tfm_activation activation) {
     tfm_tensor own = {0}, *x = in->norm ? in->norm : &own;
-    tfm_tensor *kept[TFM__GEMM_JOINED + 2] = {in->norm ? in->norm : &own, in->sum ? in->sum : &own};
+    tfm_tensor *kept[TFM__GEMM_MAX_GROUP + 2] = {in->norm ? in->norm : &own, in->sum ? in->sum : &own};
     tfm_scope_open(ctx);
     if (in->normed)
         norm(ctx, x, in);
@@ -38,12 +38,12 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__fused_input *in, int c
 static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input *in, int count,
                  const tfm__fused_output *out, tfm_activation activation) {
     const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
-    if (tfm_context_status(ctx) != TFM_OK || !in->x.buffer || (in->sum && !tfm__skinny_by_fours(*in->sum)) ||
-        (in->norm && !tfm__skinny_by_fours(*in->norm)) ||
+    if (tfm_context_status(ctx) != TFM_OK || !in->x.buffer || (in->sum && !tfm__skinny_aligned_vec4(*in->sum)) ||
+        (in->norm && !tfm__skinny_aligned_vec4(*in->norm)) ||
         TFM__TAPE_REQUIRES_GRAD(ctx, in->x, in->residual, in->gamma, in->beta))
         return false;
     for (size_t i = 0; i < TFM__COUNT(params); i++)
-        if (!tfm__skinny_by_fours(*params[i]) ||
+        if (!tfm__skinny_aligned_vec4(*params[i]) ||
             (params[i]->buffer && tfm__last_dim(*params[i]) != tfm__last_dim(in->x)))
             return false;
     if (in->residual.buffer && (!in->normed || !tfm__same_dims(in->residual, in->x)))
@@ -70,7 +70,7 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
         l->w[i] = w;
         l->bias[i] = bias;
         l->n[i] = w.dims[0];
-        if (tfm__gemm_choose(ctx, &(tfm__gemm_task){.batch = 1,
+        if (tfm__gemm_select(ctx, &(tfm__gemm_task){.batch = 1,
                                                     .m = l->m,
                                                     .n = l->n[i],
                                                     .k = l->k,
@@ -81,7 +81,7 @@ static bool plan(tfm_context *ctx, tfm__skinny_launch *l, const tfm__fused_input
                                                     .shared_b = true,
                                                     .alpha = 1,
                                                     .activation = activation,
-                                                    .weight = out[i].weight}) != &tfm__gemm_rows)
+                                                    .weight = out[i].weight}) != &tfm__gemm_gpu_skinny)
             return false;
     }
     l->stored = out[0].weight->value.dtype;
@@ -123,11 +123,11 @@ static tfm_status launch_fused(tfm_context *ctx, tfm__skinny_launch *l, const tf
 tfm_status tfm__fused_linear(tfm_context *ctx, const tfm__fused_input *in, int count, const tfm__fused_output *out,
                              tfm_activation activation) {
     tfm__skinny_launch l;
-    if (count > TFM__GEMM_JOINED)
+    if (count > TFM__GEMM_MAX_GROUP)
         return tfm__op_error(ctx, "linear", "%d layers of one input are asked for: %d are the most", count,
-                             TFM__GEMM_JOINED);
+                             TFM__GEMM_MAX_GROUP);
     if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
-        return one_by_one(ctx, in, count, out, activation);
+        return run_unfused(ctx, in, count, out, activation);
     return launch_fused(ctx, &l, in, count, out);
 }
 
@@ -145,7 +145,7 @@ tfm_status tfm__fused_linear_gated(tfm_context *ctx, const tfm__fused_input *in,
     up.y = &values;
     gate.y = &gates;
     tfm_scope_open(ctx);
-    one_by_one(ctx, in, 2, (tfm__fused_output[]){up, gate}, TFM_NO_ACTIVATION);
+    run_unfused(ctx, in, 2, (tfm__fused_output[]){up, gate}, TFM_NO_ACTIVATION);
     tfm_glu(ctx, y, values, gates, activation, TFM_GLU_GATE_FIRST);
     return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, in->sum, in->norm}); /* NULL is none */
 }

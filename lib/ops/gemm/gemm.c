@@ -120,9 +120,9 @@ static tfm_status check_int8(tfm_context *ctx, tfm_tensor x, const tfm_param *we
     const tfm_tensor w = weight->value, scales = weight->scales;
     if (TFM__OP_BEGIN(ctx, "linear", "fbfF", x, w, scales, bias) != TFM_OK)
         return tfm_context_status(ctx);
-    if (w.rank == 2 && w.dims[1] > TFM__BYTES_WIDEST)
+    if (w.rank == 2 && w.dims[1] > TFM__INT8_MAX_K)
         return tfm__op_error(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
-                             TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
+                             TFM__SHAPE(x), TFM__SHAPE(w), TFM__INT8_MAX_K);
     if (scales.rank != 1 || scales.dims[0] != w.dims[0])
         return tfm__op_error(ctx, "linear", "the weight is %s and its scales %s: one for each row is needed",
                              TFM__SHAPE(w), TFM__SHAPE(scales));
@@ -175,7 +175,7 @@ tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *
 /* ---- By name ---- */
 
 const char *tfm_gemm_provider(size_t index) {
-    return index < TFM__GEMM_PROVIDERS ? tfm__gemm_all[index]->name : NULL;
+    return index < TFM__GEMM_PROVIDERS ? tfm__gemm_providers[index]->name : NULL;
 }
 
 const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
@@ -187,13 +187,13 @@ const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
                       (long long)n, (long long)k);
         return NULL;
     }
-    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &task);
+    const tfm__gemm_provider *provider = tfm__gemm_select(ctx, &task);
     return provider ? provider->name : NULL;
 }
 
 /* *out: the provider of that name, NULL for NULL. */
 static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__gemm_provider **out, const char *name) {
-    *out = name ? tfm__gemm_named(name) : NULL;
+    *out = name ? tfm__gemm_find_provider(name) : NULL;
     if (name && !*out)
         return tfm__op_error(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
     return tfm__context_sticky(ctx);

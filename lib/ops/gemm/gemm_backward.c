@@ -8,11 +8,11 @@
 #include "ops/reduce/sum.h"
 
 /* What the record knows of the task. */
-typedef struct facts {
+typedef struct gemm_args {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b, shared_b;
     float alpha;
-} facts;
+} gemm_args;
 
 enum { A, B, BIAS }; /* of record->in; record->saved has a, b, and c if it went through ReLU */
 
@@ -25,8 +25,8 @@ static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t colu
 }
 
 /* to = or += alpha op(a) op(b), all of them as `matrix` makes them. */
-static tfm_status product(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool transpose_a, tfm_tensor b,
-                          bool transpose_b, float alpha) {
+static tfm_status accumulate_gemm(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool transpose_a, tfm_tensor b,
+                                  bool transpose_b, float alpha) {
     const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
     tfm__gemm_task task = {.batch = a.rank > 2 ? a.dims[0] : 1,
                            .m = a_last[transpose_a],
@@ -47,34 +47,34 @@ static tfm_status product(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool
     return tfm__gemm_dispatch(ctx, NULL, &task);
 }
 
-static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da, tfm_tensor b, tfm_tensor dz) {
+static tfm_status backward_a(tfm_context *ctx, const gemm_args *f, tfm__gradient da, tfm_tensor b, tfm_tensor dz) {
     const int64_t m = f->m, k = f->k;
     if (!da.to.buffer)
         return tfm_context_status(ctx);
     da.to = f->transpose_a ? matrix(da.to, f->batch, k, m) : matrix(da.to, f->batch, m, k);
     if (!f->transpose_a)
-        return product(ctx, da, dz, false, b, !f->transpose_b, f->alpha);
+        return accumulate_gemm(ctx, da, dz, false, b, !f->transpose_b, f->alpha);
     if (!f->shared_b || f->batch == 1)
-        return product(ctx, da, b, f->transpose_b, dz, true, f->alpha);
+        return accumulate_gemm(ctx, da, b, f->transpose_b, dz, true, f->alpha);
     for (int64_t i = 0; i < f->batch; i++) { /* op(b) dz^T, one b for all */
         tfm__gradient part = da;
         tfm_tensor rows = {0};
         tfm_tensor_rows(ctx, &part.to, da.to, i, 1);
         tfm_tensor_rows(ctx, &rows, dz, i, 1);
         part.to = matrix(part.to, 1, k, m);
-        product(ctx, part, b, f->transpose_b, matrix(rows, 1, m, f->n), true, f->alpha);
+        accumulate_gemm(ctx, part, b, f->transpose_b, matrix(rows, 1, m, f->n), true, f->alpha);
     }
     return tfm_context_status(ctx);
 }
 
-static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db, tfm_tensor a, tfm_tensor dz) {
+static tfm_status backward_b(tfm_context *ctx, const gemm_args *f, tfm__gradient db, tfm_tensor a, tfm_tensor dz) {
     const int64_t batch = f->shared_b ? 1 : f->batch, n = f->n, k = f->k;
     if (!db.to.buffer)
         return tfm_context_status(ctx);
     db.to = f->transpose_b ? matrix(db.to, batch, n, k) : matrix(db.to, batch, k, n);
     if (f->batch > 1 && f->shared_b) { /* one b for all: its gradients add up */
         for (int64_t i = 0; i < f->batch; i++, db.add = true) {
-            facts one = *f;
+            gemm_args one = *f;
             tfm_tensor a_part = {0}, dz_part = {0};
             one.batch = 1;
             tfm_tensor_rows(ctx, &a_part, a, i, 1);
@@ -84,8 +84,8 @@ static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db,
         }
         return tfm_context_status(ctx);
     }
-    return f->transpose_b ? product(ctx, db, dz, true, a, f->transpose_a, f->alpha)
-                          : product(ctx, db, a, !f->transpose_a, dz, false, f->alpha);
+    return f->transpose_b ? accumulate_gemm(ctx, db, dz, true, a, f->transpose_a, f->alpha)
+                          : accumulate_gemm(ctx, db, a, !f->transpose_a, dz, false, f->alpha);
 }
 
 tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz, tfm_tensor x,
@@ -106,22 +106,22 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
         return tfm_context_status(ctx);
     /* A bias that is part of its weight: one gradient after the other. */
     const bool apart = !dbias.to.buffer || !tfm__overlap(dw.to, dbias.to);
-    const tfm__gemm_provider *provider = dw.to.buffer && apart ? tfm__gemm_choose(ctx, &task) : NULL;
+    const tfm__gemm_provider *provider = dw.to.buffer && apart ? tfm__gemm_select(ctx, &task) : NULL;
     if (provider && provider->sums_columns)
         return tfm__gemm_dispatch(ctx, provider, &task);
     tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
-    return dw.to.buffer ? product(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);
+    return dw.to.buffer ? accumulate_gemm(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);
 }
 
 /* y = x w^T, dx = dy w and dw += dy^T x. */
-enum { LAYER_PRODUCTS = 3 };
-static void layer_products(tfm__gemm_task *tasks, tfm_param *weight, int64_t rows, int64_t inputs, int64_t outputs) {
-    const tfm__gemm_task all[LAYER_PRODUCTS] = {
+enum { LAYER_GEMMS = 3 };
+static void layer_gemms(tfm__gemm_task *tasks, tfm_param *weight, int64_t rows, int64_t inputs, int64_t outputs) {
+    const tfm__gemm_task all[LAYER_GEMMS] = {
         {.m = rows, .n = outputs, .k = inputs, .transpose_b = true, .weight = weight},
         {.m = rows, .n = inputs, .k = outputs},
         {.m = outputs, .n = inputs, .k = rows, .transpose_a = true, .accumulate = true, .a_sums = {.to = {.rank = 1}}},
     };
-    for (int i = 0; i < LAYER_PRODUCTS; i++) {
+    for (int i = 0; i < LAYER_GEMMS; i++) {
         tasks[i] = all[i];
         tasks[i].batch = 1;
         tasks[i].shared_b = true;
@@ -131,13 +131,13 @@ static void layer_products(tfm__gemm_task *tasks, tfm_param *weight, int64_t row
 
 uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs) {
     tfm_param weight = {0};
-    tfm__gemm_task tasks[LAYER_PRODUCTS];
-    layer_products(tasks, &weight, rows, inputs, outputs);
+    tfm__gemm_task tasks[LAYER_GEMMS];
+    layer_gemms(tasks, &weight, rows, inputs, outputs);
     uint64_t most = 0;
-    for (int i = 0; i < LAYER_PRODUCTS; i++) {
+    for (int i = 0; i < LAYER_GEMMS; i++) {
         /* What sums the gradient of the bias apart is given back first, but seldom as a block of the size wanted next.
          */
-        const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &tasks[i]);
+        const tfm__gemm_provider *provider = tfm__gemm_select(ctx, &tasks[i]);
         const bool apart = tasks[i].a_sums.to.rank > 0 && !(provider && provider->sums_columns);
         const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_workspace(1, rows, outputs) : 0);
         most = bytes > most ? bytes : most;
@@ -147,14 +147,14 @@ uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, 
 
 bool tfm__gemm_layer_packs(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs) {
     tfm_param weight = {0};
-    tfm__gemm_task tasks[LAYER_PRODUCTS];
-    layer_products(tasks, &weight, rows, inputs, outputs);
-    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &tasks[0]);
+    tfm__gemm_task tasks[LAYER_GEMMS];
+    layer_gemms(tasks, &weight, rows, inputs, outputs);
+    const tfm__gemm_provider *provider = tfm__gemm_select(ctx, &tasks[0]);
     return provider && provider->packs_weights;
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    facts f;
+    gemm_args f;
     memcpy(&f, record->data, sizeof(f));
     const tfm_tensor c = record->saved[2];
     tfm_tensor dz = tfm__tape_grad_output(ctx, record, 0), a = record->saved[A], b = record->saved[B];
@@ -178,14 +178,14 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task) {
-    const facts f = {.batch = task->batch,
-                     .m = task->m,
-                     .n = task->n,
-                     .k = task->k,
-                     .transpose_a = task->transpose_a,
-                     .transpose_b = task->transpose_b,
-                     .shared_b = task->shared_b,
-                     .alpha = task->alpha};
+    const gemm_args f = {.batch = task->batch,
+                         .m = task->m,
+                         .n = task->n,
+                         .k = task->k,
+                         .transpose_a = task->transpose_a,
+                         .transpose_b = task->transpose_b,
+                         .shared_b = task->shared_b,
+                         .alpha = task->alpha};
     return tfm__tape_add(
         ctx, &(tfm__record){.op = op,
                             .backward = backward,

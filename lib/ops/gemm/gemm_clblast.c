@@ -24,7 +24,7 @@ enum { KINDS = 1 << 5, OCTAVES = 64 };
 
 typedef struct state {
     unsigned char verdicts[KINDS][OCTAVES];
-    const char *trouble; /* why it is not used in this context any more, or NULL */
+    const char *why; /* why it is not used in this context any more, or NULL */
 } state;
 
 /* Their addresses are the keys under which a context keeps the state, and that it has used CLBlast. */
@@ -68,7 +68,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows || end >= INT32_MAX)
         return "CLBlast counts in 32 bits, and this is too large";
     const state *s = state_of(ctx);
-    return s ? s->trouble : NULL;
+    return s ? s->why : NULL;
 }
 
 static tfm_status failed(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode code) {
@@ -241,7 +241,7 @@ static tfm__verdict compare_corner(tfm_context *ctx, const tfm__gemm_task *task,
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory to compare the result of CLBlast");
     else if (tfm_tensor_new(ctx, &part.c, TFM_F32, 2, result.dims) == TFM_OK &&
              (!task->accumulate || tfm__tensor_copy(ctx, part.c, last_rows(before, task, rows)) == TFM_OK) &&
-             tfm__gemm_plain.multiply(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
+             tfm__gemm_reference.multiply(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
              tfm_tensor_read(ctx, y, result) == TFM_OK)
         v = compare_numbers(x, y, count);
     free(x);
@@ -292,7 +292,7 @@ static tfm__verdict compare(tfm_context *ctx, const void *form) {
     return v;
 }
 
-static const char *trouble(tfm__verdict v) {
+static const char *describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "the result of CLBlast was wrong", [TFM__NOT_BUILT] = "CLBlast failed"};
     return WHY[v];
@@ -321,9 +321,9 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
             tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
                               status == TFM_ERROR_MEMORY ? " or use a smaller batch" : "");
         if (status != TFM_OK && ctx->status == TFM_OK) {
-            s->trouble = trouble(TFM__NOT_BUILT);
+            s->why = describe(TFM__NOT_BUILT);
             tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it, as TFM_GEMM=builtin does", ctx->info.name,
-                     s->trouble, tfm_error_message());
+                     s->why, tfm_error_message());
         }
         return status;
     }
@@ -332,13 +332,13 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__verdict v = tfm__validate(ctx, known,
                                          &(tfm__validation){.what = what,
                                                             .without = "it, as TFM_GEMM=builtin does",
-                                                            .trouble = trouble,
+                                                            .describe = describe,
                                                             .compare = compare,
                                                             .form = &f});
     if (ctx->status != TFM_OK)
         return ctx->status;
-    s->trouble = trouble(v);
-    return status != TFM_OK ? status : s->trouble ? TFM__GEMM_DECLINED : TFM_OK;
+    s->why = describe(v);
+    return status != TFM_OK ? status : s->why ? TFM__GEMM_DECLINED : TFM_OK;
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {

@@ -4,14 +4,14 @@
 
 enum { BLOCK = 512 }; /* rows of a that an item turns, a multiple of PAIRED_DEPTH of gemm_cpu_pack.cl */
 
-enum { PANELS, TURNED, KERNELS };
+enum { PACK_B, PACK_AT, KERNELS };
 
 /* Its address is the key under which a context keeps the kernels: a name and its defines take longer to look up than to
  * launch. */
 static char SLOT;
 
 static tfm__kernel *kernel_of(tfm_context *ctx, int which) {
-    static const char *const names[] = {"gemm_pairs_panels", "gemm_pairs_turned"};
+    static const char *const names[] = {"gemm_cpu_bf16_pack_b", "gemm_cpu_bf16_pack_at"};
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     tfm__kernel **kernels = tfm__context_storage_get_or_create(ctx, &SLOT, KERNELS * sizeof(*kernels));
     if (kernels && !kernels[which])
@@ -21,29 +21,29 @@ static tfm__kernel *kernel_of(tfm_context *ctx, int which) {
     return kernels ? kernels[which] : NULL;
 }
 
-int64_t tfm__gemm_pairs_row(int64_t k) {
+int64_t tfm__gemm_bf16_row_stride(int64_t k) {
     return (tfm__ceil_div(k, 32) | 1) * 32;
 }
 
-tfm_status tfm__gemm_pairs_panels(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
+tfm_status tfm__gemm_bf16_pack_b(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
     const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
     const int64_t b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    return tfm__launch(ctx, kernel_of(ctx, PANELS),
+    return tfm__launch(ctx, kernel_of(ctx, PACK_B),
                        TFM__GRID_2D((size_t)packed.dims[1], (size_t)tfm__ceil_div(packed.dims[2], block), 1, 1),
                        TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
                                  TFM__I(b_row), TFM__I(b_column)));
 }
 
-uint64_t tfm__gemm_pairs_memory(const tfm__gemm_task *task) {
-    return tfm__pool_block_bytes(sizeof(uint16_t) * (uint64_t)(task->m * tfm__gemm_pairs_row(task->k)));
+uint64_t tfm__gemm_bf16_memory(const tfm__gemm_task *task) {
+    return tfm__pool_block_bytes(sizeof(uint16_t) * (uint64_t)(task->m * tfm__gemm_bf16_row_stride(task->k)));
 }
 
-tfm_status tfm__gemm_pairs_turned(tfm_context *ctx, tfm_tensor *rounded, const tfm__gemm_task *task) {
+tfm_status tfm__gemm_bf16_pack_at(tfm_context *ctx, tfm_tensor *rounded, const tfm__gemm_task *task) {
     const int64_t m = task->m, k = task->k, block = BLOCK;
-    if (tfm_tensor_new(ctx, rounded, TFM_BF16, 2, (int64_t[]){m, tfm__gemm_pairs_row(k)}) != TFM_OK)
+    if (tfm_tensor_new(ctx, rounded, TFM_BF16, 2, (int64_t[]){m, tfm__gemm_bf16_row_stride(k)}) != TFM_OK)
         return tfm_context_status(ctx);
     return tfm__launch(
-        ctx, kernel_of(ctx, TURNED),
+        ctx, kernel_of(ctx, PACK_AT),
         TFM__GRID_2D((size_t)tfm__ceil_div(m, tfm__gemm_panel_width(ctx)), (size_t)tfm__ceil_div(k, block), 1, 1),
         TFM__ARGS(TFM__T_AS("rounded", *rounded), TFM__T_AS("a", task->a), TFM__I(m), TFM__I(k), TFM__I(block)));
 }

@@ -22,7 +22,7 @@ static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(state));
 }
 
-static const char *trouble(tfm__verdict v) {
+static const char *describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "bf16x3 GEMM by the processor's AMX tiles gave wrong results",
         [TFM__NOT_BUILT] = "the compiler does not build bf16x3 GEMM for the processor's AMX tiles",
@@ -32,18 +32,18 @@ static const char *trouble(tfm__verdict v) {
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const char *why = tfm__gemm_declines_panels(ctx, task);
+    const char *why = tfm__gemm_packed_declines(ctx, task);
     if (why)
         return why;
     if (!tuning->amx_bf16 || tuning->width != 16 || tuning->gemm_nr_vectors != 2 ||
         !(tuning->mma_emulated || tfm__amx_allowed()))
         return "the processor does not multiply tiles of bf16";
-    if (task->b.dtype != TFM_F32 || tfm__gemm_inputs(ctx, task) != TFM_F32)
+    if (task->b.dtype != TFM_F32 || tfm__gemm_input_dtype(ctx, task) != TFM_F32)
         return "it is for floats that are not to be rounded";
     if (task->batch > 1)
         return "it is for one matrix";
     const state *s = state_of(ctx);
-    return s ? trouble((tfm__verdict)s->verdict) : NULL;
+    return s ? describe((tfm__verdict)s->verdict) : NULL;
 }
 
 /* None and ReLU share a program. */
@@ -52,30 +52,30 @@ static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *
     const tfm_activation activation = task->activation == TFM_RELU ? TFM_NO_ACTIVATION : task->activation;
     tfm__kernel **known = &s->products[task->transpose_a][activation];
     if (!*known)
-        *known = tfm__kernel_get(ctx, "gemm_cpu_bf16x3", "gemm_thirds", "-DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
+        *known = tfm__kernel_get(ctx, "gemm_cpu_bf16x3", "gemm_cpu_bf16x3", "-DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
                                  tuning->gemm_nr_vectors, activation, tuning->mma_emulated ? " -DEMULATED" : "",
-                                 task->transpose_a ? " -DTURNED" : "");
+                                 task->transpose_a ? " -DTRANSPOSE_A" : "");
     return *known;
 }
 
 /* How c is dealt out: items of so many rows by so many panels. */
-typedef struct deal {
+typedef struct partition {
     int64_t rows, group, row_items, panel_items;
-} deal;
+} partition;
 
 /* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, or more of
  * a shorter K, and a number takes as long to split as to multiply by so many. */
-static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
+static partition partition_of(const tfm_context *ctx, const tfm__gemm_task *task) {
     enum { SPLITTING = 50 };
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__ceil_div(task->n, width);
     const int64_t steps = tfm__ceil_div(task->k, 32),
                   together = PANELS * (steps > 0 && steps < STEPS ? STEPS / steps : 1);
-    deal best = {0};
+    partition best = {0};
     int64_t least = INT64_MAX;
     for (int64_t r = 1; r <= cores; r++) {
-        deal d = {.rows = tfm__ceil_div(tfm__ceil_div(task->m, r), BLOCK) * BLOCK,
-                  .group = tfm__ceil_div(panels, cores / r)};
+        partition d = {.rows = tfm__ceil_div(tfm__ceil_div(task->m, r), BLOCK) * BLOCK,
+                       .group = tfm__ceil_div(panels, cores / r)};
         d.row_items = tfm__ceil_div(task->m, d.rows);
         d.panel_items = tfm__ceil_div(panels, d.group);
         const int64_t columns = d.group * width, passes = tfm__ceil_div(d.group, together);
@@ -90,7 +90,7 @@ static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
 
 static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     state *s = state_of(ctx);
-    const deal d = deal_of(ctx, task);
+    const partition d = partition_of(ctx, task);
     const int64_t n = task->n, k = task->k, width = tfm__gemm_panel_width(ctx);
     const int64_t words = d.row_items * d.panel_items * SCRATCH;
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
@@ -101,7 +101,7 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
     if (!s || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (packed)
-        tfm__gemm_packed_b(ctx, &b, task, TFM_F32);
+        tfm__gemm_pack_b(ctx, &b, task, TFM_F32);
     tfm_tensor_new(ctx, &scratch, TFM_I32, 1, &words);
     tfm__launch(ctx, kernel_of(ctx, s, task), TFM__GRID_2D((size_t)d.row_items, (size_t)d.panel_items, 1, 1),
                 TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(b),
@@ -111,7 +111,7 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
                           TFM__I_AS("b_width", packed ? tfm__ceil_div(n, width) * width : n),
                           TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
                           TFM__F_AS("alpha", task->alpha),
-                          TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+                          TFM__F_AS("min_value", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -119,11 +119,11 @@ static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task) {
  * ----------------------------------------------------------------------------------- */
 
 /* Whole blocks and parts of them, two pieces of K, and a bias. */
-static const tfm__gemm_task TRIAL = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
+static const tfm__gemm_task VALIDATION_TASK = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
 
 /* Numbers of all 24 bits, of either sign, of a half to 1. Rounding of sums, which are of some 14, makes elements wrong
  * by 1.5e-5 at most; without one of the smallest products many are wrong by more than 5e-5. */
-static void fill_trial(float *x, int count, uint32_t seed) {
+static void fill_validation(float *x, int count, uint32_t seed) {
     for (int i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
         x[i] = ldexpf((float)(0x800000u | seed >> 9), -24) * (seed >> 8 & 1 ? -1.0f : 1.0f);
@@ -132,7 +132,7 @@ static void fill_trial(float *x, int count, uint32_t seed) {
 
 static tfm__verdict compare(tfm_context *ctx, const void *none) {
     (void)none;
-    tfm__gemm_task t = TRIAL;
+    tfm__gemm_task t = VALIDATION_TASK;
     const int m = (int)t.m, n = (int)t.n, k = (int)t.k;
     float *a = tfm__alloc((size_t)(m * k), sizeof(*a)), *b = tfm__alloc((size_t)(k * n), sizeof(*b));
     float *bias = tfm__alloc((size_t)n, sizeof(*bias)), *got = tfm__alloc((size_t)(m * n), sizeof(*got));
@@ -140,9 +140,9 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
     if (!right)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
     if (right) {
-        fill_trial(a, m * k, 1);
-        fill_trial(b, k * n, 2);
-        fill_trial(bias, n, 3);
+        fill_validation(a, m * k, 1);
+        fill_validation(b, k * n, 2);
+        fill_validation(bias, n, 3);
         tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){m, k});
         tfm_tensor_new(ctx, &t.b, TFM_F32, 2, (int64_t[]){k, n});
         tfm_tensor_new(ctx, &t.bias, TFM_F32, 1, &t.n);
@@ -167,12 +167,13 @@ static tfm__verdict compare(tfm_context *ctx, const void *none) {
 
 /* An emulation, which only tests run, is no instruction. */
 static tfm__verdict validate(tfm_context *ctx, state *s) {
-    return tfm__validate(ctx, &s->verdict,
-                         &(tfm__validation){.program = tfm__context_tuning(ctx)->mma_emulated ? NULL : "gemm_thirds",
-                                            .what = "AMX tiles",
-                                            .without = "them, which takes longer",
-                                            .trouble = trouble,
-                                            .compare = compare});
+    return tfm__validate(
+        ctx, &s->verdict,
+        &(tfm__validation){.program = tfm__context_tuning(ctx)->mma_emulated ? NULL : "gemm_cpu_bf16x3",
+                           .what = "AMX tiles",
+                           .without = "them, which takes longer",
+                           .describe = describe,
+                           .compare = compare});
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
@@ -186,7 +187,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
-    const deal d = deal_of(ctx, task);
+    const partition d = partition_of(ctx, task);
     return tfm__pool_block_bytes(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH));
 }
 
@@ -195,17 +196,18 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const uint64_t own = scratch_memory(ctx, task);
     if (!s || s->verdict != TFM__UNTESTED)
         return own;
-    /* Before validation: what that takes, and then perhaps what `packed` does. */
-    const uint64_t packed = tfm__gemm_packed.memory(ctx, task);
-    const uint64_t trial = tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
-                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +
-                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.n)) +
-                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)TRIAL.n) + scratch_memory(ctx, &TRIAL);
+    /* Before validation: what that takes, and then perhaps what `cpu-packed` does. */
+    const uint64_t packed = tfm__gemm_cpu_packed.memory(ctx, task);
+    const uint64_t trial = tfm__pool_block_bytes(sizeof(float) * (uint64_t)(VALIDATION_TASK.m * VALIDATION_TASK.k)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(VALIDATION_TASK.k * VALIDATION_TASK.n)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)(VALIDATION_TASK.m * VALIDATION_TASK.n)) +
+                           tfm__pool_block_bytes(sizeof(float) * (uint64_t)VALIDATION_TASK.n) +
+                           scratch_memory(ctx, &VALIDATION_TASK);
     return (own > packed ? own : packed) + trial;
 }
 
-const tfm__gemm_provider tfm__gemm_thirds = {
-    .name = "thirds",
+const tfm__gemm_provider tfm__gemm_cpu_bf16x3 = {
+    .name = "cpu-bf16x3",
     .declines = declines,
     .multiply = multiply,
     .memory = memory,

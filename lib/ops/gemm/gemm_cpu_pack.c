@@ -12,7 +12,7 @@ int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
     return dtype == TFM_BF16 ? tfm__ceil_div(k, paired) * paired : k;
 }
 
-const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
+const char *tfm__gemm_packed_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     (void)task;
     return tuning->class == TFM__CLASS_CPU && tuning->gemm_mr > 0 ? NULL
@@ -27,16 +27,16 @@ typedef struct panel_kernels {
 /* Its address is the key under which a context keeps them. */
 static char SLOT;
 
-/* No activation and ReLU share a program: see `least` in the kernel. */
+/* No activation and ReLU share a program: see `min_value` in the kernel. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
                                     tfm_dtype stored) {
     static const struct {
         const char *file, *name;
-    } kernels[] = {{"gemm_cpu_packed", "gemm_pack"},
-                   {"gemm_cpu_packed", "gemm_small"},
-                   {"gemm_cpu_packed", "gemm_small_loose"},
-                   {"gemm_cpu_packed", "gemm_packed"},
-                   {"gemm_cpu_tn", "gemm_turned"}};
+    } kernels[] = {{"gemm_cpu_packed", "gemm_cpu_pack"},
+                   {"gemm_cpu_packed", "gemm_cpu_skinny"},
+                   {"gemm_cpu_packed", "gemm_cpu_skinny_unpacked"},
+                   {"gemm_cpu_packed", "gemm_cpu_packed"},
+                   {"gemm_cpu_tn", "gemm_cpu_tn"}};
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     panel_kernels *kept = tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(*kept));
     if (activation == TFM_RELU)
@@ -53,12 +53,12 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
 
 static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
     if (packed.dtype != task->b.dtype)
-        return tfm__gemm_pairs_panels(ctx, packed, task);
+        return tfm__gemm_bf16_pack_b(ctx, packed, task);
     const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
     tfm__grid grid = TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__ceil_div(packed.dims[2], block),
                                   (size_t)packed.dims[0], 1, 1, 1);
-    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, task->b.dtype), grid,
+    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_CPU_PACK, TFM_NO_ACTIVATION, task->b.dtype), grid,
                        TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
                                  TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
 }
@@ -82,13 +82,13 @@ static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm_
     return tfm_context_status(ctx);
 }
 
-uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task, tfm_dtype dtype) {
+uint64_t tfm__gemm_pack_memory(tfm_context *ctx, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
     const int64_t numbers = batch * tfm__ceil_div(task->n, width) * width * tfm__gemm_panel_depth(dtype, task->k);
     return task->weight ? 0 : tfm__pool_block_bytes(tfm_dtype_size(dtype) * (uint64_t)numbers);
 }
 
-tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype) {
+tfm_status tfm__gemm_pack_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int width = tfm__gemm_panel_width(ctx);
     const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__ceil_div(task->n, width),
                             tfm__gemm_panel_depth(dtype, task->k), width};
@@ -130,33 +130,33 @@ int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task
     const int64_t by_size = tuning->gemm_panel_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
     const int64_t by_items = row_tiles * all * task->batch / tuning->gemm_panel_group_min_items;
     const int64_t group = by_size < by_items ? by_size : by_items;
-    return tfm__gemm_even(panels, group > 1 ? group : 1);
+    return tfm__gemm_even_group(panels, group > 1 ? group : 1);
 }
 
-int64_t tfm__gemm_even(int64_t panels, int64_t group) {
+int64_t tfm__gemm_even_group(int64_t panels, int64_t group) {
     return panels > group ? tfm__ceil_div(panels, tfm__ceil_div(panels, group)) : group;
 }
 
-tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
+tfm_status tfm__gemm_launch_packed(tfm_context *ctx, const tfm__gemm_task *tasks, int count, tfm__panel_kernel kernel,
                                    int64_t row_tiles, int64_t group) {
-    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE, joined = count > 1;
+    const bool unpacked = kernel == TFM__GEMM_CPU_SKINNY_UNPACKED, joined = count > 1;
     const tfm__gemm_task *task = &tasks[0];
     const int64_t width = tfm__gemm_panel_width(ctx), depth = tfm__gemm_panel_depth(task->b.dtype, task->k);
-    tfm_tensor packed[TFM__GEMM_JOINED] = {task->b};
-    tfm__gemm_addend addends[TFM__GEMM_JOINED] = {0};
-    int64_t n[TFM__GEMM_JOINED] = {0}, panels = 0, has_addend = 0;
+    tfm_tensor packed[TFM__GEMM_MAX_GROUP] = {task->b};
+    tfm__gemm_addend addends[TFM__GEMM_MAX_GROUP] = {0};
+    int64_t n[TFM__GEMM_MAX_GROUP] = {0}, panels = 0, has_addend = 0;
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     for (int i = 0; i < count; i++) {
         const int64_t own = tfm__ceil_div(tasks[i].n, width);
-        if (!loose)
-            tfm__gemm_packed_b(ctx, &packed[i], &tasks[i], task->b.dtype);
+        if (!unpacked)
+            tfm__gemm_pack_b(ctx, &packed[i], &tasks[i], task->b.dtype);
         addends[i] = tfm__gemm_addend_of(&tasks[i]);
         has_addend |= (int64_t)(addends[i].tensor.buffer != NULL) << i;
         n[i] = tasks[i].n;
         panels = own > panels ? own : panels;
     }
-    const int64_t b_batch = task->shared_b ? 0 : loose ? task->n * task->k : panels * width * depth;
+    const int64_t b_batch = task->shared_b ? 0 : unpacked ? task->n * task->k : panels * width * depth;
     const tfm__grid grid = TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__ceil_div(panels, group),
                                         (size_t)(joined ? count : task->batch), 1, 1, 1);
     const tfm_tensor c1 = joined ? tasks[1].c : (tfm_tensor){0}, c2 = count > 2 ? tasks[2].c : (tfm_tensor){0};
@@ -168,6 +168,6 @@ tfm_status tfm__gemm_launch_panels(tfm_context *ctx, const tfm__gemm_task *tasks
                           TFM__I_AS("n1", n[1]), TFM__I_AS("n2", n[2]), TFM__I_AS("k", task->k), TFM__I(group),
                           TFM__I(joined), TFM__I(b_batch), TFM__I_AS("addend_batch", addends[0].batch),
                           TFM__I_AS("addend_row", addends[0].row), TFM__I(has_addend), TFM__F_AS("alpha", task->alpha),
-                          TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+                          TFM__F_AS("min_value", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     return tfm_scope_close(ctx, 0, NULL);
 }

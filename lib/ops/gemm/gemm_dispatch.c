@@ -8,23 +8,23 @@
 #include <string.h>
 #include "ops/gemm/gemm.h"
 
-const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
-    &tfm__gemm_small, &tfm__gemm_dots,  &tfm__gemm_thirds, &tfm__gemm_packed,  &tfm__gemm_rows,
-    &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast, &tfm__gemm_int8};
+const tfm__gemm_provider *const tfm__gemm_providers[TFM__GEMM_PROVIDERS] = {
+    &tfm__gemm_cpu_skinny, &tfm__gemm_cpu_bf16,  &tfm__gemm_cpu_bf16x3, &tfm__gemm_cpu_packed, &tfm__gemm_gpu_skinny,
+    &tfm__gemm_gpu_tiled,  &tfm__gemm_reference, &tfm__gemm_gpu_mma,    &tfm__gemm_clblast,    &tfm__gemm_int8};
 
-const tfm__gemm_provider *tfm__gemm_named(const char *name) {
+const tfm__gemm_provider *tfm__gemm_find_provider(const char *name) {
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++)
-        if (strcmp(tfm__gemm_all[i]->name, name) == 0)
-            return tfm__gemm_all[i];
+        if (strcmp(tfm__gemm_providers[i]->name, name) == 0)
+            return tfm__gemm_providers[i];
     return NULL;
 }
 
 /* A row of the device's table as GEMM reads it. */
-typedef struct tuned_row {
+typedef struct tuning_entry {
     uint32_t class; /* of tasks: what they read, transposes, and the powers of two that m, n and k lie between */
     const tfm__gemm_provider *provider;
     tfm__gemm_setting setting;
-} tuned_row;
+} tuning_entry;
 
 /* TFM_GEMM. */
 typedef enum mode { AUTO, CLBLAST, BUILTIN } mode;
@@ -37,7 +37,7 @@ typedef struct state {
         int64_t min_rows, min_macs;
     } order[TFM__GEMM_PREFERENCES]; /* the tuning's, which has names */
     size_t order_count;
-    tuned_row *rows; /* [row_count] */
+    tuning_entry *rows; /* [row_count] */
     size_t row_count;
 } state;
 
@@ -46,7 +46,7 @@ static char SLOT;
 
 /* ---- Rows of the table ---- */
 
-static uint32_t octave(int64_t x) {
+static uint32_t floor_log2(int64_t x) {
     uint32_t o = 0;
     while (x >>= 1)
         o++;
@@ -84,16 +84,16 @@ static uint32_t class_of(const tfm__gemm_task *task, tfm_dtype inputs) {
     const size_t kind = inputs == TFM_F32 ? 0 : kind_of(task->b.dtype, inputs);
     return task->batch != 1 || task->m < 1 || task->n < 1 || task->k < 1 || kind == TFM__COUNT(KINDS)
                ? 0
-               : class_from(kind, octave(task->m), octave(task->n), octave(task->k), task->transpose_a,
+               : class_from(kind, floor_log2(task->m), floor_log2(task->n), floor_log2(task->k), task->transpose_a,
                             task->transpose_b);
 }
 
-bool tfm__gemm_row_name(char name[TFM__TUNING_TEXT_MAX], const tfm__gemm_task *task, tfm_dtype inputs) {
+bool tfm__gemm_tuning_key(char name[TFM__TUNING_TEXT_MAX], const tfm__gemm_task *task, tfm_dtype inputs) {
     if (!class_of(task, inputs))
         return false;
     snprintf(name, TFM__TUNING_TEXT_MAX, "gemm %s%c%c %u %u %u",
              inputs == TFM_F32 ? "" : KINDS[kind_of(task->b.dtype, inputs)].name, task->transpose_a ? 't' : 'n',
-             task->transpose_b ? 't' : 'n', octave(task->m), octave(task->n), octave(task->k));
+             task->transpose_b ? 't' : 'n', floor_log2(task->m), floor_log2(task->n), floor_log2(task->k));
     return true;
 }
 
@@ -107,7 +107,7 @@ static const char *read_kind(size_t *kind, const char *text) {
 }
 
 /* False for a row that is not about products, or that means nothing to this version. */
-static bool read_row(tfm_context *ctx, tuned_row *out, const tfm__tuning_entry *row) {
+static bool read_row(tfm_context *ctx, tuning_entry *out, const tfm__tuning_entry *row) {
     static const char ABOUT[] = "gemm ";
     unsigned m, n, k;
     char a, b, provider[TFM__TUNING_TEXT_MAX];
@@ -120,14 +120,14 @@ static bool read_row(tfm_context *ctx, tuned_row *out, const tfm__tuning_entry *
         n > SIZE_MASK || k > SIZE_MASK || !strchr("nt", a) || !strchr("nt", b) ||
         sscanf(row->setting, "%47s %n", provider, &name_end) != 1)
         return false;
-    *out = (tuned_row){class_from(kind, m, n, k, a == 't', b == 't'), tfm__gemm_named(provider), {0}};
+    *out = (tuning_entry){class_from(kind, m, n, k, a == 't', b == 't'), tfm__gemm_find_provider(provider), {0}};
     const char *setting = row->setting + name_end;
     return out->provider &&
-           (!*setting || (out->provider->read_setting && out->provider->read_setting(ctx, &out->setting, setting)));
+           (!*setting || (out->provider->parse_setting && out->provider->parse_setting(ctx, &out->setting, setting)));
 }
 
 static int by_class(const void *x, const void *y) {
-    const uint32_t a = ((const tuned_row *)x)->class, b = ((const tuned_row *)y)->class;
+    const uint32_t a = ((const tuning_entry *)x)->class, b = ((const tuning_entry *)y)->class;
     return (a > b) - (a < b);
 }
 
@@ -152,7 +152,7 @@ static tfm_status read_rows(tfm_context *ctx, state *s) {
 static tfm_status find_order(tfm_context *ctx, state *s) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     for (size_t i = 0; i < TFM__GEMM_PREFERENCES && tuning->gemm_order[i].provider; i++) {
-        s->order[i].provider = tfm__gemm_named(tuning->gemm_order[i].provider);
+        s->order[i].provider = tfm__gemm_find_provider(tuning->gemm_order[i].provider);
         s->order[i].min_rows = tuning->gemm_order[i].min_rows;
         s->order[i].min_macs = tuning->gemm_order[i].min_macs;
         if (!s->order[i].provider)
@@ -197,24 +197,24 @@ static state *state_of(tfm_context *ctx) {
     return tfm__context_storage_set(ctx, &SLOT, s, state_free) == TFM_OK ? s : NULL;
 }
 
-void tfm__gemm_tuned_again(tfm_context *ctx) {
+void tfm__gemm_reload_tuning(tfm_context *ctx) {
     state *s = state_of(ctx);
     if (s)
         read_rows(ctx, s);
 }
 
 /* The row that the task falls under, or NULL. */
-static const tuned_row *find_row(const state *s, const tfm__gemm_task *task, tfm_dtype inputs) {
-    const tuned_row wanted = {.class = s->row_count > 0 ? class_of(task, inputs) : 0};
+static const tuning_entry *find_row(const state *s, const tfm__gemm_task *task, tfm_dtype inputs) {
+    const tuning_entry wanted = {.class = s->row_count > 0 ? class_of(task, inputs) : 0};
     return wanted.class ? bsearch(&wanted, s->rows, s->row_count, sizeof(wanted), by_class) : NULL;
 }
 
 tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provider *provider,
                                        const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
-    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
-    const tuned_row *row = s ? find_row(s, task, inputs) : NULL;
-    if (s && (!row || row->provider != provider) && inputs != TFM_F32) /* as tfm__gemm_choose goes on */
+    const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
+    const tuning_entry *row = s ? find_row(s, task, inputs) : NULL;
+    if (s && (!row || row->provider != provider) && inputs != TFM_F32) /* as tfm__gemm_select goes on */
         row = find_row(s, task, TFM_F32);
     return row && row->provider == provider ? row->setting : (tfm__gemm_setting){0};
 }
@@ -232,8 +232,8 @@ static const tfm__gemm_task *with_setting(tfm__gemm_task *own, tfm_context *ctx,
 /* ---- The choice ---- */
 
 /* Why the provider does not take the task, or NULL. */
-static const char *refusal(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider,
-                           const tfm__gemm_task *task) {
+static const char *decline_reason(tfm_context *ctx, const state *s, const tfm__gemm_provider *provider,
+                                  const tfm__gemm_task *task) {
     tfm__gemm_task own;
     if ((task->b.dtype == TFM_I8) != provider->int8)
         return provider->int8 ? "it is for int8 weights" : "it does not multiply by int8 weights";
@@ -241,62 +241,62 @@ static const char *refusal(tfm_context *ctx, const state *s, const tfm__gemm_pro
 }
 
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
-    return refusal(ctx, state_of(ctx), provider, task);
+    return decline_reason(ctx, state_of(ctx), provider, task);
 }
 
 /* The first of the tuning's order that takes the task, or NULL. */
-static const tfm__gemm_provider *in_order(tfm_context *ctx, const state *s, const tfm__gemm_task *task) {
+static const tfm__gemm_provider *first_in_order(tfm_context *ctx, const state *s, const tfm__gemm_task *task) {
     const double pairs = (double)task->m * (double)task->n * (double)task->k;
     for (size_t i = 0; i < s->order_count; i++) {
         const tfm__gemm_provider *provider = s->order[i].provider;
         if (task->m >= s->order[i].min_rows && pairs >= (double)s->order[i].min_macs &&
-            (s->mode != BUILTIN || !provider->external) && !refusal(ctx, s, provider, task))
+            (s->mode != BUILTIN || !provider->external) && !decline_reason(ctx, s, provider, task))
             return provider;
     }
     return NULL;
 }
 
 static bool rounds(const tfm__gemm_provider *provider) {
-    return provider == &tfm__gemm_engine || provider == &tfm__gemm_dots;
+    return provider == &tfm__gemm_gpu_mma || provider == &tfm__gemm_cpu_bf16;
 }
 
-static bool obeyed(tfm_context *ctx, const state *s, const tuned_row *row, const tfm__gemm_task *task) {
-    return row && (s->mode != BUILTIN || !row->provider->external) && !refusal(ctx, s, row->provider, task);
+static bool row_applies(tfm_context *ctx, const state *s, const tuning_entry *row, const tfm__gemm_task *task) {
+    return row && (s->mode != BUILTIN || !row->provider->external) && !decline_reason(ctx, s, row->provider, task);
 }
 
-const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
+const tfm__gemm_provider *tfm__gemm_select(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
     if (!s)
         return NULL;
     if (task->b.dtype == TFM_I8)
         return &tfm__gemm_int8;
-    if (s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, task))
+    if (s->mode == CLBLAST && !decline_reason(ctx, s, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
-    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
-    const tuned_row *row = find_row(s, task, inputs);
-    if (obeyed(ctx, s, row, task))
+    const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
+    const tuning_entry *row = find_row(s, task, inputs);
+    if (row_applies(ctx, s, row, task))
         return row->provider;
-    const tfm__gemm_provider *first = in_order(ctx, s, task);
+    const tfm__gemm_provider *first = first_in_order(ctx, s, task);
     if (inputs != TFM_F32 && !rounds(first)) {
         /* Then what was tried with products that round nothing is as good for this one. */
         row = find_row(s, task, TFM_F32);
-        if (obeyed(ctx, s, row, task))
+        if (row_applies(ctx, s, row, task))
             return row->provider;
     }
-    return first ? first : &tfm__gemm_plain;
+    return first ? first : &tfm__gemm_reference;
 }
 
-const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
+const char *tfm__gemm_half_declines(tfm_context *ctx, tfm_dtype inputs) {
     const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
     const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
     const state *s = state_of(ctx);
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, inputs);
     const char *why = NULL;
     /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
-    const bool asked = s && s->mode == CLBLAST && !refusal(ctx, s, &tfm__gemm_clblast, &task);
-    if (s && (asked || !rounds(in_order(ctx, s, &task)))) {
+    const bool asked = s && s->mode == CLBLAST && !decline_reason(ctx, s, &tfm__gemm_clblast, &task);
+    if (s && (asked || !rounds(first_in_order(ctx, s, &task)))) {
         const tfm__gemm_provider *own =
-            tfm__context_tuning(ctx)->class == TFM__CLASS_CPU ? &tfm__gemm_dots : &tfm__gemm_engine;
+            tfm__context_tuning(ctx)->class == TFM__CLASS_CPU ? &tfm__gemm_cpu_bf16 : &tfm__gemm_gpu_mma;
         why = asked ? "the environment variable TFM_GEMM asks for CLBlast" : tfm__gemm_declines(ctx, own, &task);
         why = why ? why : "this kind of device uses none for products";
     }
@@ -307,7 +307,7 @@ const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
 /* ---- The call ---- */
 
 /* A failure that is not the context's is CLBlast's: who has asked for it by TFM_GEMM is told. */
-static void fail_asked(tfm_context *ctx, const state *s, tfm_status status) {
+static void fail_requested(tfm_context *ctx, const state *s, tfm_status status) {
     if (s->mode == CLBLAST && status != TFM__GEMM_DECLINED)
         tfm__context_fail(ctx, status, "%s: set TFM_GEMM=builtin%s", tfm_error_message(),
                           status == TFM_ERROR_MEMORY ? " or use a smaller batch" : "");
@@ -317,7 +317,7 @@ tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provid
     state *s = tfm_context_status(ctx) == TFM_OK ? state_of(ctx) : NULL; /* after a failure a may be empty */
     tfm__gemm_task own;
     if (s && !provider)
-        provider = tfm__gemm_choose(ctx, task);
+        provider = tfm__gemm_select(ctx, task);
     while (s && provider) {
         char saved_message[TFM__MESSAGE_MAX];
         if (provider->external)
@@ -325,21 +325,22 @@ tfm_status tfm__gemm_dispatch(tfm_context *ctx, const tfm__gemm_provider *provid
         const tfm_status status = provider->multiply(ctx, with_setting(&own, ctx, s, provider, task));
         if (status == TFM_OK || tfm_context_status(ctx) != TFM_OK)
             return status;
-        fail_asked(ctx, s, status);
+        fail_requested(ctx, s, status);
         if (provider->external && tfm_context_status(ctx) == TFM_OK)
             tfm__error_restore(saved_message);  /* the failure is dealt with */
-        provider = tfm__gemm_choose(ctx, task); /* the one that was called declines by now */
+        provider = tfm__gemm_select(ctx, task); /* the one that was called declines by now */
     }
     return tfm_context_status(ctx);
 }
 
-bool tfm__gemm_obeys(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+bool tfm__gemm_uses_setting(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
     tfm__gemm_task own;
-    return !provider->obeys || provider->obeys(ctx, with_setting(&own, ctx, state_of(ctx), provider, task));
+    return !provider->uses_setting ||
+           provider->uses_setting(ctx, with_setting(&own, ctx, state_of(ctx), provider, task));
 }
 
 uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, task);
+    const tfm__gemm_provider *provider = tfm__gemm_select(ctx, task);
     tfm__gemm_task own;
     if (!provider)
         return 0;

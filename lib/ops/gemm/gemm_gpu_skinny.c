@@ -2,7 +2,7 @@
 #include "ops/gemm/gemm_gpu_skinny.h"
 #include <stdio.h>
 
-enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MOST_ROWS = 8 };
+enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MAX_ROWS = 8 };
 enum { LARGE = 16 << 20 }; /* bytes of a weight that most caches do not hold until the next rows come */
 
 /* Bytes of local memory of a group of so many rows. */
@@ -14,7 +14,7 @@ static size_t local_bytes(int rows, int64_t width, bool normed) {
 /* Rows of a group: as many as there are, and as fit half of local memory, so that two groups share a core. 0: not even
  * one does. */
 static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
-    int rows = MOST_ROWS;
+    int rows = MAX_ROWS;
     while (rows > 1 && rows / 2 >= m)
         rows /= 2;
     while (rows > 0 && local_bytes(rows, k, normed) > tfm__context_limits(ctx)->local_bytes / (normed ? 1 : 2))
@@ -24,19 +24,19 @@ static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
 
 /* Teams that share their columns: a group more or two for each compute unit that would have none, as long as each item
  * of a team has four numbers of a line to read. They meet in local memory, so it takes no launch more. */
-static int parts_of(tfm_context *ctx, int64_t groups, int64_t k) {
+static int sliced_k_of(tfm_context *ctx, int64_t groups, int64_t k) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
-    int parts = 1;
-    while (parts < TEAMS && groups * parts < units && 2 * parts * LANES * 4 <= k)
-        parts *= 2;
-    return parts;
+    int sliced_k = 1;
+    while (sliced_k < TEAMS && groups * sliced_k < units && 2 * sliced_k * LANES * 4 <= k)
+        sliced_k *= 2;
+    return sliced_k;
 }
 
 bool tfm__skinny_fits_norm(tfm_context *ctx, int64_t m, int64_t k) {
     return rows_of(ctx, m, k, true) > 0;
 }
 
-bool tfm__skinny_by_fours(tfm_tensor x) {
+bool tfm__skinny_aligned_vec4(tfm_tensor x) {
     return x.offset % 4 == 0;
 }
 
@@ -47,12 +47,12 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
         return "the device vectorises what one work-item says";
     if (task->m > tuning->gemm_skinny_rows)
         return "it is for few rows";
-    if (task->m > MOST_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)
+    if (task->m > MAX_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)
         return "it would read a large weight several times";
     if (task->batch > 1 || task->transpose_a || !task->transpose_b || task->accumulate || task->alpha != 1)
         return "it is for linear layers alone";
-    if (task->k < 4 || task->k % 4 != 0 || task->k * task->n > INT32_MAX || !tfm__skinny_by_fours(task->a) ||
-        !tfm__skinny_by_fours(task->b))
+    if (task->k < 4 || task->k % 4 != 0 || task->k * task->n > INT32_MAX || !tfm__skinny_aligned_vec4(task->a) ||
+        !tfm__skinny_aligned_vec4(task->b))
         return "it reads four numbers at a time, of weights with fewer than 2^31";
     if (limits->max_group < ITEMS || limits->max_items[0] < ITEMS || rows_of(ctx, task->m, task->k, false) == 0)
         return "the device's work-groups or local memory are too small";
@@ -61,7 +61,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 
 static int64_t blocks_of(const tfm__skinny_launch *l, int64_t columns) {
     int64_t blocks = 0;
-    for (int i = 0; i < TFM__GEMM_JOINED; i++)
+    for (int i = 0; i < TFM__GEMM_MAX_GROUP; i++)
         blocks += tfm__ceil_div(l->n[i], columns);
     return blocks;
 }
@@ -69,16 +69,16 @@ static int64_t blocks_of(const tfm__skinny_launch *l, int64_t columns) {
 tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l) {
     const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
     const int64_t columns = (l->gated ? 2 : 4) * TEAMS, row_blocks = tfm__ceil_div(l->m, rows);
-    const int parts = parts_of(ctx, blocks_of(l, columns) * row_blocks, l->k);
-    const int64_t groups = blocks_of(l, columns / parts) * row_blocks;
+    const int sliced_k = sliced_k_of(ctx, blocks_of(l, columns) * row_blocks, l->k);
+    const int64_t groups = blocks_of(l, columns / sliced_k) * row_blocks;
     unsigned kept = 0;
     char define[24] = "", split[24] = "";
-    for (int i = 0; i < TFM__GEMM_JOINED; i++)
+    for (int i = 0; i < TFM__GEMM_MAX_GROUP; i++)
         kept |= (unsigned)tfm__is_half(l->c[i]) << i;
     if (kept)
-        snprintf(define, sizeof(define), " -DKEPT=%u", kept);
-    if (parts > 1)
-        snprintf(split, sizeof(split), " -DPARTS=%d", parts);
+        snprintf(define, sizeof(define), " -DHALF_C=%u", kept);
+    if (sliced_k > 1)
+        snprintf(split, sizeof(split), " -DSLICED_K=%d", sliced_k);
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "gemm_gpu_skinny", "gemm_gpu_skinny", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s%s",
         rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define, split, l->gated ? " -DGATED=1" : "",
@@ -106,4 +106,5 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
                                                           .activation = task->activation});
 }
 
-const tfm__gemm_provider tfm__gemm_rows = {.name = "rows", .declines = declines, .multiply = multiply, .joins = true};
+const tfm__gemm_provider tfm__gemm_gpu_skinny = {
+    .name = "gpu-skinny", .declines = declines, .multiply = multiply, .fuses_norm = true};

@@ -7,8 +7,8 @@
 
 /* Layers without columns are not there; nor has a gate columns, whose product is no result of its own. */
 typedef struct tfm__skinny_launch {
-    tfm_tensor c[TFM__GEMM_JOINED], w[TFM__GEMM_JOINED], bias[TFM__GEMM_JOINED];
-    int64_t n[TFM__GEMM_JOINED];
+    tfm_tensor c[TFM__GEMM_MAX_GROUP], w[TFM__GEMM_MAX_GROUP], bias[TFM__GEMM_MAX_GROUP];
+    int64_t n[TFM__GEMM_MAX_GROUP];
     tfm_dtype stored; /* of all of w */
     tfm_dtype kept;   /* of those of c that are not F32 */
     tfm_tensor a, residual, gamma, beta, sum, normed;
@@ -22,7 +22,7 @@ typedef struct tfm__skinny_launch {
 /* Whether a work-group has local memory for a row of k numbers and its norm. */
 bool tfm__skinny_fits_norm(tfm_context *ctx, int64_t m, int64_t k);
 /* Tensors that the kernel reads or writes by fours begin at a multiple of four. */
-bool tfm__skinny_by_fours(tfm_tensor x);
+bool tfm__skinny_aligned_vec4(tfm_tensor x);
 tfm_status tfm__skinny_enqueue(tfm_context *ctx, const tfm__skinny_launch *l);
 
 #endif

@@ -29,14 +29,14 @@ static bool plan(tfm_context *ctx, tfm__gemm_task *task, tfm_tensor x, const tfm
 
 bool tfm__linear_grouped(tfm_context *ctx, tfm_tensor x, int count, const tfm__fused_output *out,
                          tfm_activation activation) {
-    tfm__gemm_task tasks[TFM__GEMM_JOINED];
+    tfm__gemm_task tasks[TFM__GEMM_MAX_GROUP];
     const tfm__gemm_provider *provider = NULL;
-    if (count < 2 || count > TFM__GEMM_JOINED || tfm_context_status(ctx) != TFM_OK || !x.buffer)
+    if (count < 2 || count > TFM__GEMM_MAX_GROUP || tfm_context_status(ctx) != TFM_OK || !x.buffer)
         return false;
     for (int i = 0; i < count; i++) {
         if (!plan(ctx, &tasks[i], x, &out[i], activation) || tasks[i].b.dtype != tasks[0].b.dtype)
             return false;
-        const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &tasks[i]);
+        const tfm__gemm_provider *chosen = tfm__gemm_select(ctx, &tasks[i]);
         if (!chosen || !chosen->multiply_grouped || (provider && chosen != provider))
             return false;
         provider = chosen;

@@ -20,9 +20,9 @@ bool tfm__int8_is_fast(tfm_context *ctx);
 tfm_status tfm__int8_prepare(tfm_context *ctx, tfm_param *weight);
 
 /* gemm_int8_gpu.c: by work-groups, where the device has room for them; else, by what runs anywhere. */
-tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task);
+tfm_status tfm__int8_gpu(tfm_context *ctx, const tfm__gemm_task *task);
 /* Why the instruction that devices of this kind have for it is not used for such a task, NULL where it is: once the
  * task has run. */
-const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task);
+const char *tfm__int8_dp4a_declines(tfm_context *ctx, const tfm__gemm_task *task);
 
 #endif

@@ -12,11 +12,11 @@
 #include "ops/gemm/kernel_validation.h"
 
 /* As in the kernels. */
-enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MOST_PARTS = 4, MOST_ROWS = 8, STEP = 32 };
+enum { ITEMS = 128, LANES = 32, COLUMNS = 16, MAX_SLICED_K = 4, MAX_ROWS = 8, STEP = 32 };
 
 /* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them: those of
  * local memory, and those that were made before. */
-enum { APART = 4, APART_BEFORE = 2 };
+enum { UNPACKED_ROWS = 4, UNPACKED_ROWS_QUANTIZED = 2 };
 
 /* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
  * most. Its sums take as much. */
@@ -24,7 +24,7 @@ enum { USUAL_DEPTH = 2048, OWN_BYTES = 16384 };
 
 /* Bytes of a weight that most caches do not hold until the next rows come; and bytes of x that all groups together may
  * read to make its whole numbers again, rather than by a launch before. A guess. */
-enum { LARGE = 16 << 20, AGAIN = 4 << 20 };
+enum { LARGE = 16 << 20, MAX_REQUANTIZE_BYTES = 4 << 20 };
 
 /* Largest first. What an item of it does in a time beside one of the largest: fewer sums of an item take more reading
  * of local memory for each. A guess. */
@@ -36,13 +36,13 @@ static const struct tile {
 
 /* A kernel and its defines, but for the activation. */
 typedef struct form {
-    const struct tile *tile; /* NULL: it is for few rows */
-    int rows, depth, parts;  /* of few rows */
-    int unit;                /* bytes that are read at once: 16 or 1 */
-    bool quads;              /* of a tile */
+    const struct tile *tile;   /* NULL: it is for few rows */
+    int rows, depth, sliced_k; /* of few rows */
+    int unit;                  /* bytes that are read at once: 16 or 1 */
+    bool quads;                /* of a tile */
 } form;
 
-enum { DEPTHS = 3, ROW_KINDS = 4, PART_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * PART_KINDS };
+enum { DEPTHS = 3, ROW_KINDS = 4, SLICE_KINDS = 3, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS * SLICE_KINDS };
 
 typedef struct state {
     unsigned char verdicts[TFM__DP4A_COUNT][FORMS];
@@ -77,7 +77,7 @@ static bool tile_fits(tfm_context *ctx, const struct tile *tile) {
 /* The sums, or else the rows that the group makes; and what it makes them with. */
 static bool rows_fit(tfm_context *ctx, int rows) {
     const int sums = rows * 4 * (ITEMS + 1), own = OWN_BYTES / 4;
-    return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MOST_ROWS);
+    return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MAX_ROWS);
 }
 
 /* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
@@ -104,13 +104,13 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__gemm_task *t, t
 
 /* Teams that share their columns, as those of gemm_gpu_skinny.c do: for a group more or two for each compute unit that
  * would have none, as long as each item has bytes to read. */
-static int parts_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
+static int sliced_k_of(tfm_context *ctx, const tfm__gemm_task *t, int rows) {
     const int64_t units = tfm_context_device(ctx)->compute_units;
     const int64_t groups = tfm__ceil_div(t->n, COLUMNS) * tfm__ceil_div(t->m, rows);
-    int parts = 1;
-    while (parts < MOST_PARTS && groups * parts < units && 2 * parts * LANES * 16 <= t->k)
-        parts *= 2;
-    return parts;
+    int sliced_k = 1;
+    while (sliced_k < MAX_SLICED_K && groups * sliced_k < units && 2 * sliced_k * LANES * 16 <= t->k)
+        sliced_k *= 2;
+    return sliced_k;
 }
 
 /* False where the device has no room for any. */
@@ -118,21 +118,21 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__d
     const int64_t few = tfm__context_tuning(ctx)->gemm_skinny_rows;
     const tfm_tensor q = t->weight->value;
     *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->a.offset % 4 == 0 ? 16 : 1};
-    if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
+    if (t->m <= few && (t->m <= MAX_ROWS || t->n * t->k <= LARGE)) {
         const bool apart = f->unit == 1 || dp4a == TFM__DP4A_NONE;
-        f->rows = apart ? APART : MOST_ROWS;
+        f->rows = apart ? UNPACKED_ROWS : MAX_ROWS;
         while (f->rows > 1 && f->rows / 2 >= t->m)
             f->rows /= 2;
         while (f->rows > 1 && !rows_fit(ctx, f->rows))
             f->rows /= 2;
-        f->parts = parts_of(ctx, t, f->rows);
+        f->sliced_k = sliced_k_of(ctx, t, f->rows);
         const int64_t depth = tfm__int8_padded(t->k),
-                      again = tfm__ceil_div(t->n, COLUMNS / f->parts) * t->m * t->k * (int64_t)sizeof(float);
-        if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
+                      again = tfm__ceil_div(t->n, COLUMNS / f->sliced_k) * t->m * t->k * (int64_t)sizeof(float);
+        if (again <= MAX_REQUANTIZE_BYTES && depth * f->rows <= OWN_BYTES)
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
-        else if (apart && f->rows > APART_BEFORE)
-            f->rows = APART_BEFORE;
-        f->parts = parts_of(ctx, t, f->rows);
+        else if (apart && f->rows > UNPACKED_ROWS_QUANTIZED)
+            f->rows = UNPACKED_ROWS_QUANTIZED;
+        f->sliced_k = sliced_k_of(ctx, t, f->rows);
         if (rows_fit(ctx, f->rows))
             return true;
     }
@@ -144,9 +144,9 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__gemm_task *t, tfm__d
 static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     state *s = state_of(ctx);
     const int unit = f->unit == 16, depth = f->depth == 0 ? 0 : f->depth == USUAL_DEPTH ? 1 : 2;
-    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2, part_kind = f->parts / 2; /* of 1, 2, 4 */
+    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2, slice_kind = f->sliced_k / 2; /* of 1, 2, 4 */
     const int place = f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit
-                              : 4 * TILES + ((part_kind * ROW_KINDS + kind) * DEPTHS + depth) * 2 + unit;
+                              : 4 * TILES + ((slice_kind * ROW_KINDS + kind) * DEPTHS + depth) * 2 + unit;
     return s ? &s->verdicts[dp4a][place] : NULL;
 }
 
@@ -159,55 +159,55 @@ static const char *program_of(const form *f) {
 static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dp4a dp4a, tfm_activation activation) {
     const char *has = dp4a == TFM__DP4A_NONE ? "" : " -DTFM_HAS_DP4A";
     char split[24] = "";
-    if (f->parts > 1)
-        snprintf(split, sizeof(split), " -DPARTS=%d", f->parts);
+    if (f->sliced_k > 1)
+        snprintf(split, sizeof(split), " -DSLICED_K=%d", f->sliced_k);
     return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
-                                     f->unit, f->quads, (int)dp4a, (int)activation, has)
+                                     "-DTILE=%d -DLOAD_WIDTH=%d -DSTORE_VEC4=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s",
+                                     f->tile->size, f->unit, f->quads, (int)dp4a, (int)activation, has)
                    : tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
+                                     "-DROWS=%d -DDEPTH=%d -DLOAD_WIDTH=%d -DDP4A=%d -DTFM_ACTIVATION=%d%s%s", f->rows,
                                      f->depth, f->unit, (int)dp4a, (int)activation, split, has);
 }
 
-#define PRODUCT_ARGS(t)                                                                                                \
+#define GEMM_ARGS(t)                                                                                                   \
     TFM__T_AS("q", (t)->weight->value), TFM__T_AS("scales", (t)->weight->scales), TFM__T_AS("bias", (t)->bias),        \
         TFM__I_AS("m", (t)->m), TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k),                                        \
         TFM__I_AS("has_bias", (t)->bias.buffer != NULL)
 
-static void launch_product(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
-                           tfm_tensor steps) {
+static void launch_form_kernel(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__kernel *kernel,
+                               tfm_tensor a, tfm_tensor row_scales) {
     const size_t items = items_of(f);
-    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->parts;
+    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS / f->sliced_k;
     const size_t groups = (size_t)(tfm__ceil_div(t->m, height) * tfm__ceil_div(t->n, width));
     if (f->tile)
         tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
-                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(row_scales), GEMM_ARGS(t)));
     else
         tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
-                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->a), TFM__T(a), TFM__T(row_scales), GEMM_ARGS(t)));
 }
 
 static tfm_status launch_form(tfm_context *ctx, const tfm__gemm_task *t, const form *f, tfm__dp4a dp4a,
                               tfm_activation activation) {
     tfm__kernel *kernel = kernel_of(ctx, f, dp4a, activation);
-    tfm_tensor a = {0}, steps = {0};
+    tfm_tensor a = {0}, row_scales = {0};
     tfm_scope_open(ctx);
     if (f->tile || f->depth == 0) {
         tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, tfm__int8_padded(t->k)});
-        tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
+        tfm_tensor_new(ctx, &row_scales, TFM_F32, 1, &t->m);
         if (tfm_context_status(ctx) == TFM_OK)
-            tfm__launch(ctx, tfm__kernel_get(ctx, "int8_quantize", "int8_rounded", "-DUNIT=%d", f->unit),
+            tfm__launch(ctx, tfm__kernel_get(ctx, "int8_quantize", "int8_quantize", "-DLOAD_WIDTH=%d", f->unit),
                         TFM__GRID_1D((size_t)t->m * ITEMS, ITEMS),
-                        TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->a), TFM__I_AS("k", t->k)));
+                        TFM__ARGS(TFM__T(a), TFM__T(row_scales), TFM__T_AS("x", t->a), TFM__I_AS("k", t->k)));
     }
     if (tfm_context_status(ctx) == TFM_OK)
-        launch_product(ctx, t, f, kernel, a, steps);
+        launch_form_kernel(ctx, t, f, kernel, a, row_scales);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 /* ---- The trial --------------------------------------------------------------------------------------------------- */
 
-static const char *trouble(tfm__verdict v) {
+static const char *describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
         [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
@@ -259,7 +259,7 @@ static bool agree(tfm_context *ctx, tfm__gemm_task *t, const form *f, tfm__dp4a 
  * all teams that share columns read at once, where a group's own rows may be so long. */
 static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
     const int odd = f->quads || f->unit == 16 ? 4 : 5;
-    const int64_t line = (f->tile ? 1 : f->parts) * LANES * 16 + (f->unit == 16 ? 16 : 11);
+    const int64_t line = (f->tile ? 1 : f->sliced_k) * LANES * 16 + (f->unit == 16 ? 16 : 11);
     tfm_param weight = {0};
     tfm__gemm_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
                         .n = (f->tile ? f->tile->size : COLUMNS) + odd,
@@ -286,13 +286,13 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
 }
 
 /* A form and its instruction, as a trial has them. */
-typedef struct dotted {
+typedef struct validation_form {
     const form *form;
     tfm__dp4a dp4a;
-} dotted;
+} validation_form;
 
 static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
-    const dotted *d = of;
+    const validation_form *d = of;
     return compare(ctx, d->form, d->dp4a) ? TFM__VALID : TFM__WRONG;
 }
 
@@ -307,18 +307,18 @@ static tfm__verdict validate(tfm_context *ctx, const form *f, tfm__dp4a dp4a) {
                  f->quads ? ", in quads" : "");
     else
         snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d%s", (int)dp4a, f->rows, f->depth, f->unit,
-                 f->parts == 1   ? ""
-                 : f->parts == 2 ? ", in 2 parts"
-                                 : ", in 4 parts");
-    const dotted d = {f, dp4a};
+                 f->sliced_k == 1   ? ""
+                 : f->sliced_k == 2 ? ", in 2 parts"
+                                    : ", in 4 parts");
+    const validation_form d = {f, dp4a};
     return tfm__validate(ctx, known,
                          &(tfm__validation){.program = program_of(f),
                                             .what = what,
                                             .without = "them",
-                                            .trouble = trouble,
+                                            .describe = describe,
                                             .compare = compare_form,
                                             .form = &d,
-                                            .may_lack = true, /* as AMD's devices of some sets do */
+                                            .optional = true, /* as AMD's devices of some sets do */
                                             .waited = &state_of(ctx)->waited});
 }
 
@@ -348,7 +348,7 @@ static bool choose(tfm_context *ctx, form *f, tfm__dp4a *dp4a, const tfm__gemm_t
     return false;
 }
 
-tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task) {
+tfm_status tfm__int8_gpu(tfm_context *ctx, const tfm__gemm_task *task) {
     form f;
     tfm__dp4a dp4a;
     if (tfm__context_tuning(ctx)->int8_gpu && choose(ctx, &f, &dp4a, task))
@@ -356,7 +356,7 @@ tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_context_status(ctx) == TFM_OK ? tfm__int8_reference(ctx, task) : tfm_context_status(ctx);
 }
 
-const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task) {
+const char *tfm__int8_dp4a_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     form f;
@@ -365,5 +365,5 @@ const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__gemm_task *task) 
     if (tuning->dp4a == TFM__DP4A_NONE)
         return "the device has no dot products of bytes that this version knows";
     const unsigned char *known = verdict_of(ctx, &f, tuning->dp4a);
-    return known ? trouble((tfm__verdict)*known) : NULL;
+    return known ? describe((tfm__verdict)*known) : NULL;
 }

@@ -8,26 +8,26 @@
 #include "ops/gemm/gemm_mma.h"
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
-    const char *why = tfm__engine_declines(ctx, task);
+    const char *why = tfm__mma_declines(ctx, task);
     if (why)
         return why;
-    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
+    const tfm__mma_plan p = tfm__mma_plan_of(ctx, task);
     if (!p.tile)
         return "the device's work-groups or local memory are too small for its tiles";
-    why = tfm__gemm_cut_declines(task, &p.cut);
+    why = tfm__gemm_splitk_declines(task, &p.splitk);
     if (why)
         return why;
-    const unsigned char *v = tfm__engine_verdict_on(ctx, task, &p);
-    return v ? tfm__engine_trouble((tfm__verdict)*v) : NULL;
+    const unsigned char *v = tfm__mma_verdict_on(ctx, task, &p);
+    return v ? tfm__mma_describe((tfm__verdict)*v) : NULL;
 }
 
 /* The kernel of this product, which has an activation and indices that the one that was tried had not. NULL where the
  * driver does not build it for groups of so many, which is remembered, or where the context has failed. */
-static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
     const int depth = tfm__scope_depth(ctx);
-    tfm__kernel *kernel = tfm__engine_kernel(ctx, task, p);
-    unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
-    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) >= tfm__engine_items(ctx, p->tile))
+    tfm__kernel *kernel = tfm__mma_kernel(ctx, task, p);
+    unsigned char *known = tfm__mma_verdict_on(ctx, task, p);
+    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) >= tfm__mma_items(ctx, p->tile))
         return kernel;
     if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
         tfm__context_recover(ctx, depth);
@@ -35,31 +35,32 @@ static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tf
         return NULL;
     *known = TFM__NOT_BUILT;
     tfm__log(TFM_LOG_WARNING, "%s: %s: going on without it", tfm_context_device(ctx)->name,
-             tfm__engine_trouble(TFM__NOT_BUILT));
+             tfm__mma_describe(TFM__NOT_BUILT));
     return NULL;
 }
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
-    tfm__kernel *kernel = tfm__engine_validate(ctx, task, &p) == TFM__VALID ? built(ctx, task, &p) : NULL;
+    const tfm__mma_plan p = tfm__mma_plan_of(ctx, task);
+    tfm__kernel *kernel = tfm__mma_validate(ctx, task, &p) == TFM__VALID ? built(ctx, task, &p) : NULL;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    return kernel ? tfm__engine_launch(ctx, task, &p, kernel) : TFM__GEMM_DECLINED;
+    return kernel ? tfm__mma_launch(ctx, task, &p, kernel) : TFM__GEMM_DECLINED;
 }
 
 /* A trial has a few matrices of a tile's size. */
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
-    const unsigned char *known = tfm__engine_verdict_on(ctx, task, &p);
+    const tfm__mma_plan p = tfm__mma_plan_of(ctx, task);
+    const unsigned char *known = tfm__mma_verdict_on(ctx, task, &p);
     const uint64_t trial = known && *known == TFM__UNTESTED ? 10 * tfm__pool_block_bytes(sizeof(float) * 512 * 256) : 0;
-    const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
+    const uint64_t own = tfm__gemm_splitk_memory(task, &p.splitk) +
+                         (p.tile->macro_tile.converts ? tfm__gemm_multistage_memory(task) : 0);
     return own > trial ? own : trial;
 }
 
-const tfm__gemm_provider tfm__gemm_engine = {.name = "engine",
-                                             .declines = declines,
-                                             .multiply = multiply,
-                                             .memory = memory,
-                                             .candidate = tfm__engine_candidate,
-                                             .read_setting = tfm__engine_read_setting,
-                                             .obeys = tfm__engine_obeys};
+const tfm__gemm_provider tfm__gemm_gpu_mma = {.name = "gpu-mma",
+                                              .declines = declines,
+                                              .multiply = multiply,
+                                              .memory = memory,
+                                              .candidate = tfm__mma_candidate,
+                                              .parse_setting = tfm__mma_parse_setting,
+                                              .uses_setting = tfm__mma_uses_setting};

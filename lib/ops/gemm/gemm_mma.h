@@ -8,91 +8,88 @@
 #include "ops/gemm/kernel_validation.h"
 #include "ops/selftest/selftest.h"
 
-enum { TILE_K = TFM__RING_K, TILES = 4, RINGS = 3, LEAST_STAGES = 2, MOST_STAGES = 4 };
-enum { DEPTHS = MOST_STAGES - LEAST_STAGES + 1, CLASSES = (TILES + RINGS * DEPTHS) << 5 };
+enum { TILE_K = TFM__MULTISTAGE_K, TILES = 4, MULTISTAGE_TILES = 3, MIN_STAGES = 2, MAX_STAGES = 4 };
+enum { DEPTHS = MAX_STAGES - MIN_STAGES + 1, CLASSES = (TILES + MULTISTAGE_TILES * DEPTHS) << 5 };
 
-typedef struct tfm__engine_tile {
-    tfm__gemm_pace pace; /* which `narrows` in a ring */
+typedef struct tfm__mma_tile {
+    tfm__gemm_macro_tile macro_tile; /* which `converts` in a ring */
     int wave_m, wave_n;
-} tfm__engine_tile;
+} tfm__mma_tile;
 
-typedef struct tfm__engine_kind {
+typedef struct tfm__mma_kind {
     int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/common/mma.cl has them */
     bool bf16;
-    const tfm__engine_tile *tiles;
+    const tfm__mma_tile *tiles;
     int count;
     const char *option; /* of the compiler, for the instruction; or NULL */
-} tfm__engine_kind;
+} tfm__mma_kind;
 
 /* A product as it is run. */
-typedef struct tfm__engine_plan {
-    const tfm__engine_tile *tile; /* NULL: none fits the device */
-    int unit;                     /* floats that are read at once: 4 or 1; 0 where it is a ring's, which reads none */
-    int stages;                   /* tiles of both operands in a ring; 0 where it is none */
-    bool large;                   /* elements after 2^31 */
-    tfm__gemm_cut cut;
-} tfm__engine_plan;
+typedef struct tfm__mma_plan {
+    const tfm__mma_tile *tile; /* NULL: none fits the device */
+    int unit;                  /* floats that are read at once: 4 or 1; 0 where it is a ring's, which reads none */
+    int stages;                /* tiles of both operands in a ring; 0 where it is none */
+    bool index64;              /* elements after 2^31 */
+    tfm__gemm_splitk splitk;
+} tfm__mma_plan;
 
-typedef struct tfm__engine_state {
+typedef struct tfm__mma_state {
     /* Of engines, and of their emulations: by tile, stages, whether b is stored in 16 bits, unit, inputs, transposes.
      */
     unsigned char verdicts[2 * TFM__MMA_COUNT][CLASSES];
     bool waited; /* for another program, in vain */
-} tfm__engine_state;
+} tfm__mma_state;
 
 /* ---- gemm_mma_plan.c ---- */
 
 /* What this context has seen. NULL after a failure. */
-tfm__engine_state *tfm__engine_state_of(tfm_context *ctx);
+tfm__mma_state *tfm__mma_state_of(tfm_context *ctx);
 /* The device's engine, which has no tiles where there is none. */
-const tfm__engine_kind *tfm__engine_kind_of(tfm_context *ctx);
+const tfm__mma_kind *tfm__mma_kind_of(tfm_context *ctx);
 /* Work-items of a group. */
-size_t tfm__engine_items(tfm_context *ctx, const tfm__engine_tile *tile);
+size_t tfm__mma_items(tfm_context *ctx, const tfm__mma_tile *tile);
 /* Tiles of both operands in a ring: as many as are asked for, or as it has room for; more than 4 are of no use. 0 for
  * what is no ring. */
-int tfm__engine_stages(tfm_context *ctx, const tfm__engine_tile *tile, int asked);
+int tfm__mma_stages(tfm_context *ctx, const tfm__mma_tile *tile, int asked);
 /* The place of what is known about this tile's kernel, or the plan's; NULL after a failure. */
-unsigned char *tfm__engine_verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
-                                      int stages);
-unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+unsigned char *tfm__mma_verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages);
+unsigned char *tfm__mma_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p);
 /* Why no tile takes such products here, or NULL. */
-const char *tfm__engine_declines(tfm_context *ctx, const tfm__gemm_task *task);
+const char *tfm__mma_declines(tfm_context *ctx, const tfm__gemm_task *task);
 /* Whether the device has room for it. */
-bool tfm__engine_fits(tfm_context *ctx, const tfm__engine_tile *tile);
+bool tfm__mma_fits(tfm_context *ctx, const tfm__mma_tile *tile);
 /* Whether the tile fits the device and the task. A ring that does not do what it should is passed over, and the other
  * tiles go on. */
-bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile, int stages);
+bool tfm__mma_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages);
 /* Whether a setting can be followed: any tile that does not do what it should is left to the rule then. */
-bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s);
-tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *task);
+bool tfm__mma_setting_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s);
+tfm__mma_plan tfm__mma_plan_of(tfm_context *ctx, const tfm__gemm_task *task);
 /* With a tile that fits both, so many stages if it is a ring, 0 being as many as there is room for, and the inner
  * dimension in so many parts. */
-tfm__engine_plan tfm__engine_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
-                                       int stages, int64_t parts);
-tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
-tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
-                              tfm__kernel *kernel);
+tfm__mma_plan tfm__mma_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages,
+                                 int64_t split_k);
+tfm__kernel *tfm__mma_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p);
+tfm_status tfm__mma_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p, tfm__kernel *kernel);
 /* The sentence about a verdict that is not good; NULL for the others. */
-const char *tfm__engine_trouble(tfm__verdict v);
+const char *tfm__mma_describe(tfm__verdict v);
 
 /* ---- gemm_mma_validation.c ---- */
 
 /* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
-tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+tfm__verdict tfm__mma_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p);
 
 /* ---- gemm_mma_selftest.c ------- */
 
 /* What the engine reads of a number of 32 bits that is no subnormal in 16. */
-double tfm__engine_rounded(double x, tfm_dtype dtype);
+double tfm__mma_rounded(double x, tfm_dtype dtype);
 /* Checks of each tile that is no ring, and of each that is: of inputs of the dtype that is the check's number. */
-void tfm__engine_check_tiles(tfm__check *c);
-void tfm__engine_check_rings(tfm__check *c);
+void tfm__mma_check_tiles(tfm__check *c);
+void tfm__mma_check_multistage(tfm__check *c);
 
 /* ---- gemm_mma_tune.c: as tfm__gemm_provider has them ------- */
 
-bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index,
-                           char setting[TFM__TUNING_TEXT_MAX]);
-bool tfm__engine_read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
-bool tfm__engine_obeys(tfm_context *ctx, const tfm__gemm_task *task);
+bool tfm__mma_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNING_TEXT_MAX]);
+bool tfm__mma_parse_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
+bool tfm__mma_uses_setting(tfm_context *ctx, const tfm__gemm_task *task);
 
 #endif

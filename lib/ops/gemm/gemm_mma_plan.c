@@ -4,39 +4,39 @@
 
 enum { LINE = TILE_K / 2 + 4 };
 
-/* Largest first; `speed` and `alone` as in gemm_gpu_tiled.c. Those of MMA were measured on an H100: a tile of 128 x
- * 128, which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses, which `tfm
+/* Largest first; `speed` and `full_tiles` as in gemm_gpu_tiled.c. Those of MMA were measured on an H100: a tile of 128
+ * x 128, which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses, which `tfm
  * tune --precision` tries on the device. A wave has wave_m x wave_n of a tile. After them, for MMA alone, the tiles of
  * cl/gemm/gemm_mma_multistage.cl, measured there too: two of the largest fill a core, which has registers for no more,
  * and one alone takes three quarters of their time. */
-static const tfm__engine_tile MMA_TILES[TILES + RINGS] = {
+static const tfm__mma_tile MMA_TILES[TILES + MULTISTAGE_TILES] = {
     {{128, 64, 2, 1.9, false, true}, 64, 32},   {{64, 64, 1.8, 2.9, false, true}, 32, 32},
     {{32, 32, 1.45, 4.8, false, true}, 16, 16}, {{16, 64, 0.95, 8, false, true}, 16, 32},
     {{128, 128, 9.8, 1.7, true, true}, 64, 64}, {{128, 64, 7.5, 0.7, true, true}, 64, 32},
     {{64, 64, 5.9, 1.2, true, true}, 32, 32}};
-static const tfm__engine_tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 32},
-                                                   {{64, 64, 1.6, 2.5, false, false}, 32, 16},
-                                                   {{32, 32, 0.8, 4, false, false}, 16, 16},
-                                                   {{16, 32, 0.6, 4, false, false}, 16, 16}};
-static const tfm__engine_tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false, false}, 64, 64},
-                                                   {{64, 64, 1.4, 2, false, false}, 32, 32},
-                                                   {{32, 32, 0.6, 4, false, false}, 16, 32},
-                                                   {{16, 64, 0.6, 4, false, false}, 16, 64}};
+static const tfm__mma_tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 32},
+                                                {{64, 64, 1.6, 2.5, false, false}, 32, 16},
+                                                {{32, 32, 0.8, 4, false, false}, 16, 16},
+                                                {{16, 32, 0.6, 4, false, false}, 16, 16}};
+static const tfm__mma_tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false, false}, 64, 64},
+                                                {{64, 64, 1.4, 2, false, false}, 32, 32},
+                                                {{32, 32, 0.6, 4, false, false}, 16, 32},
+                                                {{16, 64, 0.6, 4, false, false}, 16, 64}};
 
 /* Intel's are guesses, too: the largest waves that its compiler keeps in registers, of which a lane is asked to have
  * 256. With the usual 128 it has the sums of waves half as large in memory. */
 #define DPAS_OPTION " -cl-intel-256-GRF-per-thread"
-static const tfm__engine_tile DPAS_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 16, 16},
-                                                   {{64, 64, 1.6, 2.5, false, false}, 16, 16},
-                                                   {{32, 32, 0.8, 4, false, false}, 16, 8},
-                                                   {{16, 32, 0.6, 4, false, false}, 8, 8}};
-static const tfm__engine_tile DPAS_16_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 16},
-                                                      {{64, 64, 1.6, 2.5, false, false}, 32, 16},
-                                                      {{32, 32, 0.8, 4, false, false}, 8, 16},
-                                                      {{16, 32, 0.6, 4, false, false}, 8, 16}};
+static const tfm__mma_tile DPAS_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 16, 16},
+                                                {{64, 64, 1.6, 2.5, false, false}, 16, 16},
+                                                {{32, 32, 0.8, 4, false, false}, 16, 8},
+                                                {{16, 32, 0.6, 4, false, false}, 8, 8}};
+static const tfm__mma_tile DPAS_16_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 16},
+                                                   {{64, 64, 1.6, 2.5, false, false}, 32, 16},
+                                                   {{32, 32, 0.8, 4, false, false}, 8, 16},
+                                                   {{16, 32, 0.6, 4, false, false}, 8, 16}};
 
-static const tfm__engine_kind ENGINE[TFM__MMA_COUNT] = {
-    [TFM__MMA_M16N8K16] = {32, 6, true, MMA_TILES, TILES + RINGS, NULL},
+static const tfm__mma_kind MMA_KINDS[TFM__MMA_COUNT] = {
+    [TFM__MMA_M16N8K16] = {32, 6, true, MMA_TILES, TILES + MULTISTAGE_TILES, NULL},
     [TFM__MMA_M16N8K8] = {32, 3, false, MMA_TILES, TILES, NULL},
     [TFM__MMA_WMMA] = {32, 16, true, WMMA_TILES, TILES, NULL},
     [TFM__MMA_MFMA] = {64, 4, true, MFMA_TILES, TILES, NULL},
@@ -47,80 +47,82 @@ static const tfm__engine_kind ENGINE[TFM__MMA_COUNT] = {
 /* Its address is the key under which a context keeps what was tried. */
 static char SLOT;
 
-tfm__engine_state *tfm__engine_state_of(tfm_context *ctx) {
-    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(tfm__engine_state));
+tfm__mma_state *tfm__mma_state_of(tfm_context *ctx) {
+    return tfm__context_storage_get_or_create(ctx, &SLOT, sizeof(tfm__mma_state));
 }
 
-const tfm__engine_kind *tfm__engine_kind_of(tfm_context *ctx) {
-    return &ENGINE[tfm__context_tuning(ctx)->mma];
+const tfm__mma_kind *tfm__mma_kind_of(tfm_context *ctx) {
+    return &MMA_KINDS[tfm__context_tuning(ctx)->mma];
 }
 
-size_t tfm__engine_items(tfm_context *ctx, const tfm__engine_tile *tile) {
-    return (size_t)(tile->pace.m / tile->wave_m * (tile->pace.n / tile->wave_n) * tfm__engine_kind_of(ctx)->lanes);
+size_t tfm__mma_items(tfm_context *ctx, const tfm__mma_tile *tile) {
+    return (size_t)(tile->macro_tile.m / tile->wave_m * (tile->macro_tile.n / tile->wave_n) *
+                    tfm__mma_kind_of(ctx)->lanes);
 }
 
 /* Bytes of local memory that the emulation takes besides; a ring's has a place for each item. */
-static size_t emulation_of(tfm_context *ctx, const tfm__engine_tile *tile) {
-    const size_t words = (size_t)tfm__engine_kind_of(ctx)->words + (tile->pace.narrows ? 1 : 0);
-    return tfm__context_tuning(ctx)->mma_emulated ? sizeof(uint32_t) * tfm__engine_items(ctx, tile) * words : 0;
+static size_t emulation_of(tfm_context *ctx, const tfm__mma_tile *tile) {
+    const size_t words = (size_t)tfm__mma_kind_of(ctx)->words + (tile->macro_tile.converts ? 1 : 0);
+    return tfm__context_tuning(ctx)->mma_emulated ? sizeof(uint32_t) * tfm__mma_items(ctx, tile) * words : 0;
 }
 
-int tfm__engine_stages(tfm_context *ctx, const tfm__engine_tile *tile, int asked) {
-    if (!tile->pace.narrows)
+int tfm__mma_stages(tfm_context *ctx, const tfm__mma_tile *tile, int asked) {
+    if (!tile->macro_tile.converts)
         return 0;
     const size_t local = tfm__context_limits(ctx)->local_bytes, taken = emulation_of(ctx, tile);
-    const size_t stages = local > taken ? (local - taken) / tfm__gemm_ring_stage(tile->pace) : 0;
-    const int most = stages > MOST_STAGES ? MOST_STAGES : (int)stages;
-    return asked >= LEAST_STAGES && asked < most ? asked : most;
+    const size_t stages = local > taken ? (local - taken) / tfm__gemm_multistage_stage_bytes(tile->macro_tile) : 0;
+    const int most = stages > MAX_STAGES ? MAX_STAGES : (int)stages;
+    return asked >= MIN_STAGES && asked < most ? asked : most;
 }
 
-bool tfm__engine_fits(tfm_context *ctx, const tfm__engine_tile *tile) {
+bool tfm__mma_fits(tfm_context *ctx, const tfm__mma_tile *tile) {
     const tfm__limits *limits = tfm__context_limits(ctx);
-    const size_t items = tfm__engine_items(ctx, tile);
+    const size_t items = tfm__mma_items(ctx, tile);
     if (items > limits->max_group || items > limits->max_items[0])
         return false;
-    return tile->pace.narrows
-               ? tfm__engine_stages(ctx, tile, 0) >= LEAST_STAGES
-               : sizeof(uint32_t) * (size_t)(LINE * (tile->pace.m + tile->pace.n)) + emulation_of(ctx, tile) <=
-                     limits->local_bytes;
+    return tile->macro_tile.converts ? tfm__mma_stages(ctx, tile, 0) >= MIN_STAGES
+                                     : sizeof(uint32_t) * (size_t)(LINE * (tile->macro_tile.m + tile->macro_tile.n)) +
+                                               emulation_of(ctx, tile) <=
+                                           limits->local_bytes;
 }
 
-static int unit_of(const tfm__gemm_task *task, const tfm__engine_tile *tile) {
-    return tile->pace.narrows ? 0 : tfm__gemm_by_fours(task) ? 4 : 1;
+static int unit_of(const tfm__gemm_task *task, const tfm__mma_tile *tile) {
+    return tile->macro_tile.converts ? 0 : tfm__gemm_loads_vec4(task) ? 4 : 1;
 }
 
-unsigned char *tfm__engine_verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
-                                      int stages) {
+unsigned char *tfm__mma_verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile,
+                                   int stages) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    tfm__engine_state *s = tfm__engine_state_of(ctx);
-    const int own = (int)(tile - tfm__engine_kind_of(ctx)->tiles);
-    const int form = stages > 0 ? TILES + (own - TILES) * DEPTHS + stages - LEAST_STAGES : own;
+    tfm__mma_state *s = tfm__mma_state_of(ctx);
+    const int own = (int)(tile - tfm__mma_kind_of(ctx)->tiles);
+    const int form = stages > 0 ? TILES + (own - TILES) * DEPTHS + stages - MIN_STAGES : own;
     const size_t class = (size_t)form << 5 | (task->b.dtype != TFM_F32 ? 16U : 0U) |
-                         (unit_of(task, tile) == 4 ? 8U : 0U) | (tfm__gemm_inputs(ctx, task) == TFM_BF16 ? 4U : 0U) |
-                         (task->transpose_a ? 2U : 0U) | (task->transpose_b ? 1U : 0U);
+                         (unit_of(task, tile) == 4 ? 8U : 0U) |
+                         (tfm__gemm_input_dtype(ctx, task) == TFM_BF16 ? 4U : 0U) | (task->transpose_a ? 2U : 0U) |
+                         (task->transpose_b ? 1U : 0U);
     return s ? &s->verdicts[2 * tuning->mma + tuning->mma_emulated][class] : NULL;
 }
 
-unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
-    return tfm__engine_verdict_of(ctx, task, p->tile, p->stages);
+unsigned char *tfm__mma_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
+    return tfm__mma_verdict_of(ctx, task, p->tile, p->stages);
 }
 
-bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile, int stages) {
-    if (!tfm__engine_fits(ctx, tile) || (tile->pace.narrows && !tfm__gemm_ring_takes(task)))
+bool tfm__mma_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages) {
+    if (!tfm__mma_fits(ctx, tile) || (tile->macro_tile.converts && !tfm__gemm_multistage_aligned(task)))
         return false;
     const unsigned char *known =
-        tile->pace.narrows ? tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, stages)) : NULL;
+        tile->macro_tile.converts ? tfm__mma_verdict_of(ctx, task, tile, tfm__mma_stages(ctx, tile, stages)) : NULL;
     return !known || *known <= TFM__VALID;
 }
 
-bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s) {
-    if (s->tile < 1 || s->tile > tfm__engine_kind_of(ctx)->count)
+bool tfm__mma_setting_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s) {
+    if (s->tile < 1 || s->tile > tfm__mma_kind_of(ctx)->count)
         return false;
-    const tfm__engine_tile *tile = &tfm__engine_kind_of(ctx)->tiles[s->tile - 1];
-    if (!tfm__engine_usable(ctx, task, tile, s->stages) ||
-        (s->stages > 0 && tfm__engine_stages(ctx, tile, s->stages) != s->stages))
+    const tfm__mma_tile *tile = &tfm__mma_kind_of(ctx)->tiles[s->tile - 1];
+    if (!tfm__mma_usable(ctx, task, tile, s->stages) ||
+        (s->stages > 0 && tfm__mma_stages(ctx, tile, s->stages) != s->stages))
         return false;
-    const unsigned char *known = tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, s->stages));
+    const unsigned char *known = tfm__mma_verdict_of(ctx, task, tile, tfm__mma_stages(ctx, tile, s->stages));
     return !known || *known <= TFM__VALID;
 }
 
@@ -130,42 +132,42 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
     if (tuning->gemm_tile > 0 || tuning->gemm_split_k > 0)
         return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_split_k, 0};
     const tfm__gemm_setting own = {0}, s = task->setting;
-    return tfm__engine_follows(ctx, task, &s) ? s : own;
+    return tfm__mma_setting_usable(ctx, task, &s) ? s : own;
 }
 
 /* What follows from the tile of a plan and how it is cut. */
-static void complete(tfm_context *ctx, const tfm__gemm_task *task, tfm__engine_plan *p, int stages) {
+static void complete(tfm_context *ctx, const tfm__gemm_task *task, tfm__mma_plan *p, int stages) {
     p->unit = unit_of(task, p->tile);
-    p->stages = tfm__engine_stages(ctx, p->tile, stages);
-    p->large =
-        p->tile->pace.narrows ? tfm__gemm_ring_large(ctx, task, &p->cut) : tfm__gemm_cut_large(ctx, task, &p->cut);
+    p->stages = tfm__mma_stages(ctx, p->tile, stages);
+    p->index64 = p->tile->macro_tile.converts ? tfm__gemm_multistage_index64(ctx, task, &p->splitk)
+                                              : tfm__gemm_splitk_index64(ctx, task, &p->splitk);
 }
 
-tfm__engine_plan tfm__engine_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
-                                       int stages, int64_t parts) {
-    tfm__engine_plan p = {.tile = tile, .cut = tfm__gemm_cut_of(ctx, task, tile->pace, parts)};
+tfm__mma_plan tfm__mma_plan_with(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_tile *tile, int stages,
+                                 int64_t split_k) {
+    tfm__mma_plan p = {.tile = tile, .splitk = tfm__gemm_splitk_of(ctx, task, tile->macro_tile, split_k)};
     complete(ctx, task, &p, stages);
     return p;
 }
 
-tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__engine_kind *engine = tfm__engine_kind_of(ctx);
+tfm__mma_plan tfm__mma_plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__mma_kind *kind = tfm__mma_kind_of(ctx);
     const tfm__gemm_setting asked = setting_of(ctx, task);
-    tfm__engine_plan best = {0};
+    tfm__mma_plan best = {0};
     unsigned all = 0;
-    for (int i = 0; i < engine->count; i++)
-        if ((asked.tile == 0 || asked.tile == i + 1) && tfm__engine_usable(ctx, task, &engine->tiles[i], asked.stages))
+    for (int i = 0; i < kind->count; i++)
+        if ((asked.tile == 0 || asked.tile == i + 1) && tfm__mma_usable(ctx, task, &kind->tiles[i], asked.stages))
             all |= 1U << i;
-    const int place = tfm__gemm_cut_best(ctx, &best.cut, task, engine->tiles, engine->count, sizeof(engine->tiles[0]),
-                                         all, asked.parts);
+    const int place = tfm__gemm_splitk_best(ctx, &best.splitk, task, kind->tiles, kind->count, sizeof(kind->tiles[0]),
+                                            all, asked.split_k);
     if (place < 0)
         return best;
-    best.tile = &engine->tiles[place];
+    best.tile = &kind->tiles[place];
     complete(ctx, task, &best, asked.stages);
     return best;
 }
 
-const char *tfm__engine_trouble(tfm__verdict v) {
+const char *tfm__mma_describe(tfm__verdict v) {
     static const char *const WHY[TFM__VERDICTS] = {
         [TFM__WRONG] = "the result of the device's matrix engine was wrong when it was tried",
         [TFM__NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
@@ -178,51 +180,50 @@ const char *tfm__engine_trouble(tfm__verdict v) {
     return WHY[v];
 }
 
-const char *tfm__engine_declines(tfm_context *ctx, const tfm__gemm_task *task) {
+const char *tfm__mma_declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->class != TFM__CLASS_GPU)
         return "the device vectorises what one work-item says";
-    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
     if (inputs == TFM_F32)
         return "the product reads numbers of 32 bits";
     if (tuning->mma == TFM__MMA_NONE)
         return "the device has no matrix engine that this version knows";
-    if (inputs == TFM_BF16 && !tfm__engine_kind_of(ctx)->bf16)
+    if (inputs == TFM_BF16 && !tfm__mma_kind_of(ctx)->bf16)
         return "the device's matrix engine has no bf16";
     return NULL;
 }
 
-static tfm__gemm_ring ring_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
-    return (tfm__gemm_ring){.cut = p->cut,
-                            .inputs = tfm__gemm_inputs(ctx, task),
-                            .wave_m = p->tile->wave_m,
-                            .wave_n = p->tile->wave_n,
-                            .stages = p->stages,
-                            .large = p->large};
+static tfm__gemm_multistage multistage_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
+    return (tfm__gemm_multistage){.splitk = p->splitk,
+                                  .inputs = tfm__gemm_input_dtype(ctx, task),
+                                  .wave_m = p->tile->wave_m,
+                                  .wave_n = p->tile->wave_n,
+                                  .stages = p->stages,
+                                  .index64 = p->index64};
 }
 
-tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+tfm__kernel *tfm__mma_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const tfm__engine_kind *kind = tfm__engine_kind_of(ctx);
-    if (p->tile->pace.narrows) {
-        const tfm__gemm_ring ring = ring_of(ctx, task, p);
-        return tfm__gemm_ring_kernel(ctx, task, &ring, "gemm_ring");
+    const tfm__mma_kind *kind = tfm__mma_kind_of(ctx);
+    if (p->tile->macro_tile.converts) {
+        const tfm__gemm_multistage multistage = multistage_of(ctx, task, p);
+        return tfm__gemm_multistage_kernel(ctx, task, &multistage, "gemm_mma_multistage");
     }
-    return tfm__kernel_get(ctx, "gemm_mma", "gemm_engine",
-                           "-DMMA_KIND=%d -DMMA_DTYPE=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
-                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s%s",
-                           (int)tuning->mma, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n, TILE_K,
-                           p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
-                           task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__load_dtype_define(task->b.dtype), tuning->mma_emulated ? "" : " -DTFM_HAS_MMA",
-                           tuning->mma_emulated || !kind->option ? "" : kind->option);
+    return tfm__kernel_get(
+        ctx, "gemm_mma", "gemm_mma",
+        "-DMMA_KIND=%d -DMMA_DTYPE=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
+        "-DLOAD_WIDTH=%d -DINDEX=%s -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DTFM_ACTIVATION=%d%s%s%s",
+        (int)tuning->mma, (int)tfm__gemm_input_dtype(ctx, task), p->tile->macro_tile.m, p->tile->macro_tile.n, TILE_K,
+        p->tile->wave_m, p->tile->wave_n, p->unit, p->index64 ? "long" : "int", task->transpose_a, task->transpose_b,
+        p->splitk.split_k == 1 ? (int)task->activation : TFM_NO_ACTIVATION, tfm__load_dtype_define(task->b.dtype),
+        tuning->mma_emulated ? "" : " -DTFM_HAS_MMA", tuning->mma_emulated || !kind->option ? "" : kind->option);
 }
 
-tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
-                              tfm__kernel *kernel) {
-    const size_t items = tfm__engine_items(ctx, p->tile);
-    if (!p->tile->pace.narrows)
-        return tfm__gemm_cut_run(ctx, task, &p->cut, kernel, items);
-    const tfm__gemm_ring ring = ring_of(ctx, task, p);
-    return tfm__gemm_ring_run(ctx, task, &ring, kernel, items);
+tfm_status tfm__mma_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p, tfm__kernel *kernel) {
+    const size_t items = tfm__mma_items(ctx, p->tile);
+    if (!p->tile->macro_tile.converts)
+        return tfm__gemm_splitk_run(ctx, task, &p->splitk, kernel, items);
+    const tfm__gemm_multistage multistage = multistage_of(ctx, task, p);
+    return tfm__gemm_multistage_run(ctx, task, &multistage, kernel, items);
 }

@@ -4,7 +4,7 @@
 #include "ops/gemm/gemm_mma.h"
 
 /* To 16 bits and back, the nearest with ties to even; of numbers that are no subnormals there. */
-double tfm__engine_rounded(double x, tfm_dtype dtype) {
+double tfm__mma_rounded(double x, tfm_dtype dtype) {
     int exponent;
     const double fraction = frexp(x, &exponent);
     const int bits = dtype == TFM_BF16 ? 8 : 11;
@@ -15,16 +15,16 @@ double tfm__engine_rounded(double x, tfm_dtype dtype) {
 static double *lines_of(tfm__check *c, const float *host, int64_t count, int64_t k, bool lies_so) {
     double *out = EXPECTED(count * k);
     for (int64_t i = 0; out && i < count * k; i++)
-        out[i] = tfm__engine_rounded((double)host[lies_so ? i : i % k * count + i / k], (tfm_dtype)c->number);
+        out[i] = tfm__mma_rounded((double)host[lies_so ? i : i % k * count + i / k], (tfm_dtype)c->number);
     return out;
 }
 
 /* More than one tile each way, and none of them whole; and twice round a ring. `number` is that of the product, by
  * which transposes, parts of the inner dimension, and b in 16 bits take turns. */
-static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, int number) {
-    const bool stored = (number / 2 + (c->number == TFM_BF16)) % 2, ring = tile->pace.narrows;
+static void check_tile(tfm__check *c, const tfm__mma_tile *tile, int stages, int number) {
+    const bool stored = (number / 2 + (c->number == TFM_BF16)) % 2, ring = tile->macro_tile.converts;
     const int64_t odd = stored && ring ? 8 : number % 3 ? 5 : 4;
-    const int64_t m = tile->pace.m + odd, n = tile->pace.n + odd, k = (ring ? 8 : 4) * TILE_K + odd;
+    const int64_t m = tile->macro_tile.m + odd, n = tile->macro_tile.n + odd, k = (ring ? 8 : 4) * TILE_K + odd;
     tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1};
     task.transpose_a = number & 1;
     task.transpose_b = !(number & 2);
@@ -39,12 +39,12 @@ static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, 
     }
     if (!tfm__check_ready(c))
         return;
-    const tfm__engine_plan p = tfm__engine_plan_with(c->ctx, &task, tile, stages, 1 + number % 2);
-    const tfm__verdict verdict = tfm__engine_validate(c->ctx, &task, &p);
-    c->skip_reason = tfm__engine_trouble(verdict);
+    const tfm__mma_plan p = tfm__mma_plan_with(c->ctx, &task, tile, stages, 1 + number % 2);
+    const tfm__verdict verdict = tfm__mma_validate(c->ctx, &task, &p);
+    c->skip_reason = tfm__mma_describe(verdict);
     if (verdict != TFM__VALID)
         return;
-    tfm__engine_launch(c->ctx, &task, &p, tfm__engine_kernel(c->ctx, &task, &p));
+    tfm__mma_launch(c->ctx, &task, &p, tfm__mma_kernel(c->ctx, &task, &p));
     const double *x = lines_of(c, a, m, k, !task.transpose_a), *y = lines_of(c, b, n, k, task.transpose_b);
     double *want = EXPECTED(m * n);
     for (int64_t i = 0; x && y && want && i < m * n; i++)
@@ -54,7 +54,7 @@ static void check_tile(tfm__check *c, const tfm__engine_tile *tile, int stages, 
 }
 
 /* Of one product a time: a check has room for the blocks of few. */
-static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int number) {
+static void check_in_scope(tfm__check *c, const tfm__mma_tile *tile, int stages, int number) {
     const size_t blocks = c->allocation_count;
     tfm_scope_open(c->ctx);
     check_tile(c, tile, stages, number);
@@ -67,21 +67,20 @@ static void apart(tfm__check *c, const tfm__engine_tile *tile, int stages, int n
  * keep the others from it, and is told at the end; one that is wrong does, for all of them are of one instruction. */
 static void check_all(tfm__check *c, bool rings) {
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
-    const tfm__engine_kind *kind = tfm__engine_kind_of(c->ctx);
+    const tfm__mma_kind *kind = tfm__mma_kind_of(c->ctx);
     const tfm__gemm_task any = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
     const char *first = NULL;
     int ran = 0;
-    c->skip_reason = tfm__engine_declines(c->ctx, &any);
+    c->skip_reason = tfm__mma_declines(c->ctx, &any);
     for (int i = 0; !c->skip_reason && i < kind->count; i++) {
-        const tfm__engine_tile *tile = &kind->tiles[i];
-        if (tile->pace.narrows != rings || !tfm__engine_fits(c->ctx, tile))
+        const tfm__mma_tile *tile = &kind->tiles[i];
+        if (tile->macro_tile.converts != rings || !tfm__mma_fits(c->ctx, tile))
             continue;
-        const int most = tfm__engine_stages(c->ctx, tile, 0);
-        for (int stages = rings ? LEAST_STAGES : 0; stages <= most && !c->skip_reason && tfm__check_ready(c);
-             stages++) {
-            apart(c, tile, stages, ran++);
+        const int most = tfm__mma_stages(c->ctx, tile, 0);
+        for (int stages = rings ? MIN_STAGES : 0; stages <= most && !c->skip_reason && tfm__check_ready(c); stages++) {
+            check_in_scope(c, tile, stages, ran++);
             first = first ? first : c->skip_reason;
-            c->skip_reason = c->skip_reason == tfm__engine_trouble(TFM__WRONG) ? c->skip_reason : NULL;
+            c->skip_reason = c->skip_reason == tfm__mma_describe(TFM__WRONG) ? c->skip_reason : NULL;
         }
     }
     c->skip_reason = c->skip_reason ? c->skip_reason : first;
@@ -92,10 +91,10 @@ static void check_all(tfm__check *c, bool rings) {
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 
-void tfm__engine_check_tiles(tfm__check *c) {
+void tfm__mma_check_tiles(tfm__check *c) {
     check_all(c, false);
 }
 
-void tfm__engine_check_rings(tfm__check *c) {
+void tfm__mma_check_multistage(tfm__check *c) {
     check_all(c, true);
 }

@@ -45,13 +45,13 @@ static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
 
 /* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole; and twice
  * round a ring, which takes stored numbers by eights. */
-static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
-    const bool ring = p->tile->pace.narrows;
+static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
+    const bool ring = p->tile->macro_tile.converts;
     const int64_t odd = ring && task->b.dtype != TFM_F32 ? 8
                         : p->unit == 4                   ? 4
                                                          : 5,
-                  m = p->tile->pace.m + odd, n = p->tile->pace.n + odd, k = (ring ? 8 : 2) * TILE_K + odd;
-    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+                  m = p->tile->macro_tile.m + odd, n = p->tile->macro_tile.n + odd, k = (ring ? 8 : 2) * TILE_K + odd;
+    const tfm_dtype inputs = tfm__gemm_input_dtype(ctx, task);
     tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, narrow_a = {0}, narrow_b = {0}, round_a = {0}, round_b = {0};
     const float poison = NAN;
     fill(ctx, &a, &narrow_a, &round_a, inputs, task->transpose_a ? k : m, task->transpose_a ? m : k);
@@ -63,53 +63,53 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__eng
     trial.b = task->b.dtype != TFM_F32 ? narrow_b : b;
     trial.transpose_a = task->transpose_a;
     trial.transpose_b = task->transpose_b;
-    tfm__engine_plan own = *p;
-    own.large = false;
-    own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->pace, 1);
-    tfm__kernel *kernel = tfm__engine_kernel(ctx, &trial, &own);
-    tfm__engine_launch(ctx, &trial, &own, kernel);
+    tfm__mma_plan own = *p;
+    own.index64 = false;
+    own.splitk = tfm__gemm_splitk_of(ctx, &trial, p->tile->macro_tile, 1);
+    tfm__kernel *kernel = tfm__mma_kernel(ctx, &trial, &own);
+    tfm__mma_launch(ctx, &trial, &own, kernel);
     trial.c = want;
     trial.a = round_a;
     trial.b = round_b;
-    tfm__gemm_plain.multiply(ctx, &trial);
+    tfm__gemm_reference.multiply(ctx, &trial);
     return agree(ctx, c, want);
 }
 
 /* A form of the kernel, as a trial has it. */
 typedef struct form {
     const tfm__gemm_task *task;
-    const tfm__engine_plan *plan;
+    const tfm__mma_plan *plan;
 } form;
 
 static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
     const form *f = of;
-    tfm__kernel *kernel = tfm__engine_kernel(ctx, f->task, f->plan);
-    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
+    tfm__kernel *kernel = tfm__mma_kernel(ctx, f->task, f->plan);
+    if (kernel && tfm__kernel_max_workgroup(ctx, kernel) < tfm__mma_items(ctx, f->plan->tile))
         return TFM__NOT_BUILT;
     return compare(ctx, f->task, f->plan) ? TFM__VALID : TFM__WRONG;
 }
 
-tfm__verdict tfm__engine_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+tfm__verdict tfm__mma_validate(tfm_context *ctx, const tfm__gemm_task *task, const tfm__mma_plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
+    unsigned char *known = tfm__mma_verdict_on(ctx, task, p);
     char what[160];
     if (!known || *known != TFM__UNTESTED)
         return known ? (tfm__verdict)*known : TFM__UNTESTED;
     snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->mma,
-             tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
-             p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
-             task->transpose_b ? 't' : 'n', p->tile->pace.narrows ? p->stages : p->unit,
-             task->b.dtype != TFM_F32 ? ", b stored as " : "",
+             tfm_dtype_name(tfm__gemm_input_dtype(ctx, task)), p->tile->macro_tile.converts ? "ring" : "tile",
+             p->tile->macro_tile.m, p->tile->macro_tile.n, TILE_K, p->tile->wave_m, p->tile->wave_n,
+             task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n',
+             p->tile->macro_tile.converts ? p->stages : p->unit, task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
-    tfm__engine_state *s = tfm__engine_state_of(ctx);
+    tfm__mma_state *s = tfm__mma_state_of(ctx);
     const form f = {task, p};
     return tfm__validate(ctx, known,
-                         &(tfm__validation){.program = tuning->mma_emulated    ? NULL
-                                                       : p->tile->pace.narrows ? "gemm_mma_multistage"
-                                                                               : "gemm_mma",
+                         &(tfm__validation){.program = tuning->mma_emulated           ? NULL
+                                                       : p->tile->macro_tile.converts ? "gemm_mma_multistage"
+                                                                                      : "gemm_mma",
                                             .what = what,
                                             .without = "it",
-                                            .trouble = tfm__engine_trouble,
+                                            .describe = tfm__mma_describe,
                                             .compare = compare_form,
                                             .form = &f,
                                             .waited = &s->waited});

@@ -38,7 +38,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     while (tile < last && !fits(tile, tfm__context_limits(ctx), m))
         tile++;
     tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "gemm_reference", "gemm_plain",
+        ctx, "gemm_reference", "gemm_reference",
         "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d%s", tile->m, tile->n, tile->k,
         tile->item_m, tile->item_n, task->activation, tfm__load_dtype_define(task->b.dtype));
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
@@ -68,4 +68,4 @@ tfm_status tfm__gemm_epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
                                  TFM__I_AS("n", task->n), TFM__I_AS("has_bias", task->bias.buffer != NULL)));
 }
 
-const tfm__gemm_provider tfm__gemm_plain = {.name = "plain", .declines = declines, .multiply = multiply};
+const tfm__gemm_provider tfm__gemm_reference = {.name = "reference", .declines = declines, .multiply = multiply};

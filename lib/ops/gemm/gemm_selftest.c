@@ -9,7 +9,7 @@
 static const tfm__gemm_provider *provider_of(const tfm__check *c) {
     char name[32];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->form, ","), c->form);
-    return tfm__gemm_named(name);
+    return tfm__gemm_find_provider(name);
 }
 
 /* c = relu(a b^T + bias), so that both copies of b and the epilogue are met. */
@@ -53,7 +53,7 @@ static void check_shared(tfm__check *c) {
     check_shapes(c, TFM__COUNT(shapes), shapes);
 }
 
-static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+static void mma_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
     const tfm_dtype dtype = (tfm_dtype)c->number;
     float *a, *b;
     tfm_tensor y = {0};
@@ -62,7 +62,7 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
     double *want = EXPECTED(m * n);
     const tfm_gemm_options options = {.transpose_a = transpose_a, .transpose_b = transpose_b};
     if (!tfm__check_ready(c) ||
-        tfm__gemm_with(c->ctx, &tfm__gemm_engine, &c->skip_reason, &y, ta, tb, &options) != TFM_OK || c->skip_reason)
+        tfm__gemm_with(c->ctx, &tfm__gemm_gpu_mma, &c->skip_reason, &y, ta, tb, &options) != TFM_OK || c->skip_reason)
         return;
     /* Its first run was its trial: what it declines now is why another provider has made the product. */
     const tfm__gemm_task task = {.batch = 1,
@@ -76,22 +76,22 @@ static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool tr
                                  .alpha = 1,
                                  .transpose_a = transpose_a,
                                  .transpose_b = transpose_b};
-    c->skip_reason = tfm__gemm_engine.declines(c->ctx, &task);
+    c->skip_reason = tfm__gemm_gpu_mma.declines(c->ctx, &task);
     for (int64_t i = 0; !c->skip_reason && i < m * n; i++)
         for (int64_t p = 0; p < k; p++)
-            want[i] += tfm__engine_rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
-                       tfm__engine_rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
+            want[i] += tfm__mma_rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
+                       tfm__mma_rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
     if (!c->skip_reason)
         tfm__check_compare(c, y, want);
 }
 
 /* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
-static void check_engine(tfm__check *c) {
+static void check_mma(tfm__check *c) {
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(c->ctx, (tfm_dtype)c->number);
     for (int t = 0; t < 4 && !c->skip_reason && tfm__check_ready(c); t++)
-        engine_shape(c, 17, 65, 33, t & 1, t & 2);
+        mma_shape(c, 17, 65, 33, t & 1, t & 2);
     if (!c->skip_reason && tfm__check_ready(c))
-        engine_shape(c, 100, 96, 64, false, true);
+        mma_shape(c, 100, 96, 64, false, true);
     tfm__context_set_gemm_input_dtype(c->ctx, before);
 }
 
@@ -99,10 +99,10 @@ static void check_engine(tfm__check *c) {
  * the library takes, the last rows of such a product. */
 static void check_large(tfm__check *c) {
     const int64_t size = 2048, rows = 2, first = size - rows;
-    const tfm__gemm_provider *clblast = tfm__gemm_named("clblast");
+    const tfm__gemm_provider *clblast = tfm__gemm_find_provider("clblast");
     float *a, *b;
     const tfm__gemm_task task = {.batch = 1, .m = size, .n = size, .k = size, .shared_b = true, .alpha = 1};
-    if (tfm__gemm_choose(c->ctx, &task) != clblast) {
+    if (tfm__gemm_select(c->ctx, &task) != clblast) {
         c->skip_reason = "the library's own kernels are faster here";
         return;
     }
@@ -168,20 +168,20 @@ static void check_stored(tfm__check *c) {
 }
 
 const tfm__check_entry tfm__selftest_gemm[] = {
-    {"gemm", "small", check, 0},
-    {"gemm", "thirds", check, 0},
-    {"gemm", "packed", check, 0},
-    {"gemm", "rows", check, 0},
-    {"gemm", "rows, shared", check_shared, 0},
-    {"gemm", "tiled", check, 0},
-    {"gemm", "tiled, shared", check_shared, 0},
-    {"gemm", "plain", check, 0},
-    {"gemm", "engine, f16", check_engine, TFM_F16},
-    {"gemm", "engine, bf16", check_engine, TFM_BF16},
-    {"gemm", "engine, f16, tiles", tfm__engine_check_tiles, TFM_F16},
-    {"gemm", "engine, bf16, tiles", tfm__engine_check_tiles, TFM_BF16},
-    {"gemm", "engine, f16, rings", tfm__engine_check_rings, TFM_F16},
-    {"gemm", "engine, bf16, rings", tfm__engine_check_rings, TFM_BF16},
+    {"gemm", "cpu-skinny", check, 0},
+    {"gemm", "cpu-bf16x3", check, 0},
+    {"gemm", "cpu-packed", check, 0},
+    {"gemm", "gpu-skinny", check, 0},
+    {"gemm", "gpu-skinny, shared", check_shared, 0},
+    {"gemm", "gpu-tiled", check, 0},
+    {"gemm", "gpu-tiled, shared", check_shared, 0},
+    {"gemm", "reference", check, 0},
+    {"gemm", "gpu-mma, f16", check_mma, TFM_F16},
+    {"gemm", "gpu-mma, bf16", check_mma, TFM_BF16},
+    {"gemm", "gpu-mma, f16, tiles", tfm__mma_check_tiles, TFM_F16},
+    {"gemm", "gpu-mma, bf16, tiles", tfm__mma_check_tiles, TFM_BF16},
+    {"gemm", "gpu-mma, f16, multistage", tfm__mma_check_multistage, TFM_F16},
+    {"gemm", "gpu-mma, bf16, multistage", tfm__mma_check_multistage, TFM_BF16},
     {"gemm", "clblast", check, 0},
     {"gemm", "clblast, large", check_large, 0},
     {"linear", "silu", check_linear, 0},
@@ -217,7 +217,7 @@ static void check_int8_rows(tfm__check *c, int64_t m, int64_t k, bool by_dots) {
     if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
         tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
     if (by_dots)
-        c->skip_reason = tfm__int8_dot_trouble(
+        c->skip_reason = tfm__int8_dp4a_declines(
             c->ctx, &(tfm__gemm_task){.m = m, .n = n, .k = k, .c = y, .a = tx, .weight = &weight});
     if (!c->skip_reason)
         tfm__check_compare(c, y, want);
@@ -234,7 +234,7 @@ static void check_int8_shared(tfm__check *c) {
 }
 
 /* Whether the device's dot products are used, too: few rows, and a tile. */
-static void check_dots(tfm__check *c) {
+static void check_dp4a(tfm__check *c) {
     check_int8_rows(c, 3, 165, true);
     if (!c->skip_reason && tfm__check_ready(c))
         check_int8_rows(c, 67, 165, true);
@@ -244,6 +244,6 @@ const tfm__check_entry tfm__selftest_gemm_int8[] = {
     {"linear int8", "few rows", check_int8, 3},
     {"linear int8", "few rows, shared", check_int8_shared, 0},
     {"linear int8", "many rows", check_int8, 67},
-    {"linear int8", "dot products", check_dots, 0},
+    {"linear int8", "dot products", check_dp4a, 0},
     {0},
 };

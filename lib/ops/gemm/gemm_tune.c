@@ -6,7 +6,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/tuning/tune.h"
 
-typedef struct product {
+typedef struct gemm_case {
     tfm_context *ctx;
     tfm__gemm_task task;
     char row[TFM__TUNING_TEXT_MAX];
@@ -14,18 +14,18 @@ typedef struct product {
     tfm_dtype stored, inputs;           /* of b; of what the product may round to */
     tfm_tensor x, y;                    /* (n, 1), (m, 1) */
     float *want;                        /* [m]: a (b x) */
-} product;
+} gemm_case;
 
 static tfm_status use(void *self, const char *setting) {
-    product *p = self;
+    gemm_case *p = self;
     const tfm_status status = tfm__tuning_db_set(p->ctx, p->row, setting[0] ? setting : NULL);
-    tfm__gemm_tuned_again(p->ctx);
-    p->provider = tfm__gemm_choose(p->ctx, &p->task);
+    tfm__gemm_reload_tuning(p->ctx);
+    p->provider = tfm__gemm_select(p->ctx, &p->task);
     return status;
 }
 
 static tfm_status multiply(void *self) {
-    product *p = self;
+    gemm_case *p = self;
     return tfm__gemm_dispatch(p->ctx, p->provider, &p->task);
 }
 
@@ -38,7 +38,7 @@ static tfm_tensor matrix(tfm_tensor x, int64_t rows, int64_t columns) {
 
 /* y = a x by the plain kernel, for one column x. */
 static void times_column(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor x, bool transposed) {
-    tfm__gemm_with(ctx, &tfm__gemm_plain, NULL, y, a, x, &(tfm_gemm_options){.transpose_a = transposed});
+    tfm__gemm_with(ctx, &tfm__gemm_reference, NULL, y, a, x, &(tfm_gemm_options){.transpose_a = transposed});
 }
 
 /* Whether this is the provider of the candidate, which may decline by now: the rule has whom it likes. */
@@ -52,7 +52,7 @@ static bool names(const tfm__candidate *candidate, const tfm__gemm_provider *pro
  * ("Probabilistic machines can use less running time", 1977). A wrong number in a row of c, or sums in less than fp32,
  * move the row's by far more than rounding does. */
 static bool right(void *self, const tfm__candidate *candidate) {
-    product *p = self;
+    gemm_case *p = self;
     const tfm__gemm_task *task = &p->task;
     const float poison = NAN;
     const double scale = sqrt((double)task->k * (double)task->n) * 1e-4;
@@ -63,7 +63,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
     multiply(p);
     times_column(p->ctx, &p->y, task->c, p->x, false);
     bool same = tfm_tensor_read(p->ctx, got, p->y) == TFM_OK && !tfm__gemm_declines(p->ctx, p->provider, task) &&
-                names(candidate, p->provider) && tfm__gemm_obeys(p->ctx, p->provider, task);
+                names(candidate, p->provider) && tfm__gemm_uses_setting(p->ctx, p->provider, task);
     for (int64_t i = 0; i < task->m && same; i++)
         same = fabs((double)got[i] - (double)p->want[i]) <= scale;
     free(got);
@@ -76,7 +76,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
 
 /* Numbers that rounding to what the product may round to leaves as they are: then Freivalds' check says as much of what
  * rounds as of what does not. */
-static tfm_tensor operand(product *p, const int64_t dims[2], uint64_t seed) {
+static tfm_tensor operand(gemm_case *p, const int64_t dims[2], uint64_t seed) {
     tfm_tensor x = tfm__tune_random(p->ctx, 2, dims, seed), narrow = {0}, wide = {0};
     if (p->inputs == TFM_F32)
         return x;
@@ -86,7 +86,7 @@ static tfm_tensor operand(product *p, const int64_t dims[2], uint64_t seed) {
 }
 
 /* Operands, and what their product is to be. */
-static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool transpose_b) {
+static bool set_up(gemm_case *p, const int64_t sizes[3], bool transpose_a, bool transpose_b) {
     tfm_context *ctx = p->ctx;
     const int64_t m = sizes[0], n = sizes[1], k = sizes[2];
     tfm_tensor column = {0}, result = {0};
@@ -110,7 +110,7 @@ static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool tr
         tfm_cast(ctx, &narrow, task->b, p->stored);
         task->b = narrow;
     }
-    if (!tfm__gemm_row_name(p->row, task, p->inputs))
+    if (!tfm__gemm_tuning_key(p->row, task, p->inputs))
         return false;
     p->want = tfm__alloc((size_t)m, sizeof(*p->want));
     return p->want ? tfm_tensor_read(ctx, p->want, result) == TFM_OK
@@ -120,7 +120,7 @@ static bool set_up(product *p, const int64_t sizes[3], bool transpose_a, bool tr
 /* The first is what runs by the rule, whose own setting is among the others as well: it never wins against itself. Who
  * is it has run by then: an engine is tried at its first product, and left aside where it fails. Settings are asked for
  * one by one, since a provider whose rule takes what fails here may be right with another. */
-static void add_candidates(tfm__tuner *c, product *p) {
+static void add_candidates(tfm__tuner *c, gemm_case *p) {
     char setting[TFM__TUNING_TEXT_MAX], row[TFM__TUNING_TEXT_MAX];
     tfm__tuner_add(c, "%s", "");
     use(p, "");
@@ -128,9 +128,9 @@ static void add_candidates(tfm__tuner *c, product *p) {
     use(p, "");
     const tfm__gemm_provider *by_rule = p->provider;
     /* A rival must make up for the launches that it costs besides the product. */
-    c->min_speedup = by_rule && by_rule->joins ? 1.3 : TFM__TUNE_MIN_SPEEDUP;
+    c->min_speedup = by_rule && by_rule->fuses_norm ? 1.3 : TFM__TUNE_MIN_SPEEDUP;
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++) {
-        const tfm__gemm_provider *provider = tfm__gemm_all[i];
+        const tfm__gemm_provider *provider = tfm__gemm_providers[i];
         if (!provider->candidate && provider != by_rule && !tfm__gemm_declines(p->ctx, provider, &p->task)) {
             use(p, provider->name);
             if (p->provider == provider) /* else TFM_GEMM leaves it out */
@@ -147,8 +147,8 @@ static void add_candidates(tfm__tuner *c, product *p) {
     use(p, "");
 }
 
-static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t sizes[3], bool transpose_a,
-                              bool transpose_b) {
+static tfm_status tune_case(gemm_case *p, tfm_tune_record *out, const int64_t sizes[3], bool transpose_a,
+                            bool transpose_b) {
     tfm_context *ctx = p->ctx;
     tfm__tuner *c = tfm__alloc(1, sizeof(*c));
     char before[TFM__TUNING_TEXT_MAX];
@@ -166,7 +166,7 @@ static tfm_status try_product(product *p, tfm_tune_record *out, const int64_t si
                      c->runner_up > 0 ? c->candidates[c->runner_up].setting : out->before);
         if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
             tfm__tuning_db_set(ctx, p->row, before[0] ? before : NULL);
-            tfm__gemm_tuned_again(ctx);
+            tfm__gemm_reload_tuning(ctx);
         }
     } else if (!c) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
@@ -192,10 +192,10 @@ static tfm_status tune(tfm_context *ctx, const char *call, tfm_tune_record *out,
     const bool recorded = tfm__tape_pause(ctx);
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, rounded);
     do {
-        product p = {.ctx = ctx, .stored = stored, .inputs = stored != TFM_F32 ? stored : rounded};
+        gemm_case p = {.ctx = ctx, .stored = stored, .inputs = stored != TFM_F32 ? stored : rounded};
         *out = (tfm_tune_record){0};
         tfm_scope_open(ctx);
-        status = try_product(&p, out, sizes, transpose_a, transpose_b);
+        status = tune_case(&p, out, sizes, transpose_a, transpose_b);
     } while (tfm__context_retry(ctx, depth, status));
     if (status == TFM_OK)
         tfm_scope_close(ctx, 0, NULL);

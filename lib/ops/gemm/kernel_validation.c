@@ -11,14 +11,14 @@ enum { PATIENCE = 20 };
 
 /* ---- Stored verdicts ---- */
 
-#define BEGINNING "proof of "
+#define KEY_PREFIX "proof of "
 
 static char *key_of(tfm_context *ctx, const char *program, const char *what) {
     uint64_t text = 0;
     char *device = tfm__program_hash(ctx, &text, program) ? tfm__device_fingerprint_text(ctx->device) : NULL,
          *key = NULL;
     if (device)
-        key = tfm__format(BEGINNING "%s.cl, %s\ntext %016" PRIx64 "\n%s", program, what, text, device);
+        key = tfm__format(KEY_PREFIX "%s.cl, %s\ntext %016" PRIx64 "\n%s", program, what, text, device);
     free(device);
     return key;
 }
@@ -48,7 +48,7 @@ tfm_status tfm__validation_forget(tfm_context *ctx) {
     free(device);
     if (!end)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the name of %s", ctx->info.name);
-    const bool all = tfm__cache_drop_all(BEGINNING, end);
+    const bool all = tfm__cache_drop_all(KEY_PREFIX, end);
     free(end);
     return all ? TFM_OK
                : tfm__fail(TFM_ERROR_IO,
@@ -58,25 +58,25 @@ tfm_status tfm__validation_forget(tfm_context *ctx) {
 }
 
 /* Validations of this thread. They nest: one may launch a kernel that is itself still to be validated. */
-static _Thread_local int under_way;
+static _Thread_local int nesting;
 
 static bool lock_validations(int *lock, double seconds) {
     *lock = -1;
-    if (under_way == 0 && !tfm__cache_lock(lock, seconds))
+    if (nesting == 0 && !tfm__cache_lock(lock, seconds))
         return false;
-    under_way++;
+    nesting++;
     return true;
 }
 
 static void unlock_validations(int lock) {
-    under_way--;
+    nesting--;
     tfm__cache_unlock(lock);
 }
 
 /* ---- The validation ---- */
 
-static void tell(tfm_context *ctx, const tfm__validation *v, tfm__verdict verdict, tfm_log_level level) {
-    tfm__log(level, "%s: %s (%s): going on without %s", tfm_context_device(ctx)->name, v->trouble(verdict), v->what,
+static void log_verdict(tfm_context *ctx, const tfm__validation *v, tfm__verdict verdict, tfm_log_level level) {
+    tfm__log(level, "%s: %s (%s): going on without %s", tfm_context_device(ctx)->name, v->describe(verdict), v->what,
              v->without);
 }
 
@@ -97,7 +97,7 @@ static tfm__verdict compare(tfm_context *ctx, const tfm__validation *v) {
     }
     tfm__tape_resume(ctx, recorded);
     if (verdict > TFM__VALID)
-        tell(ctx, v, verdict, verdict == TFM__NOT_BUILT && v->may_lack ? TFM_LOG_INFO : TFM_LOG_WARNING);
+        log_verdict(ctx, v, verdict, verdict == TFM__NOT_BUILT && v->optional ? TFM_LOG_INFO : TFM_LOG_WARNING);
     return verdict;
 }
 
@@ -139,7 +139,7 @@ static tfm__verdict validate(tfm_context *ctx, const tfm__validation *v) {
         unlock_validations(lock);
         return verdict;
     }
-    tell(ctx, v, TFM__BUSY, *v->waited ? TFM_LOG_INFO : TFM_LOG_WARNING);
+    log_verdict(ctx, v, TFM__BUSY, *v->waited ? TFM_LOG_INFO : TFM_LOG_WARNING);
     *v->waited = true;
     return TFM__BUSY;
 }

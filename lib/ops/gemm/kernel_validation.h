@@ -24,12 +24,12 @@ typedef struct tfm__validation {
     const char *what; /* the kernel's form, as it is stored and logged */
     const char *without; /* what the log says is gone on without: "it", "them" */
     /* The sentence of a verdict after TFM__VALID, NULL for the others. */
-    const char *(*trouble)(tfm__verdict v);
+    const char *(*describe)(tfm__verdict v);
     /* Runs the kernel, in a scope of its own that no tape records. UNTESTED where its result says nothing. What the
      * driver refuses is seen by the context's status. */
     tfm__verdict (*compare)(tfm_context *ctx, const void *form);
     const void *form;
-    bool may_lack; /* NOT_BUILT is nothing to warn of */
+    bool optional; /* NOT_BUILT is nothing to warn of */
     /* Of a kernel that a driver may crash on: one program validates at a time, and leaves a mark where it ends there.
      * Set where this context has waited for another program in vain. NULL: the kernel is not of that kind. */
     bool *waited;

@@ -64,9 +64,9 @@ tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param) {
     if (TFM__NEEDS_ON(ctx, op, param) != TFM_OK || TFM__OP_BEGIN(ctx, op, "f", param->value) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm_tensor x = param->value;
-    if (x.rank != 2 || x.dims[1] > TFM__BYTES_WIDEST)
+    if (x.rank != 2 || x.dims[1] > TFM__INT8_MAX_K)
         return tfm__op_error(ctx, op, "the weight is %s: (N, K) with K up to %d is needed", TFM__SHAPE(x),
-                             TFM__BYTES_WIDEST);
+                             TFM__INT8_MAX_K);
     copies host = {tfm__alloc(tfm_tensor_count(x), sizeof(float)), tfm__alloc((size_t)x.dims[0], sizeof(float)),
                    tfm__alloc(tfm_tensor_count(x), 1)};
     const tfm_status status = quantize(ctx, param, &host);

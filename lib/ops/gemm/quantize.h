@@ -9,7 +9,7 @@
 bool tfm__quantize_row(int8_t *out, float *scale, const float *in, size_t count);
 
 /* The longest row that products of bytes take: their sums have 32 bits. */
-enum { TFM__BYTES_WIDEST = 1 << 17 };
+enum { TFM__INT8_MAX_K = 1 << 17 };
 
 /* Tokens that stand at no position: those of this id get nothing for one, or where not `blank`, the row before the
  * positions, which there must be then; and where `counted`, those after them in a sequence stand as if they were not

@@ -350,7 +350,7 @@ void tfm_tune_clear(tfm_context *ctx) {
         return;
     tfm__tuning_db_clear(ctx);
     tfm__tuning_db_apply(ctx);
-    tfm__gemm_tuned_again(ctx);
+    tfm__gemm_reload_tuning(ctx);
 }
 
 tfm_status tfm_tune_save(tfm_context *ctx) {

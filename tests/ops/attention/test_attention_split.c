@@ -257,19 +257,19 @@ static void test_own_choice(void **state) {
                         .columns = 4096,
                         .heads = 8,
                         .kv_heads = 8,
-                        .from = -TFM__ATTENTION_FAR,
-                        .to = TFM__ATTENTION_FAR};
+                        .from = -TFM__ATTENTION_UNBOUNDED,
+                        .to = TFM__ATTENTION_UNBOUNDED};
     const bool gpu = strcmp(ctx->tuning.name, "gpu") == 0;
     ctx->info.compute_units = 48;
-    assert_int_equal(tfm__attention_spans(ctx, &a, 8), gpu ? 16 : 1);
-    assert_int_equal(tfm__attention_spans(ctx, &a, 64), gpu ? 3 : 1);
-    assert_int_equal(tfm__attention_spans(ctx, &a, 192), 1);
+    assert_int_equal(tfm__attention_num_splits(ctx, &a, 8), gpu ? 16 : 1);
+    assert_int_equal(tfm__attention_num_splits(ctx, &a, 64), gpu ? 3 : 1);
+    assert_int_equal(tfm__attention_num_splits(ctx, &a, 192), 1);
     a.length = 500; /* of which a second span would be too short */
-    assert_int_equal(tfm__attention_spans(ctx, &a, 1), 1);
+    assert_int_equal(tfm__attention_num_splits(ctx, &a, 1), 1);
     a.length = 4096; /* a window of 600 keys */
     a.from = 4095 - 599;
     a.to = 4096;
-    assert_int_equal(tfm__attention_spans(ctx, &a, 1), gpu ? 2 : 1);
+    assert_int_equal(tfm__attention_num_splits(ctx, &a, 1), gpu ? 2 : 1);
     tfm_context_free(&ctx);
 }
 

@@ -93,7 +93,7 @@ def good(kind, name):
     if bare == 'void*' or bare == 'constvoid*':
         return 'room'
     if name == 'provider':
-        return '"plain"'
+        return '"reference"'
     if bare == 'char*':
         return 'path' if name == 'path' else 'folder' if name == 'dir' else 'file' if name in ('source', 'target') else '"x"'
     if bare == 'char**':

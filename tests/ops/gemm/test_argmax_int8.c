@@ -46,35 +46,35 @@ static double entry_of(const product *p, int64_t row, int64_t j) {
  * how many entries were multiplied in floats. */
 static int32_t find(const product *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
     tfm_context *ctx = harness_context();
-    tfm__screen screen = {0};
+    tfm__int8_screen screen = {0};
     int32_t tried = 0;
     harness_ok(tfm_scope_open(ctx));
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, p->w, p->n, p->k), .version = 4};
     tfm_tensor near = HARNESS_TENSOR(TFM_F32, NULL, p->rows, p->n), value = {0}, token = {0};
-    const tfm__screened task = {.screen = &screen,
-                                .weight = &weight,
-                                .bias = HARNESS_TENSOR(TFM_F32, p->bias, p->n),
-                                .x = HARNESS_TENSOR(TFM_F32, p->x, p->rows, p->k),
-                                .tried = HARNESS_TENSOR(TFM_I32, &tried, 1)};
-    harness_ok(tfm__screen_make(ctx, &screen, &weight));
+    const tfm__argmax_int8_task task = {.screen = &screen,
+                                        .weight = &weight,
+                                        .bias = HARNESS_TENSOR(TFM_F32, p->bias, p->n),
+                                        .x = HARNESS_TENSOR(TFM_F32, p->x, p->rows, p->k),
+                                        .verified = HARNESS_TENSOR(TFM_I32, &tried, 1)};
+    harness_ok(tfm__int8_screen_update(ctx, &screen, &weight));
     assert_int_equal(screen.version, 5);
-    harness_ok(tfm__screen_near(ctx, &near, &task));
+    harness_ok(tfm__argmax_int8_approximate(ctx, &near, &task));
     float *host = harness_floats(near);
     for (int64_t i = 0; i < p->rows * p->n && barred >= 0; i++)
         host[i] = i % p->n % 3 == barred ? -INFINITY : host[i];
     harness_ok(tfm_tensor_write(ctx, near, host));
-    harness_ok(tfm__screen_best_of(ctx, &value, &token, near, &task));
+    harness_ok(tfm__argmax_int8_verify(ctx, &value, &token, near, &task));
     harness_guards(near);
     harness_ok(tfm_tensor_read(ctx, values, value));
     harness_ok(tfm_tensor_read(ctx, tokens, token));
-    harness_ok(tfm_tensor_read(ctx, &tried, task.tried));
+    harness_ok(tfm_tensor_read(ctx, &tried, task.verified));
     for (int64_t r = 0; bytes && r < p->rows; r++)
         for (int64_t j = 0; j < p->n; j++)
             bytes[r] = j == 0 || host[r * p->n + j] > host[r * p->n + bytes[r]] ? (int32_t)j : bytes[r];
     free(host);
     if (barred < 0) {
         tfm_tensor other_value = {0}, other_token = {0};
-        harness_ok(tfm__screen_best(ctx, &other_value, &other_token, &task));
+        harness_ok(tfm__argmax_int8(ctx, &other_value, &other_token, &task));
         float *other_values = harness_floats(other_value);
         int32_t *other_tokens = harness_ints(other_token);
         for (int64_t r = 0; r < p->rows; r++) {
@@ -84,8 +84,8 @@ static int32_t find(const product *p, int barred, float *values, int32_t *tokens
         free(other_values);
         free(other_tokens);
     }
-    harness_guards(task.tried);
-    tfm__screen_free(ctx, &screen);
+    harness_guards(task.verified);
+    tfm__int8_screen_free(ctx, &screen);
     assert_int_equal(screen.version, 0);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     return tried;
@@ -122,7 +122,7 @@ static int check(const product *p, int barred, bool few) {
 
 static bool serves(void) {
     const tfm_tensor weight = {.dtype = TFM_F32, .rank = 2, .dims = {1000, 64}};
-    if (tfm__screen_serves(harness_context(), weight))
+    if (tfm__argmax_int8_supported(harness_context(), weight))
         return true;
     print_message("# products of bytes are not faster here: no screens\n");
     return false;
@@ -356,7 +356,7 @@ static void fill_ids(int32_t *ids, size_t *counts, size_t texts) {
 }
 
 static bool screens(const tfm_model *model) {
-    return !harness_slow() && tfm__screen_serves(model->ctx, model->output->value);
+    return !harness_slow() && tfm__argmax_int8_supported(model->ctx, model->output->value);
 }
 
 static void test_search(void **state) {

@@ -17,12 +17,12 @@ static tfm__tuning *tuning(void) {
 
 /* A device that has none is given an emulation. */
 static void provide(void) {
-    if (!tfm__gemm_rounds_not(harness_context(), TFM_BF16))
+    if (!tfm__gemm_half_declines(harness_context(), TFM_BF16))
         return;
     tuning()->mma_emulated = true;
     tuning()->mma = TFM__MMA_M16N8K16;
-    if (!harness_slow() || !tfm__gemm_rounds_not(harness_context(), TFM_BF16)) {
-        assert_null(tfm__gemm_rounds_not(harness_context(), TFM_BF16));
+    if (!harness_slow() || !tfm__gemm_half_declines(harness_context(), TFM_BF16)) {
+        assert_null(tfm__gemm_half_declines(harness_context(), TFM_BF16));
         return;
     }
     tuning()->mma_emulated = false;

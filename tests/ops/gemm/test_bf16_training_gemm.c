@@ -46,7 +46,7 @@ static bool set_way(int way) {
     if (way < 2)
         return instruction(way == 1);
     pose(way == 3);
-    return way < 3 ? !harness_slow() || !tfm__gemm_rounds_not(harness_context(), TFM_BF16)
+    return way < 3 ? !harness_slow() || !tfm__gemm_half_declines(harness_context(), TFM_BF16)
                    : tuning()->class == TFM__CLASS_CPU && tuning()->width == 16;
 }
 
@@ -164,7 +164,7 @@ static void test_layers(void **state) {
         if (!set_way(way))
             continue;
         ways++;
-        assert_null(tfm__gemm_rounds_not(harness_context(), TFM_BF16));
+        assert_null(tfm__gemm_half_declines(harness_context(), TFM_BF16));
         const size_t count = tuning()->mma_emulated && harness_brief() ? 4 : sizeof(layers) / sizeof(*layers);
         for (size_t i = 0; i < count; i++)
             check(layers[i]);
@@ -211,7 +211,7 @@ static void test_absent(void **state) {
     tfm_context *ctx = harness_context();
     tuning()->avx512_bf16 = tuning()->amx_bf16 = false;
     tuning()->mma = TFM__MMA_NONE;
-    const char *why = tfm__gemm_rounds_not(ctx, TFM_BF16);
+    const char *why = tfm__gemm_half_declines(ctx, TFM_BF16);
     assert_non_null(why);
     assert_non_null(strstr(why, "has no"));
     assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);

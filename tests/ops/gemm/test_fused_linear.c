@@ -254,7 +254,7 @@ static void test_shared_columns(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const char *first = ctx->tuning.gemm_order[0].provider;
-    const bool takes = first && strcmp(first, "rows") == 0;
+    const bool takes = first && strcmp(first, "gpu-skinny") == 0;
     const unsigned own = ctx->info.compute_units;
     harness_random random = {4};
     const int64_t rows[] = {1, 3, 8, 2, 21, 4, 11, 1}, widths[] = {256, 516, 772, 508, 644, 512, 260, 252};
@@ -272,7 +272,7 @@ static void test_shared_columns(void **state) {
         s.affine = false;
         check_gated(&s, i % 2, &random);
     }
-    assert_true(!takes || (asked_with(ctx, "-DPARTS=2") && asked_with(ctx, "-DPARTS=4")));
+    assert_true(!takes || (asked_with(ctx, "-DSLICED_K=2") && asked_with(ctx, "-DSLICED_K=4")));
     ctx->info.compute_units = own;
 }
 
@@ -296,10 +296,10 @@ static void test_enough_columns(void **state) {
         harness_ok(tfm_tensor_new(ctx, &weight.value, TFM_F32, 2, (int64_t[]){N, K}));
         const uint64_t before = ctx->launches;
         harness_ok(tfm_linear(ctx, &y, x, &weight, none, TFM_NO_ACTIVATION));
-        if (first && strcmp(first, "rows") == 0) {
+        if (first && strcmp(first, "gpu-skinny") == 0) {
             assert_int_equal(ctx->launches - before, 1);
-            assert_int_equal(asked_with(ctx, "-DPARTS=2"), cases[i].parts == 2);
-            assert_int_equal(asked_with(ctx, "-DPARTS=4"), cases[i].parts == 4);
+            assert_int_equal(asked_with(ctx, "-DSLICED_K=2"), cases[i].parts == 2);
+            assert_int_equal(asked_with(ctx, "-DSLICED_K=4"), cases[i].parts == 4);
         }
         tfm_param_free(ctx, &weight);
         tfm_context_free(&ctx);
@@ -349,7 +349,7 @@ static void test_joined(void **state) {
     tfm_context *ctx = NULL;
     harness_ok(tfm_context_open(&ctx, NULL));
     const char *first = ctx->tuning.gemm_order[0].provider;
-    const bool joins = first && strcmp(first, "rows") == 0;
+    const bool joins = first && strcmp(first, "gpu-skinny") == 0;
     tfm_tensor x = {0}, y[3] = {{0}};
     tfm_param w[3];
     tfm__fused_output outputs[3];

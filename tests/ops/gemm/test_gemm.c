@@ -154,20 +154,20 @@ static void need_wide(void) {
 static void test_small(void **state) {
     (void)state;
     need_wide();
-    odd_shapes(&tfm__gemm_small, 1, 2e6);
+    odd_shapes(&tfm__gemm_cpu_skinny, 1, 2e6);
 }
 
 static void test_packed(void **state) {
     (void)state;
     need_wide();
-    odd_shapes(&tfm__gemm_packed, 1, 2e6);
+    odd_shapes(&tfm__gemm_cpu_packed, 1, 2e6);
 }
 
 /* Each register tile by itself, whole and with the inner dimension cut in three; operands that can be read four floats
  * at a time, and such as cannot; elements counted in 32 and in 64 bits. */
 static void test_tiled(void **state) {
     (void)state;
-    const tfm__gemm_provider *provider = &tfm__gemm_tiled;
+    const tfm__gemm_provider *provider = &tfm__gemm_gpu_tiled;
     tfm__tuning *tuning = &harness_context()->tuning;
     if (tuning->class != TFM__CLASS_GPU) {
         printf("skipped: the device vectorises what one work-item says\n");
@@ -237,7 +237,7 @@ static void test_held(void **state) {
         for (int i = 0; i < 3; i++) {
             tuning->gemm_register_floats = devices[i].held;
             tuning->large_grf_option = devices[i].more;
-            taken[i] += tfm__gemm_tiled.declines(harness_context(), &task) == NULL;
+            taken[i] += tfm__gemm_gpu_tiled.declines(harness_context(), &task) == NULL;
         }
     }
     assert_in_range(taken[1], 1, taken[0] - 1);
@@ -247,14 +247,14 @@ static void test_held(void **state) {
     tuning->gemm_tile = 0;
     tuning->gemm_register_floats = 1;
     tuning->large_grf_option = NULL;
-    assert_non_null(tfm__gemm_tiled.declines(harness_context(), &task));
-    assert_false(check(&tfm__gemm_tiled, (shape){.m = 133, .n = 135, .k = 37}, (extras){0}, &random));
+    assert_non_null(tfm__gemm_gpu_tiled.declines(harness_context(), &task));
+    assert_false(check(&tfm__gemm_gpu_tiled, (shape){.m = 133, .n = 135, .k = 37}, (extras){0}, &random));
     *tuning = own;
 }
 
 static void test_plain(void **state) {
     (void)state;
-    odd_shapes(&tfm__gemm_plain, harness_slow() ? 7 : 3, 2e6);
+    odd_shapes(&tfm__gemm_reference, harness_slow() ? 7 : 3, 2e6);
 }
 
 static void test_chosen(void **state) {
@@ -269,10 +269,10 @@ static void test_edges(void **state) {
     const int step = harness_slow() ? 13 : harness_brief() ? 3 : 1;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++) {
         for (int64_t m = 1; m <= 28; m += step)
-            check(tfm__gemm_all[p], (shape){.m = m, .n = 35, .k = 9, .transpose_a = m % 2, .transpose_b = true},
+            check(tfm__gemm_providers[p], (shape){.m = m, .n = 35, .k = 9, .transpose_a = m % 2, .transpose_b = true},
                   (extras){0}, &random);
         for (int64_t n = 1; n <= 70; n += step)
-            check(tfm__gemm_all[p], (shape){.m = 7, .n = n, .k = 5, .transpose_b = n % 2}, (extras){0}, &random);
+            check(tfm__gemm_providers[p], (shape){.m = 7, .n = n, .k = 5, .transpose_b = n % 2}, (extras){0}, &random);
     }
 }
 
@@ -293,7 +293,7 @@ static void batches(const tfm__gemm_provider *provider, int stride) {
 static void test_batches(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
-        batches(tfm__gemm_all[p], less() ? 3 : 1);
+        batches(tfm__gemm_providers[p], less() ? 3 : 1);
 }
 
 /* More matrices than some devices' grids take in one dimension. */
@@ -304,7 +304,7 @@ static void test_many_matrices(void **state) {
         skip();
     }
     harness_random random = {4};
-    check(&tfm__gemm_plain, (shape){.batch = 70000, .m = 2, .n = 3, .k = 2}, (extras){0}, &random);
+    check(&tfm__gemm_reference, (shape){.batch = 70000, .m = 2, .n = 3, .k = 2}, (extras){0}, &random);
     check(NULL, (shape){.batch = 70000, .m = 2, .n = 3, .k = 2, .transpose_b = true}, (extras){0}, &random);
 }
 
@@ -332,7 +332,7 @@ static void epilogues(const tfm__gemm_provider *provider) {
 static void test_epilogues(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
-        epilogues(tfm__gemm_all[p]);
+        epilogues(tfm__gemm_providers[p]);
 }
 
 static const char *clblast_declines(void) {
@@ -375,7 +375,7 @@ static void turned(const tfm__gemm_provider *provider) {
 
 static void test_turned(void **state) {
     (void)state;
-    turned(&tfm__gemm_packed);
+    turned(&tfm__gemm_cpu_packed);
     if (!less()) /* the sizes are of blocks that GPUs do not have */
         turned(NULL);
 }
@@ -384,8 +384,9 @@ static void test_turned(void **state) {
 static void test_accumulate(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS; p++)
-        if (!(harness_slow() || less()) || tfm__gemm_all[p] != &tfm__gemm_clblast) /* a CPU has it in brief runs */
-            accumulations(tfm__gemm_all[p]);
+        if (!(harness_slow() || less()) ||
+            tfm__gemm_providers[p] != &tfm__gemm_clblast) /* a CPU has it in brief runs */
+            accumulations(tfm__gemm_providers[p]);
     assert_null(clblast_declines());
 }
 
@@ -471,7 +472,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
  * first product, which another provider computes again; one warning, and it is not asked any more. */
 static void test_wrong_clblast(void **state) {
     const tfm__tuning *tuning = tfm__context_tuning(harness_context());
-    if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "plain") == 0) {
+    if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "reference") == 0) {
         printf("skipped: here the plain kernel would be the one to take over\n");
         skip();
     }
@@ -514,14 +515,14 @@ static void test_other_tunings(void **state) {
         tuning->gemm_mr = widths[i][1];
         tuning->gemm_mr_tail = widths[i][1] * 2 / 3;
         tuning->fma = i == 0;
-        odd_shapes(&tfm__gemm_packed, 5, 2e6);
-        odd_shapes(&tfm__gemm_small, 5, 2e6);
-        batches(&tfm__gemm_packed, 3);
-        epilogues(&tfm__gemm_packed);
-        epilogues(&tfm__gemm_small);
-        accumulations(&tfm__gemm_packed);
-        accumulations(&tfm__gemm_small);
-        turned(&tfm__gemm_packed);
+        odd_shapes(&tfm__gemm_cpu_packed, 5, 2e6);
+        odd_shapes(&tfm__gemm_cpu_skinny, 5, 2e6);
+        batches(&tfm__gemm_cpu_packed, 3);
+        epilogues(&tfm__gemm_cpu_packed);
+        epilogues(&tfm__gemm_cpu_skinny);
+        accumulations(&tfm__gemm_cpu_packed);
+        accumulations(&tfm__gemm_cpu_skinny);
+        turned(&tfm__gemm_cpu_packed);
     }
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
@@ -534,8 +535,8 @@ static void test_other_groups(void **state) {
     const size_t most = limits->max_group;
     for (size_t group = 64; group > 0; group = group == 1 ? 0 : group == 64 ? 16 : 1) {
         limits->max_group = group < most ? group : most;
-        odd_shapes(&tfm__gemm_plain, harness_slow() ? 31 : 7, 2e6);
-        batches(&tfm__gemm_plain, 3);
+        odd_shapes(&tfm__gemm_reference, harness_slow() ? 31 : 7, 2e6);
+        batches(&tfm__gemm_reference, 3);
     }
     limits->max_group = most;
 }
@@ -552,7 +553,7 @@ static void test_nan_stays_in_its_row(void **state) {
         tfm_tensor ta = HARNESS_TENSOR(TFM_F32, a, 3, 5), tb = HARNESS_TENSOR(TFM_F32, b, 5, 37), c = {0};
         const char *why;
         harness_ok(
-            tfm__gemm_with(ctx, tfm__gemm_all[p], &why, &c, ta, tb, &(tfm_gemm_options){.activation = TFM_RELU}));
+            tfm__gemm_with(ctx, tfm__gemm_providers[p], &why, &c, ta, tb, &(tfm_gemm_options){.activation = TFM_RELU}));
         if (!why) {
             float *got = harness_floats(c);
             for (int i = 0; i < 3 * 37; i++)
@@ -657,17 +658,17 @@ static void test_by_name(void **state) {
     tfm_tensor w = HARNESS_TENSOR(TFM_F32, NULL, 5, 6);
     tfm_param weight = {.value = w};
     for (; tfm_gemm_provider(count); count++)
-        assert_string_equal(tfm_gemm_provider(count), tfm__gemm_all[count]->name);
+        assert_string_equal(tfm_gemm_provider(count), tfm__gemm_providers[count]->name);
     assert_int_equal(count, TFM__GEMM_PROVIDERS);
-    harness_ok(tfm_gemm_by(ctx, "plain", &why, &c, a, b, NULL));
+    harness_ok(tfm_gemm_by(ctx, "reference", &why, &c, a, b, NULL));
     assert_null(why);
     harness_ok(tfm_gemm_by(ctx, NULL, &why, &c, a, b, NULL));
     assert_null(why);
-    harness_ok(tfm_gemm_by(ctx, "small", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
+    harness_ok(tfm_gemm_by(ctx, "cpu-skinny", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
     assert_non_null(why);
-    harness_ok(tfm_linear_by(ctx, "small", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    harness_ok(tfm_linear_by(ctx, "cpu-skinny", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
     assert_non_null(why);
-    harness_ok(tfm_linear_by(ctx, "plain", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    harness_ok(tfm_linear_by(ctx, "reference", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
     assert_null(why);
     assert_non_null(tfm_gemm_chosen(ctx, 100, 100, 100));
     harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -686,7 +687,7 @@ static void test_environment(void **state) {
         tfm_context *ctx = NULL;
         assert_int_equal(setenv("TFM_GEMM", modes[i], 1), 0);
         harness_ok(tfm_context_open(&ctx, NULL));
-        const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &task);
+        const tfm__gemm_provider *chosen = tfm__gemm_select(ctx, &task);
         if (i == 0)
             assert_ptr_equal(chosen, &tfm__gemm_clblast);
         else if (i < 3)

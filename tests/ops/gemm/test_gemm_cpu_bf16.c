@@ -38,7 +38,7 @@ static uint16_t bits_of(float x) {
     return (uint16_t)(bits >> 16);
 }
 
-/* Runs the layer by `dots`, or if `any`, by whoever takes it. Why it declined, or NULL. */
+/* Runs the layer by `cpu-bf16`, or if `any`, by whoever takes it. Why it declined, or NULL. */
 static const char *check(bool any, layer l) {
     static harness_random random = {1};
     tfm_context *ctx = harness_context();
@@ -65,7 +65,7 @@ static const char *check(bool any, layer l) {
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, l.m, l.k), y = HARNESS_TENSOR(TFM_F32, NULL, l.m, l.n);
     tfm_tensor tb = l.biased ? HARNESS_TENSOR(TFM_F32, bias, l.n) : (tfm_tensor){0};
     const char *why = NULL;
-    harness_ok(tfm_linear_by(ctx, any ? NULL : "dots", &why, &y, tx, &weight, tb, l.activation));
+    harness_ok(tfm_linear_by(ctx, any ? NULL : "cpu-bf16", &why, &y, tx, &weight, tb, l.activation));
     if (!why) {
         char what[96];
         snprintf(what, sizeof(what), "%s: m %d, n %d, k %d", tuning()->mma_emulated ? "emulated" : "instruction",
@@ -132,9 +132,9 @@ static void test_instruction(void **state) {
     tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .transpose_b = true, .shared_b = true, .alpha = 1};
     task.b.dtype = TFM_BF16;
     task.weight = &weight;
-    assert_ptr_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_dots);
+    assert_ptr_equal(tfm__gemm_select(harness_context(), &task), &tfm__gemm_cpu_bf16);
     task.m = tuning()->gemm_mr_tail;
-    assert_ptr_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_small);
+    assert_ptr_equal(tfm__gemm_select(harness_context(), &task), &tfm__gemm_cpu_skinny);
 }
 
 /* Not asked for, it rounds nothing. */
@@ -148,16 +148,16 @@ static void test_declines(void **state) {
     task.weight = &weight;
     task.b.dtype = TFM_BF16;
     tuning()->avx512_bf16 = tuning()->amx_bf16 = false;
-    assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "the processor has no"));
+    assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "the processor has no"));
     tuning()->mma_emulated = true;
-    assert_null(tfm__gemm_dots.declines(ctx, &task));
+    assert_null(tfm__gemm_cpu_bf16.declines(ctx, &task));
     for (tfm_dtype dtype = TFM_F32; dtype <= TFM_F16; dtype++) {
         task.b.dtype = dtype;
-        assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "weights of bf16"));
+        assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "weights of bf16"));
     }
     task.b.dtype = TFM_BF16;
     task.m = tuning()->gemm_mr_tail;
-    assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "more than 8 rows"));
+    assert_non_null(strstr(tfm__gemm_cpu_bf16.declines(ctx, &task), "more than 8 rows"));
     *tuning() = own;
 }
 
@@ -185,7 +185,7 @@ static void test_special(void **state) {
         tfm_param weight = {.value = HARNESS_TENSOR(TFM_BF16, w, N, K)};
         tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, M, K), y = {0};
         const char *why;
-        harness_ok(tfm_linear_by(ctx, "dots", &why, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION));
+        harness_ok(tfm_linear_by(ctx, "cpu-bf16", &why, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION));
         assert_null(why);
         float *got = harness_floats(y);
         for (int i = 0; i < M; i++)

@@ -153,7 +153,7 @@ static void check_products(void) {
             p.accumulate = !p.weight && (i + form) % 3 == 0;
             p.alpha = !p.weight && (i + form) % 5 == 1 ? -0.75f : 0;
             p.activation = p.accumulate || i % 3 == 1 ? TFM_NO_ACTIVATION : i % 3 == 2 ? TFM_RELU : TFM_SILU;
-            assert_null(check("thirds", p));
+            assert_null(check("cpu-bf16x3", p));
         }
 }
 
@@ -180,24 +180,24 @@ static void test_chosen(void **state) {
     tfm_context *ctx = harness_context();
     tfm__gemm_task task = {.batch = 1, .m = 1024, .n = 512, .k = 512, .shared_b = true, .alpha = 1};
     const bool tiles = has_tiles();
-    assert_ptr_equal(tfm__gemm_choose(ctx, &task), tiles ? &tfm__gemm_thirds : &tfm__gemm_packed);
+    assert_ptr_equal(tfm__gemm_select(ctx, &task), tiles ? &tfm__gemm_cpu_bf16x3 : &tfm__gemm_cpu_packed);
     if (tiles)
-        assert_string_equal(tfm_gemm_chosen(ctx, 1024, 512, 512), "thirds");
+        assert_string_equal(tfm_gemm_chosen(ctx, 1024, 512, 512), "cpu-bf16x3");
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, TFM_BF16);
-    assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
-    assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), tiles ? "not to be rounded" : "bf16"));
+    assert_ptr_not_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_cpu_bf16x3);
+    assert_non_null(strstr(tfm__gemm_cpu_bf16x3.declines(ctx, &task), tiles ? "not to be rounded" : "bf16"));
     tfm__context_set_gemm_input_dtype(ctx, before);
     task.m = 255;
-    assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_packed);
+    assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_cpu_packed);
     task.m = 1024;
     task.n = 64;
-    assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_packed);
+    assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_cpu_packed);
     task.n = 512;
     task.batch = 2;
-    assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_thirds);
+    assert_ptr_not_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_cpu_bf16x3);
     task.batch = 1;
     tuning()->amx_bf16 = false;
-    assert_non_null(strstr(tfm__gemm_thirds.declines(ctx, &task), "does not multiply tiles"));
+    assert_non_null(strstr(tfm__gemm_cpu_bf16x3.declines(ctx, &task), "does not multiply tiles"));
     again(state);
 }
 
@@ -218,12 +218,14 @@ static void in_each_form(void **state, void (*body)(void)) {
 static void check_large(void) {
     for (int aligned = 0; aligned < 2; aligned++) {
         harness_align(aligned ? 16 : 0);
-        assert_null(check("thirds", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
-        assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
-        assert_null(check("thirds", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
-        assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
+        assert_null(
+            check("cpu-bf16x3", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
+        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
+        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
+        assert_null(
+            check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
         if (!harness_brief())
-            assert_null(check("thirds", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
+            assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
     }
     harness_align(0);
 }
@@ -241,7 +243,7 @@ static void check_sizes(void) {
         a[i] = ldexpf(a[i], i / K * 120 / (M - 1) - 60);
     for (int i = 0; i < K * N; i++)
         b[i] = ldexpf(b[i], i % N * 120 / (N - 1) - 60);
-    assert_null(run("thirds", (product){.m = M, .n = N, .k = K}, a, b, &random));
+    assert_null(run("cpu-bf16x3", (product){.m = M, .n = N, .k = K}, a, b, &random));
     free(a);
     free(b);
 }
@@ -281,7 +283,7 @@ static void check_shares(void) {
             tfm_tensor tb = form & 2 ? HARNESS_TENSOR(TFM_F32, b, N, K) : HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
             const char *why;
             harness_ok(
-                tfm_gemm_by(ctx, "thirds", &why, &c, ta, tb,
+                tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, ta, tb,
                             &(tfm_gemm_options){.transpose_a = (form & 1) != 0, .transpose_b = (form & 2) != 0}));
             assert_null(why);
             float *got = harness_floats(c);
@@ -328,7 +330,7 @@ static void check_special(void) {
         tfm_tensor tb = HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
         const tfm_gemm_options options = {.transpose_a = turned, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
         const char *why;
-        harness_ok(tfm_gemm_by(ctx, "thirds", &why, &c, ta, tb, &options));
+        harness_ok(tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, ta, tb, &options));
         assert_null(why);
         float *got = harness_floats(c);
         for (int e = 0; e < M * N; e++) {
@@ -385,7 +387,7 @@ static void test_wrong(void **state) {
         assert_null(check(NULL, (product){.m = 300, .n = 512, .k = 512}));
         assert_int_equal(warnings, 1);
     }
-    assert_non_null(strstr(check("thirds", (product){.m = 33, .n = 35, .k = 40}), "wrong"));
+    assert_non_null(strstr(check("cpu-bf16x3", (product){.m = 33, .n = 35, .k = 40}), "wrong"));
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     unsetenv("TFM_CL_DIR");
     again(state);
@@ -397,14 +399,14 @@ static void test_memory(void **state) {
     need_wide(state);
     emulate();
     tfm_context *ctx = harness_context();
-    assert_null(check("thirds", (product){.m = 64, .n = 64, .k = 64})); /* its trial is over */
+    assert_null(check("cpu-bf16x3", (product){.m = 64, .n = 64, .k = 64})); /* its trial is over */
     const tfm__gemm_task task = {.batch = 1, .m = 300, .n = 700, .k = 90, .shared_b = true, .alpha = 1};
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.k), b = HARNESS_TENSOR(TFM_F32, NULL, task.k, task.n);
     tfm_tensor c = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.n);
-    const uint64_t before = tfm_context_memory(ctx), told = tfm__gemm_thirds.memory(ctx, &task);
+    const uint64_t before = tfm_context_memory(ctx), told = tfm__gemm_cpu_bf16x3.memory(ctx, &task);
     const char *why;
-    harness_ok(tfm_gemm_by(ctx, "thirds", &why, &c, a, b, NULL));
+    harness_ok(tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, a, b, NULL));
     assert_null(why);
     const uint64_t taken = tfm_context_memory(ctx) - before;
     assert_true(taken > 0 && taken <= told);

@@ -84,7 +84,7 @@ static float *run(sizes s, const float *x, const int8_t *q, const float *scales,
     if (bias)
         t.bias = HARNESS_TENSOR(TFM_F32, bias, s.n);
     const uint64_t before = ctx->launches;
-    harness_ok(tfm__int8_groups(ctx, &t));
+    harness_ok(tfm__int8_gpu(ctx, &t));
     launches = ctx->launches - before;
     harness_guards(t.c);
     float *got = harness_floats(t.c);
@@ -183,8 +183,8 @@ static void test_shared_columns(void **state) {
     for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++) {
         const tfm__kernel *kernel = ctx->kernels[i];
         const char *defines = kernel ? kernel->name + strlen(kernel->name) + 1 : "";
-        two = two || strstr(defines, "-DPARTS=2");
-        four = four || strstr(defines, "-DPARTS=4");
+        two = two || strstr(defines, "-DSLICED_K=2");
+        four = four || strstr(defines, "-DSLICED_K=4");
     }
     assert_true(two && four);
     ctx->info.compute_units = units;
@@ -322,7 +322,7 @@ static void again_in(void **state, const char *folder) {
 /* Why the instruction is not used for products of these rows. */
 static const char *trouble(int64_t m, int64_t n, int64_t k) {
     tfm_param weight = {.value = {.rank = 2, .dims = {n, k}}};
-    return tfm__int8_dot_trouble(harness_context(), &(tfm__gemm_task){.m = m, .n = n, .k = k, .weight = &weight});
+    return tfm__int8_dp4a_declines(harness_context(), &(tfm__gemm_task){.m = m, .n = n, .k = k, .weight = &weight});
 }
 
 /* What no GPU runs is not asked for where a layer poses as one, which writes down what is. */
@@ -487,7 +487,7 @@ static void test_small_device(void **state) {
         tfm_param weight = bytes_of(q, scales, 1, 40);
         const tfm__gemm_task t = {.m = 66, .n = 1, .k = 40, .weight = &weight};
         ctx->limits.max_group = small ? 64 : limits.max_group;
-        const char *why = tfm__int8_dot_trouble(ctx, &t);
+        const char *why = tfm__int8_dp4a_declines(ctx, &t);
         ctx->limits = limits;
         assert_non_null(why);
         assert_true((strstr(why, "in another way") != NULL) == small);

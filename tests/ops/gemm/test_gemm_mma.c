@@ -88,7 +88,7 @@ static const char *check(bool any, shape s, extras e) {
     tfm_tensor tb = operand(b, s.batch > 1 && !s.shared_b, s.batch, s.k, s.n, s.transpose_b);
     tfm_tensor c = operand(before, s.batch > 1, s.batch, s.m, s.n, false);
     const char *why = NULL;
-    harness_ok(tfm__gemm_with(ctx, any ? NULL : &tfm__gemm_engine, &why, &c, ta, tb, &options));
+    harness_ok(tfm__gemm_with(ctx, any ? NULL : &tfm__gemm_gpu_mma, &why, &c, ta, tb, &options));
     if (!why) {
         char what[160];
         snprintf(what, sizeof(what), "engine %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s", (int)tuning()->mma,
@@ -122,7 +122,7 @@ static bool pose(tfm__mma engine, tfm_dtype inputs, int tile) {
     tuning()->mma_emulated = true;
     tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
-    return !tfm__gemm_engine.declines(harness_context(), &task);
+    return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
 /* Each engine's fragments, with numbers of both kinds, through a tile for each mix of transposes: all of its tiles, and
@@ -198,7 +198,7 @@ static void test_special(void **state) {
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor ta = HARNESS_TENSOR(TFM_F32, a, 4, 5), tb = HARNESS_TENSOR(TFM_F32, b, 5, 37), c = {0};
         const char *why;
-        harness_ok(tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, ta, tb, NULL));
+        harness_ok(tfm__gemm_with(ctx, &tfm__gemm_gpu_mma, &why, &c, ta, tb, NULL));
         assert_null(why);
         float *got = harness_floats(c);
         for (int j = 0; j < 37; j++) {
@@ -219,10 +219,10 @@ static void test_chosen(void **state) {
     const tfm__gemm_task task = {.batch = 1, .m = 100, .n = 100, .k = 100, .shared_b = true, .alpha = 1};
     const bool gpu = strcmp(tuning()->name, "gpu") == 0;
     if (pose(TFM__MMA_WMMA, TFM_BF16, 0)) {
-        assert_int_equal(tfm__gemm_choose(harness_context(), &task) == &tfm__gemm_engine, gpu);
+        assert_int_equal(tfm__gemm_select(harness_context(), &task) == &tfm__gemm_gpu_mma, gpu);
         assert_int_equal(tfm__context_set_gemm_input_dtype(harness_context(), TFM_F32), TFM_BF16);
-        assert_ptr_not_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_engine);
-        assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), "32 bits"));
+        assert_ptr_not_equal(tfm__gemm_select(harness_context(), &task), &tfm__gemm_gpu_mma);
+        assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), "32 bits"));
     }
     *tuning() = own;
 }
@@ -238,14 +238,14 @@ static void test_selftest(void **state) {
         tuning()->mma = TFM__MMA_NONE; /* then they say so */
     const bool there = tuning()->mma != TFM__MMA_NONE;
     for (const tfm__check_entry *entry = tfm__selftest_gemm; entry->op; entry++) {
-        if (strncmp(entry->form, "engine", 6) != 0)
+        if (strncmp(entry->form, "gpu-mma", 7) != 0)
             continue;
         seen++;
         if (there && harness_brief() && strstr(entry->form, ", tiles"))
             continue; /* test_gemm_mma_multistage.c has those of another engine */
 
         /* NVIDIA's alone have rings: test_gemm_mma_multistage.c. */
-        const bool rings = strstr(entry->form, ", rings") != NULL;
+        const bool rings = strstr(entry->form, ", multistage") != NULL;
         tfm__check c = {.ctx = harness_context(), .form = entry->form, .number = entry->number, .random = 2017};
         harness_ok(tfm_scope_open(c.ctx));
         entry->run(&c);
@@ -311,8 +311,8 @@ static void test_wrong(void **state) {
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
     if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
-        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "engine"};
-        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "plain"};
+        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "gpu-mma"};
+        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "reference"};
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
         assert_int_equal(warnings, 1);
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 41}, (extras){0}));
@@ -377,7 +377,7 @@ static void test_not_built(void **state) {
         const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
         if (strcmp(tuning()->name, "gpu") == 0) {
             assert_int_equal(warnings, run == 0);
-            assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), "does not build"));
+            assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), "does not build"));
         }
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -420,7 +420,7 @@ static void test_crash_twice_disables_kernel(void **state) {
         const bool tried = run < 2;
         assert_int_equal(warnings, tried);
         assert_non_null(
-            strstr(tfm__gemm_engine.declines(harness_context(), &task), tried ? "does not build" : "ended each time"));
+            strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), tried ? "does not build" : "ended each time"));
     }
     again(state);
     scratch_teardown(state);
@@ -437,7 +437,7 @@ static bool multiply_in(void **state, const char *folder, const char *verdict) {
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
-    assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), verdict));
+    assert_non_null(strstr(tfm__gemm_gpu_mma.declines(harness_context(), &task), verdict));
     return true;
 }
 
@@ -511,8 +511,8 @@ static void test_not_with_an_activation(void **state) {
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
     if (pose(TFM__MMA_M16N8K16, TFM_F16, 4)) {
-        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "engine"};
-        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "plain"};
+        tuning()->gemm_order[0] = (tfm__gemm_preference){.provider = "gpu-mma"};
+        tuning()->gemm_order[1] = (tfm__gemm_preference){.provider = "reference"};
         const shape s = {.m = 33, .n = 35, .k = 40};
         assert_null(check(false, s, (extras){0}));
         for (int i = 0; i < 2; i++) {

@@ -43,7 +43,7 @@ static bool pose(bool own, tfm_dtype inputs, int tile, size_t local) {
     }
     tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
-    return tuning()->mma == TFM__MMA_M16N8K16 && !tfm__gemm_engine.declines(ctx, &task);
+    return tuning()->mma == TFM__MMA_M16N8K16 && !tfm__gemm_gpu_mma.declines(ctx, &task);
 }
 
 static float *operand(tfm_tensor *out, bool batched, int64_t batch, int64_t rows, int64_t columns, tfm_dtype dtype) {
@@ -102,10 +102,10 @@ static const char *check(product p) {
     if (p.bias)
         more = operand(&bias, false, 1, 1, p.n, TFM_F32);
     task.bias = p.bias ? bias : none;
-    const char *why = tfm__gemm_engine.declines(ctx, &task);
+    const char *why = tfm__gemm_gpu_mma.declines(ctx, &task);
     if (!why)
-        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
-    why = why ? why : tfm__gemm_engine.declines(ctx, &task);
+        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
+    why = why ? why : tfm__gemm_gpu_mma.declines(ctx, &task);
     if (!why) {
         char what[160];
         snprintf(what, sizeof(what), "ring %d of %s: batch %d, m %d, n %d, k %d%s%s%s", tuning()->gemm_tile,
@@ -212,10 +212,10 @@ static void test_memory(void **state) {
     task.transpose_b = true;
     if (pose(false, TFM_F16, LAST, 32768)) {
         const uint64_t one = 2 * 4096 * 4096;
-        assert_true(tfm__gemm_engine.memory(harness_context(), &task) >= 2 * one);
+        assert_true(tfm__gemm_gpu_mma.memory(harness_context(), &task) >= 2 * one);
         task.b.dtype = TFM_F16;
         task.k = 4096;
-        const uint64_t stored = tfm__gemm_engine.memory(harness_context(), &task);
+        const uint64_t stored = tfm__gemm_gpu_mma.memory(harness_context(), &task);
         assert_true(stored >= one && stored < 2 * one);
     }
     *tuning() = own;
@@ -250,14 +250,15 @@ static void test_chosen(void **state) {
             task.alpha = 1;
             task.shared_b = task.transpose_b = true;
             task.b.dtype = TFM_BF16;
-            const tfm__engine_plan p = tfm__engine_plan_of(ctx, &task);
+            const tfm__mma_plan p = tfm__mma_plan_of(ctx, &task);
             assert_non_null(p.tile);
-            if (p.tile->pace.m != FASTEST[i].tile_m || p.tile->pace.n != FASTEST[i].tile_n ||
-                p.tile->pace.narrows != FASTEST[i].ring)
+            if (p.tile->macro_tile.m != FASTEST[i].tile_m || p.tile->macro_tile.n != FASTEST[i].tile_n ||
+                p.tile->macro_tile.converts != FASTEST[i].ring)
                 fail_msg("%d x %d x %d takes a %s of %d x %d", (int)task.m, (int)task.n, (int)task.k,
-                         p.tile->pace.narrows ? "ring" : "tile", p.tile->pace.m, p.tile->pace.n);
+                         p.tile->macro_tile.converts ? "multistage" : "tile", p.tile->macro_tile.m,
+                         p.tile->macro_tile.n);
             if (FASTEST[i].ring) /* a is made narrow */
-                assert_true(tfm__gemm_engine.memory(ctx, &task) >= (uint64_t)(2 * task.m * task.k));
+                assert_true(tfm__gemm_gpu_mma.memory(ctx, &task) >= (uint64_t)(2 * task.m * task.k));
         }
     }
     *tuning() = own;
@@ -318,20 +319,20 @@ static void test_selftest(void **state) {
     if (pose(false, TFM_F16, LAST, 49152)) {
         tuning()->gemm_tile = 0;
         tuning()->gemm_input_dtype = TFM_F32;
-        assert_null(self_test("engine, f16, rings"));
+        assert_null(self_test("gpu-mma, f16, multistage"));
         assert_int_equal(kernels_named("gemm_mma_multistage", "-DSTAGES=2") > 0, true);
         assert_int_equal(kernels_named("gemm_mma_multistage", "-DSTAGES=3") > 0, true);
-        assert_null(both ? self_test("engine, bf16, rings") : NULL);
-        assert_null(self_test("engine, bf16, tiles"));
+        assert_null(both ? self_test("gpu-mma, bf16, multistage") : NULL);
+        assert_null(self_test("gpu-mma, bf16, tiles"));
         for (size_t i = 0; i < 4; i++) {
             static const char *const tiles[] = {"-DTILE_M=128 -DTILE_N=64", "-DTILE_M=64 -DTILE_N=64",
                                                 "-DTILE_M=32 -DTILE_N=32", "-DTILE_M=16 -DTILE_N=64"};
             assert_true(kernels_named("gemm_mma", tiles[i]) > 0);
         }
-        assert_null(both ? self_test("engine, f16, tiles") : NULL);
+        assert_null(both ? self_test("gpu-mma, f16, tiles") : NULL);
         assert_int_equal(tuning()->gemm_input_dtype, TFM_F32);
         harness_context()->limits.local_bytes = 8192;
-        const char *why = self_test("engine, f16, rings");
+        const char *why = self_test("gpu-mma, f16, multistage");
         assert_true(why && strstr(why, "too small"));
     }
     *tuning() = own;
@@ -359,7 +360,7 @@ static void test_wrong(void **state) {
         assert_non_null(check((product){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 1);
         tuning()->gemm_input_dtype = TFM_F32;
-        const char *why = self_test("engine, f16, rings");
+        const char *why = self_test("gpu-mma, f16, multistage");
         assert_true(why && strstr(why, "wrong"));
         tuning()->gemm_input_dtype = TFM_F16;
         assert_int_equal(warnings, 2); /* with other transposes: a form of its own */

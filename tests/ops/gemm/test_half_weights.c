@@ -56,9 +56,10 @@ typedef struct layer {
     tfm_activation activation;
 } layer;
 
-/* Bits of a fraction to which this provider rounds x, or 0: `dots` and matrix engines to what the weight is kept in. */
+/* Bits of a fraction to which this provider rounds x, or 0: `cpu-bf16` and matrix engines to what the weight is kept
+ * in. */
 static int rounded_by(const char *provider, tfm_dtype dtype) {
-    const bool rounds = strcmp(provider, "dots") == 0 || strcmp(provider, "engine") == 0;
+    const bool rounds = strcmp(provider, "cpu-bf16") == 0 || strcmp(provider, "gpu-mma") == 0;
     return !rounds ? 0 : dtype == TFM_F16 ? 11 : 8;
 }
 
@@ -108,7 +109,7 @@ static unsigned check_layer(layer l, harness_random *random) {
         if (why)
             continue;
         taken |= 1U << i;
-        oracle(want, &l, x, w, bias, rounded_by(name ? name : tfm__gemm_choose(ctx, &task)->name, l.dtype));
+        oracle(want, &l, x, w, bias, rounded_by(name ? name : tfm__gemm_select(ctx, &task)->name, l.dtype));
         char what[128];
         snprintf(what, sizeof(what), "%s: %s, m %d, n %d, k %d%s", name ? name : "chosen", tfm_dtype_name(l.dtype),
                  (int)l.m, (int)l.n, (int)l.k, l.aligned ? ", aligned" : "");
@@ -143,7 +144,7 @@ static void test_layers(void **state) {
                                  &random);
     /* Every provider of this class of device has had a turn. */
     const bool wide = tfm__context_tuning(harness_context())->class == TFM__CLASS_CPU;
-    const char *const mine[][3] = {{"rows", "tiled", "plain"}, {"small", "packed", "plain"}};
+    const char *const mine[][3] = {{"gpu-skinny", "gpu-tiled", "reference"}, {"cpu-skinny", "cpu-packed", "reference"}};
     for (int i = 0; i < 3; i++)
         for (size_t p = 0; p < TFM__GEMM_PROVIDERS; p++)
             assert_true(strcmp(tfm_gemm_provider(p), mine[wide][i]) != 0 || taken >> p & 1);

@@ -42,7 +42,7 @@ static bool pose(tfm__mma engine, tfm_dtype stored, int tile) {
     tuning()->mma = engine;
     tuning()->mma_emulated = true;
     tuning()->gemm_tile = tile;
-    return !tfm__gemm_engine.declines(harness_context(), &task);
+    return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
 /* The nearest number of so many bits, ties to even. */
@@ -82,9 +82,9 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
         for (int64_t p = 0; p < k; p++)
             want[i] += 0.5 * rounded((double)a[transpose_a ? p * m + i / n : i / n * k + p], stored) *
                        rounded((double)b[transpose_b ? i % n * k + p : p * n + i % n], stored);
-    assert_null(tfm__gemm_engine.declines(ctx, &task));
-    harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
-    assert_null(tfm__gemm_engine.declines(ctx, &task)); /* else another one has computed it */
+    assert_null(tfm__gemm_gpu_mma.declines(ctx, &task));
+    harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
+    assert_null(tfm__gemm_gpu_mma.declines(ctx, &task)); /* else another one has computed it */
     char what[128];
     snprintf(what, sizeof(what), "engine %d, b of %s: m %d, n %d, k %d%s%s", (int)tuning()->mma, tfm_dtype_name(stored),
              (int)m, (int)n, (int)k, transpose_a ? ", a transposed" : "", transpose_b ? ", b transposed" : "");
@@ -144,8 +144,8 @@ static void test_reach(void **state) {
         tfm_tensor y = {0};
         const char *why;
         harness_ok(tfm_cast(ctx, &weight.value, HARNESS_TENSOR(TFM_F32, w, N, K), DTYPES[d]));
-        harness_ok(tfm_linear_by(ctx, "engine", &why, &y, HARNESS_TENSOR(TFM_F32, x, ROWS, K), &weight, (tfm_tensor){0},
-                                 TFM_NO_ACTIVATION));
+        harness_ok(tfm_linear_by(ctx, "gpu-mma", &why, &y, HARNESS_TENSOR(TFM_F32, x, ROWS, K), &weight,
+                                 (tfm_tensor){0}, TFM_NO_ACTIVATION));
         assert_null(why);
         float *got = harness_floats(y);
         for (int i = 0; i < ROWS * N; i++) {
@@ -173,15 +173,15 @@ static void test_chosen(void **state) {
     char name[TFM__TUNING_TEXT_MAX];
     for (int d = 0; d < 2; d++) {
         tfm__gemm_task task = square(100, DTYPES[d]), floats = square(100, TFM_F32);
-        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
-        assert_ptr_not_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_engine);
-        assert_true(tfm__gemm_row_name(name, &floats, TFM_F32));
-        harness_ok(tfm__tuning_db_set(ctx, name, "tiled 64x64x16"));
-        tfm__gemm_tuned_again(ctx);
-        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
-        assert_ptr_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_tiled);
+        assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_gpu_mma);
+        assert_ptr_not_equal(tfm__gemm_select(ctx, &floats), &tfm__gemm_gpu_mma);
+        assert_true(tfm__gemm_tuning_key(name, &floats, TFM_F32));
+        harness_ok(tfm__tuning_db_set(ctx, name, "gpu-tiled 64x64x16"));
+        tfm__gemm_reload_tuning(ctx);
+        assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_gpu_mma);
+        assert_ptr_equal(tfm__gemm_select(ctx, &floats), &tfm__gemm_gpu_tiled);
         task.m = 8;
-        assert_ptr_not_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
+        assert_ptr_not_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_gpu_mma);
     }
     again(state);
 }
@@ -191,9 +191,9 @@ static unsigned long long engine_calls;
 static void read_profile(void *user, tfm_log_level level, const char *line) {
     (void)user;
     (void)level;
-    const char *at = strstr(line, "profile: gemm_engine ");
+    const char *at = strstr(line, "profile: gemm_mma ");
     if (at)
-        engine_calls = strtoull(at + strlen("profile: gemm_engine "), NULL, 10);
+        engine_calls = strtoull(at + strlen("profile: gemm_mma "), NULL, 10);
 }
 
 /* The trial is of the form that b is stored in: where only that is wrong, only that is left to another provider. */
@@ -223,8 +223,8 @@ static void test_wrong(void **state) {
             free(operand(&task.a, TFM_F32, 20, 20, &random));
             free(operand(&task.b, d ? TFM_F32 : TFM_F16, 20, 20, &random));
             task.c = HARNESS_TENSOR(TFM_F32, NULL, 20, 20);
-            harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
-            const char *why = tfm__gemm_engine.declines(ctx, &task);
+            harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
+            const char *why = tfm__gemm_gpu_mma.declines(ctx, &task);
             assert_true(d ? !why : why && strstr(why, "wrong"));
             harness_ok(tfm_scope_close(ctx, 0, NULL));
         }

@@ -33,7 +33,7 @@ static bool pose(tfm__mma engine, size_t group) {
     tuning()->mma_emulated = true;
     harness_context()->limits.max_group =
         group < harness_context()->limits.max_group ? group : harness_context()->limits.max_group;
-    return !tfm__gemm_engine.declines(harness_context(), &task);
+    return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
 static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
@@ -49,16 +49,25 @@ static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
 
 static void set(const char *name, const char *setting) {
     harness_ok(tfm__tuning_db_set(harness_context(), name, setting));
-    tfm__gemm_tuned_again(harness_context());
+    tfm__gemm_reload_tuning(harness_context());
 }
 
 /* Every setting that is tried is read again as what it says, and none is there twice. */
 static void test_settings(void **state) {
     require_gpu_class();
-    static const char *const BAD[] = {
-        "64x64",           "64x64x16",      "64x64x32/",         "64x64x32/0", "64x64x32-3", "ring 64x64x32-1",
-        "ring 64x64x32-5", "ring 16x64x32", "ring 64x64x32/2-3", "1x1x32",     "ring",       "64x64x32 ",
-        "64x64x32/2x"};
+    static const char *const BAD[] = {"64x64",
+                                      "64x64x16",
+                                      "64x64x32/",
+                                      "64x64x32/0",
+                                      "64x64x32-3",
+                                      "multistage 64x64x32-1",
+                                      "multistage 64x64x32-5",
+                                      "multistage 16x64x32",
+                                      "multistage 64x64x32/2-3",
+                                      "1x1x32",
+                                      "multistage",
+                                      "64x64x32 ",
+                                      "64x64x32/2x"};
     tfm_context *ctx = harness_context();
     for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++) {
         char seen[TFM__TUNING_TEXT_MAX * 100] = "", text[TFM__TUNING_TEXT_MAX];
@@ -68,19 +77,19 @@ static void test_settings(void **state) {
         if (!pose(engine, 1024))
             continue;
         ctx->limits.local_bytes = ctx->capabilities.limits.local_bytes;
-        for (size_t i = 0; tfm__gemm_engine.candidate(ctx, &task, i, text); i++) {
+        for (size_t i = 0; tfm__gemm_gpu_mma.candidate(ctx, &task, i, text); i++) {
             tfm__gemm_setting s = {0};
             char whole[2 * TFM__TUNING_TEXT_MAX];
             int parts = 0, stages = 0;
             if (!text[0])
                 continue;
-            assert_true(tfm__gemm_engine.read_setting(ctx, &s, text));
+            assert_true(tfm__gemm_gpu_mma.parse_setting(ctx, &s, text));
             const char *part = strchr(text, '/'), *stage = strchr(text, '-');
             parts = part ? atoi(part + 1) : 0;
             stages = stage ? atoi(stage + 1) : 0;
-            assert_int_equal(s.parts, parts);
+            assert_int_equal(s.split_k, parts);
             assert_int_equal(s.stages, stages);
-            assert_int_equal(s.tile > 4, strncmp(text, "ring ", 5) == 0);
+            assert_int_equal(s.tile > 4, strncmp(text, "multistage ", 11) == 0);
             snprintf(whole, sizeof(whole), ";%s;", text);
             assert_null(strstr(seen, whole));
             snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), ";%s;", text);
@@ -90,10 +99,10 @@ static void test_settings(void **state) {
         assert_true(count >= 2);
         assert_true(rings == 0 || engine == TFM__MMA_M16N8K16);
         for (size_t i = 0; i < TFM__COUNT(BAD); i++)
-            assert_false(tfm__gemm_engine.read_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
+            assert_false(tfm__gemm_gpu_mma.parse_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
         char none[TFM__TUNING_TEXT_MAX];
         task = product_of(300, TFM_F32);
-        assert_false(tfm__gemm_engine.candidate(ctx, &task, 0, none)); /* it rounds nothing */
+        assert_false(tfm__gemm_gpu_mma.candidate(ctx, &task, 0, none)); /* it rounds nothing */
     }
     again(state);
 }
@@ -118,32 +127,32 @@ static void test_kinds(void **state) {
         char name[TFM__TUNING_TEXT_MAX], want[TFM__TUNING_TEXT_MAX];
         tfm__gemm_task own = product_of(100, KINDS[i].stored);
         tfm__context_set_gemm_input_dtype(ctx, KINDS[i].inputs);
-        assert_true(tfm__gemm_row_name(name, &own, tfm__gemm_inputs(ctx, &own)));
+        assert_true(tfm__gemm_tuning_key(name, &own, tfm__gemm_input_dtype(ctx, &own)));
         snprintf(want, sizeof(want), "gemm %snt 6 5 7", KINDS[i].kind);
         assert_string_equal(name, want);
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
-        set(name, "plain");
+        set(name, "reference");
         for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
             const tfm__gemm_task task = product_of(100, KINDS[k].stored);
             tfm__context_set_gemm_input_dtype(ctx, KINDS[k].inputs);
-            const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &task);
-            assert_ptr_equal(chosen, i == k ? &tfm__gemm_plain : k > 0 ? &tfm__gemm_engine : &tfm__gemm_tiled);
+            const tfm__gemm_provider *chosen = tfm__gemm_select(ctx, &task);
+            assert_ptr_equal(chosen, i == k ? &tfm__gemm_reference : k > 0 ? &tfm__gemm_gpu_mma : &tfm__gemm_gpu_tiled);
             tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         }
         set(name, NULL);
     }
     const tfm__gemm_task few = product_of(8, TFM_F16), many = product_of(100, TFM_F16);
-    set("gemm nt 3 5 7", "plain");
-    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_plain);
-    set("gemm f16 nt 3 5 7", "engine 16x32x32");
-    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_engine);
+    set("gemm nt 3 5 7", "reference");
+    assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_reference);
+    set("gemm f16 nt 3 5 7", "gpu-mma 16x32x32");
+    assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_gpu_mma);
     set("gemm f16 nt 3 5 7", "nobody");
-    assert_ptr_equal(tfm__gemm_choose(ctx, &few), &tfm__gemm_plain);
-    set("gemm f16 nt 6 5 7", "engine 1x1x32"); /* which means nothing */
-    assert_ptr_equal(tfm__gemm_choose(ctx, &many), &tfm__gemm_engine);
+    assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_reference);
+    set("gemm f16 nt 6 5 7", "gpu-mma 1x1x32"); /* which means nothing */
+    assert_ptr_equal(tfm__gemm_select(ctx, &many), &tfm__gemm_gpu_mma);
     /* What training may round does not follow from the table. */
-    set("gemm as bf16 nn 12 12 12", "tiled");
-    assert_null(tfm__gemm_rounds_not(ctx, TFM_BF16));
+    set("gemm as bf16 nn 12 12 12", "gpu-tiled");
+    assert_null(tfm__gemm_half_declines(ctx, TFM_BF16));
     again(state);
 }
 
@@ -165,12 +174,12 @@ static void test_tries(void **state) {
             break;
         tfm__gemm_task task = product_of(33, stored ? dtype : TFM_F32);
         tfm__context_set_gemm_input_dtype(ctx, stored ? TFM_F32 : dtype);
-        const bool by_rule = tfm__gemm_choose(ctx, &task) == &tfm__gemm_engine;
+        const bool by_rule = tfm__gemm_select(ctx, &task) == &tfm__gemm_gpu_mma;
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         harness_ok(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, dtype, stored));
         assert_int_equal(r.wrong, 0);
         assert_true(r.tried >= 3);
-        assert_int_equal(strncmp(r.before, "engine", 6) == 0, by_rule);
+        assert_int_equal(strncmp(r.before, "gpu-mma", 7) == 0, by_rule);
         char name[TFM__TUNING_TEXT_MAX];
         snprintf(name, sizeof(name), "gemm %s%s nt 5 5 7", stored ? "" : "as ", dtype == TFM_F16 ? "f16" : "bf16");
         const char *setting = tfm__tuning_db_find(ctx, name);
@@ -217,9 +226,9 @@ static void test_wrong(void **state) {
         assert_true(r.tried >= 2);
         /* In parts it is the same kernel, which declines by then. */
         assert_int_equal(r.wrong, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
-        assert_null(strstr(r.before, "engine"));
-        assert_null(strstr(r.after, "engine"));
-        assert_null(strstr(r.other, "engine"));
+        assert_null(strstr(r.before, "gpu-mma"));
+        assert_null(strstr(r.after, "gpu-mma"));
+        assert_null(strstr(r.other, "gpu-mma"));
         again(state);
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -231,7 +240,8 @@ static void test_wrong(void **state) {
 /* Products by rows that name a ring of fewer stages, or a tile and parts: those run, beside the plain kernel. */
 static void test_obeys(void **state) {
     require_gpu_class();
-    static const char *const SETTINGS[] = {"engine ring 64x64x32-2", "engine 16x64x32/2", "engine ring 64x64x32-4"};
+    static const char *const SETTINGS[] = {"gpu-mma multistage 64x64x32-2", "gpu-mma 16x64x32/2",
+                                           "gpu-mma multistage 64x64x32-4"};
     for (size_t i = 0; i < TFM__COUNT(SETTINGS); i++) {
         again(state);
         tfm_context *ctx = harness_context();
@@ -253,9 +263,9 @@ static void test_obeys(void **state) {
         harness_ok(tfm_cast(ctx, &b, raw, TFM_F16));
         task.b = b;
         task.c = HARNESS_TENSOR(TFM_F32, NULL, 64, 40);
-        assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
-        assert_false(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task)); /* nobody knows yet whether it can */
-        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, &task));
+        assert_ptr_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_gpu_mma);
+        assert_false(tfm__gemm_uses_setting(ctx, &tfm__gemm_gpu_mma, &task)); /* nobody knows yet whether it can */
+        harness_ok(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, &task));
         float *got = harness_floats(task.c);
         for (int row = 0; row < 64; row++)
             for (int column = 0; column < 40; column++) {
@@ -264,7 +274,7 @@ static void test_obeys(void **state) {
                     want += host[row * 136 + k] * host[column * 136 + k];
                 assert_true(got[row * 40 + column] == want);
             }
-        assert_int_equal(tfm__gemm_obeys(ctx, &tfm__gemm_engine, &task),
+        assert_int_equal(tfm__gemm_uses_setting(ctx, &tfm__gemm_gpu_mma, &task),
                          i < 2); /* the last is more than there is room for */
         free(got);
         free(host);

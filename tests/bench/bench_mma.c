@@ -1,7 +1,7 @@
 /* What each tile of the device's matrix engine takes, for the table in lib/ops/gemm/gemm_mma.c: linear layers whose
  * weights are of 16 bits, each by the tile that tfm chooses and then by every tile, in 1, 2 and 4 parts.
  *
- *     bench_engine [fp16|bf16 [MxNxK...]]
+ *     bench_mma [fp16|bf16 [MxNxK...]]
  *
  * Microseconds a product, of launches in a row that are waited for at their end: the least of seven rows. `-` where the
  * tile does not take it. TFM_DEVICE names the device. */
@@ -17,7 +17,7 @@ enum { ROWS = 7, MOST_TILES = 7 };
 static void check(tfm_status status) {
     if (status == TFM_OK)
         return;
-    fprintf(stderr, "bench_engine: %s\n", tfm_error_message());
+    fprintf(stderr, "bench_mma: %s\n", tfm_error_message());
     exit(1);
 }
 
@@ -29,11 +29,11 @@ static double now(void) {
 
 /* Seconds of one product; 0 where the tile that the tuning asks for does not take it. */
 static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
-    if (tfm__gemm_engine.declines(ctx, task))
+    if (tfm__gemm_gpu_mma.declines(ctx, task))
         return 0;
-    check(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, task)); /* and tries it */
+    check(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, task)); /* and tries it */
     check(tfm_context_finish(ctx));
-    if (tfm__gemm_engine.declines(ctx, task))
+    if (tfm__gemm_gpu_mma.declines(ctx, task))
         return 0;
     const double work = 2.0 * (double)task->m * (double)task->n * (double)task->k;
     const int launches = work > 1e11 ? 5 : work > 1e9 ? 50 : 200;
@@ -41,7 +41,7 @@ static double measure(tfm_context *ctx, const tfm__gemm_task *task) {
     for (int row = 0; row < ROWS; row++) {
         const double start = now();
         for (int i = 0; i < launches; i++)
-            check(tfm__gemm_dispatch(ctx, &tfm__gemm_engine, task));
+            check(tfm__gemm_dispatch(ctx, &tfm__gemm_gpu_mma, task));
         check(tfm_context_finish(ctx));
         const double took = (now() - start) / launches;
         least = took < least ? took : least;
@@ -65,7 +65,7 @@ static void fill(tfm_context *ctx, tfm_tensor x) {
 static void shape(tfm_context *ctx, tfm_dtype dtype, const char *text) {
     long long m, n, k;
     if (sscanf(text, "%lldx%lldx%lld", &m, &n, &k) != 3 || m < 1 || n < 1 || k < 1) {
-        fprintf(stderr, "bench_engine: no shape MxNxK: %s\n", text);
+        fprintf(stderr, "bench_mma: no shape MxNxK: %s\n", text);
         exit(2);
     }
     tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .transpose_b = true, .shared_b = true, .alpha = 1};
