@@ -152,18 +152,18 @@ static void told(tfm_context *ctx, const char *what, tfm_status status, size_t t
 }
 
 /* Rules that the kernels of candidates know. */
-static void set_rules(tfm__rules *rules) {
+static void set_rules(tfm__generation_rules *rules) {
     rules->bad_word_count = 1;
     rules->bad_words[1] = 2;
     rules->bad_word_ids[0] = 3;
     rules->bad_word_ids[1] = 4;
-    rules->no_repeat = 2;
-    rules->biased_count = 1;
-    rules->biased[1] = 1;
-    rules->biased_ids[0] = 5;
+    rules->no_repeat_ngram = 2;
+    rules->sequence_bias_count = 1;
+    rules->sequence_bias_starts[1] = 1;
+    rules->sequence_bias_ids[0] = 5;
     rules->bias[0] = 1;
-    rules->prompt.repetition_penalty = 1.5;
-    rules->as_transformers = true;
+    rules->sampling.repetition_penalty = 1.5;
+    rules->hf_search = true;
 }
 
 /* Three sentences in beams of three, which end at steps of their own. */
@@ -175,7 +175,7 @@ static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool r
     tfm_hypotheses out = {0};
     tfm_status status = tfm_model_new(&model, ctx, &TINY_TRANSLATOR);
     if (status == TFM_OK) {
-        model->kept = kept;
+        model->kv_dtype = kept;
         if (ruled) {
             set_rules(&model->rules);
             options.penalty = TFM_PENALTY_HUGGINGFACE;
@@ -249,7 +249,7 @@ static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws
     tfm_hypotheses out = {0};
     tfm_status status = tfm_model_new(&model, ctx, &shape);
     if (status == TFM_OK) {
-        model->kept = kept;
+        model->kv_dtype = kept;
         status = tfm_generate_ids(model, &out, ids, counts, 3, &options);
     }
     told(ctx, what, status, out.sentences);

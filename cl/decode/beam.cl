@@ -1,9 +1,9 @@
 /* Beam search on the device ("Attention Is All You Need", section 6.1; Wu et al. 2016, section 7, for the penalty).
  *
  * n sentences are live, each with BEAM rows, R = n BEAM, but for RAGGED. Every input token ever given to the decoder is
- * a node: a token and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number
- * is also its row in the log of keys and values. A row's past is a line of the table: the nodes from the start to its
- * newest token.
+ * a slot: a token and the slot before it. Nodes are numbered in the order of steps, row by row, so that a slot's number
+ * is also its row in the log of keys and values. A row's past is a line of the block_table: the slots from the start to
+ * its newest token.
  *
  * With RAGGED, a sentence has as many rows as there is hope for, up to BEAM, and none when it is over: its first one is
  * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has. Where
@@ -31,55 +31,55 @@
 #endif
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
- * each place, and is unused where all do. table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent,
- * node_score: the log of all nodes, the last with sum log p up to each. */
+ * each place, and is unused where all do. block_table (n BEAM, past), new_block_table (m BEAM, past + 1); slot_token,
+ * slot_parent, slot_score: the log of all slots, the last with sum log p up to each. */
 #define EXTEND_PARAMETERS                                                                                              \
-    TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score), TFM_INPUT(int, table),   \
-        TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens),           \
-        TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
-        TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
-        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, const long past,                    \
-        const long first_node, const long next_node
+    TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
+        TFM_INPUT(int, block_table), TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep),           \
+        TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_block_table),                  \
+        TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),                           \
+        TFM_TENSOR(int, slot_token), TFM_TENSOR(int, slot_parent), TFM_TENSOR(float, slot_score), const long m,        \
+        const long past, const long first_slot, const long next_slot
 /* PoCL 3.1 makes one loop of the items of a group. Where its compiler then took several turns of the copy below at
  * once, it read and wrote far beyond the line: on CPUs with AVX-512 that ended the program. */
 #if TFM_GROUP > 1 && defined(__clang__)
-#define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
+#define NO_VECTORIZE _Pragma("clang loop vectorize(disable)")
 #else
-#define ONE_BY_ONE
+#define NO_VECTORIZE
 #endif
 #define INLINED static inline __attribute__((always_inline))
 
 /* What the rows of the next step are made of; tables of `columns` and of `old_columns`. */
 typedef struct extension {
-    __global const int *next_token, *next_parent, *table, *sentences, *done;
+    __global const int *next_token, *next_parent, *block_table, *sentences, *done;
     __global const float *next_score;
-    __global int *new_tokens, *new_table, *new_sentences, *new_done, *sources, *node_token, *node_parent;
-    __global float *new_scores, *node_score;
-    long first_node, next_node, columns, old_columns;
+    __global int *new_tokens, *new_block_table, *new_sentences, *new_done, *sources, *slot_token, *slot_parent;
+    __global float *new_scores, *slot_score;
+    long first_slot, next_slot, columns, old_columns;
 } extension;
 #define EXTENSION                                                                                                      \
     {                                                                                                                  \
-        TFM_AT(next_token), TFM_AT(next_parent), TFM_AT(table), TFM_AT(sentences), TFM_AT(done), TFM_AT(next_score),   \
-            TFM_AT(new_tokens), TFM_AT(new_table), TFM_AT(new_sentences), TFM_AT(new_done), TFM_AT(sources),           \
-            TFM_AT(node_token), TFM_AT(node_parent), TFM_AT(new_scores), TFM_AT(node_score), first_node, next_node,    \
-            NEW_COLUMNS, OLD_COLUMNS                                                                                   \
+        TFM_AT(next_token), TFM_AT(next_parent), TFM_AT(block_table), TFM_AT(sentences), TFM_AT(done),                 \
+            TFM_AT(next_score), TFM_AT(new_tokens), TFM_AT(new_block_table), TFM_AT(new_sentences), TFM_AT(new_done),  \
+            TFM_AT(sources), TFM_AT(slot_token), TFM_AT(slot_parent), TFM_AT(new_scores), TFM_AT(slot_score),          \
+            first_slot, next_slot, NEW_COLUMNS, OLD_COLUMNS                                                            \
     }
 
 /* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
- * know, each as a new node whose line has `past` nodes before it. All items of the work-group take part, side by side
+ * know, each as a new slot whose line has `past` slots before it. All items of the work-group take part, side by side
  * in one line after another. */
 INLINED void extend_rows(const extension e, const long group, const long from, const long first, const int count,
                          const int past) {
     for (long b = TFM_LOCAL_ID(); b < count; b += TFM_GROUP) {
-        const long row = first + b, old = from * BEAM + b, node = e.next_node + row;
+        const long row = first + b, old = from * BEAM + b, slot = e.next_slot + row;
         const int token = e.next_token[old], sentence = e.sentences[from];
         e.new_tokens[row] = max(token, 0); /* -1 tells who watches that there is none */
         e.new_scores[row] = e.next_score[old];
         e.sources[row] = sentence;
-        e.node_token[node] = token;
-        e.node_parent[node] = (int)e.first_node + e.next_parent[old];
-        e.node_score[node] = e.next_score[old];
-        e.new_table[row * e.columns + past] = (int)node;
+        e.slot_token[slot] = token;
+        e.slot_parent[slot] = (int)e.first_slot + e.next_parent[old];
+        e.slot_score[slot] = e.next_score[old];
+        e.new_block_table[row * e.columns + past] = (int)slot;
         if (b == 0) {
             e.new_sentences[group] = sentence;
             e.new_done[group] = e.done[from];
@@ -87,9 +87,9 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
     }
     for (int b = 0; b < count; b++) {
         const int parent = e.next_parent[from * BEAM + b];
-        __global const int *line = e.table + parent * e.old_columns;
-        __global int *to = e.new_table + (first + b) * e.columns;
-        ONE_BY_ONE for (int i = (int)TFM_LOCAL_ID(); i < past; i += TFM_GROUP) to[i] = line[i];
+        __global const int *line = e.block_table + parent * e.old_columns;
+        __global int *to = e.new_block_table + (first + b) * e.columns;
+        NO_VECTORIZE for (int i = (int)TFM_LOCAL_ID(); i < past; i += TFM_GROUP) to[i] = line[i];
     }
 }
 
@@ -100,69 +100,69 @@ INLINED void extend_rows(const extension e, const long group, const long from, c
 #define STEP_PARAMETERS                                                                                                \
     TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
         TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),  \
-        TFM_TENSOR(int, done), const long m, const long first_node
-#define SINCE(sentence) (admitted_step != 0 ? TFM_AT(admitted_step)[sentence] : 0)
+        TFM_TENSOR(int, done), const long m, const long first_slot
+#define START_STEP(sentence) (admitted_step != 0 ? TFM_AT(admitted_step)[sentence] : 0)
 #else
-#define SINCE(sentence) 0
+#define START_STEP(sentence) 0
 #define FIRST_ROW(group) ((long)(group)*BEAM)
 #define ROWS(group) BEAM
 #define STEP_PARAMETERS EXTEND_PARAMETERS
 #endif
 
 /* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
- * `early` says 2 ("never"), live ones are compared by the length that they have. */
+ * `early_stopping` says 2 ("never"), live ones are compared by the length that they have. */
 #ifdef HF_SEARCH
-#define ONLY_THERE(x) (x)
+#define IF_HF_SEARCH(x) (x)
 #define FINISHES_AT_LIMIT(x) (x)
-#define HOPE (early == 2 && f->penalty[c.limit] > f->penalty[1] ? c.limit : c.generated)
+#define BOUND_LENGTH (early_stopping == 2 && f->penalty[c.limit] > f->penalty[1] ? c.limit : c.generated)
 #else
-#define ONLY_THERE(x) false
+#define IF_HF_SEARCH(x) false
 #define FINISHES_AT_LIMIT(x) false
-#define HOPE c.limit
+#define BOUND_LENGTH c.limit
 #endif
 
 /* ---- Finished hypotheses ---- */
 
-/* Those of a sentence, `count` of at most BEAM: sum log p, the last token, the node before it, the number of tokens. */
+/* Those of a sentence, `count` of at most BEAM: sum log p, the last token, the slot before it, the number of tokens. */
 typedef struct finished {
     __global float *total;
-    __global int *token, *node, *length;
+    __global int *token, *slot, *length;
     __global const float *penalty; /* lp(n) */
     int count;
 } finished;
 #define FINISHED(sentence)                                                                                             \
     {                                                                                                                  \
         TFM_AT(finished_total) + (sentence)*BEAM, TFM_AT(finished_token) + (sentence)*BEAM,                            \
-            TFM_AT(finished_node) + (sentence)*BEAM, TFM_AT(finished_step) + (sentence)*BEAM, TFM_AT(penalty),         \
+            TFM_AT(finished_slot) + (sentence)*BEAM, TFM_AT(finished_length) + (sentence)*BEAM, TFM_AT(penalty),       \
             TFM_AT(finished_count)[sentence]                                                                           \
     }
 
-static inline float finished_score(const finished *f, const int slot) {
-    return f->total[slot] / f->penalty[f->length[slot]];
+static inline float finished_score(const finished *f, const int entry) {
+    return f->total[entry] / f->penalty[f->length[entry]];
 }
 
-static inline void finished_set(const finished *f, const int slot, const float total, const int token, const int node,
+static inline void finished_set(const finished *f, const int entry, const float total, const int token, const int slot,
                                 const int length) {
-    f->total[slot] = total;
-    f->token[slot] = token;
-    f->node[slot] = node;
-    f->length[slot] = length;
+    f->total[entry] = total;
+    f->token[entry] = token;
+    f->slot[entry] = slot;
+    f->length[entry] = length;
 }
 
 /* Adds one; a full list gives up its worst for it, or returns false where it is no better. */
-static inline bool finished_add(finished *f, const float total, const int token, const int node, const int length) {
-    int slot = f->count;
+static inline bool finished_add(finished *f, const float total, const int token, const int slot, const int length) {
+    int entry = f->count;
     if (f->count == BEAM) {
-        slot = 0;
+        entry = 0;
         for (int b = 1; b < BEAM; b++)
-            if (finished_score(f, b) < finished_score(f, slot))
-                slot = b;
-        if (!(total / f->penalty[length] > finished_score(f, slot)))
+            if (finished_score(f, b) < finished_score(f, entry))
+                entry = b;
+        if (!(total / f->penalty[length] > finished_score(f, entry)))
             return false;
     } else {
         f->count++;
     }
-    finished_set(f, slot, total, token, node, length);
+    finished_set(f, entry, total, token, slot, length);
     return true;
 }
 
@@ -187,12 +187,12 @@ static inline float finished_rank(const finished *f, const int rank) {
 /* ---- Candidates ---- */
 
 /* What a step chooses from for one sentence, whose first row is `base`. */
-typedef struct choice {
+typedef struct sentence_state {
     long base;
     int rows, generated, limit;
     int forced;  /* the only token that may follow, or -1 */
     int certain; /* whatever follows has the probability 1 */
-} choice;
+} sentence_state;
 
 /* Inputs of beam_step from the sentence's first row on. */
 typedef struct row_inputs {
@@ -201,16 +201,16 @@ typedef struct row_inputs {
     long vocabulary;
 } row_inputs;
 #ifdef MERGE_TOPK
-#define LIST ((int)parts * CANDIDATES)
+#define ROW_CANDIDATES ((int)parts * CANDIDATES)
 #define LOG_SUMS ((int)parts * 2)
 #else
-#define LIST CANDIDATES
+#define ROW_CANDIDATES CANDIDATES
 #define LOG_SUMS 1
 #endif
 #define ROW_INPUTS(base)                                                                                               \
     {                                                                                                                  \
-        TFM_AT(values) + (base)*LIST, TFM_AT(log_sum) + (base)*LOG_SUMS, TFM_AT(logits) + (base)*vocabulary,           \
-            TFM_AT(scores) + (base), TFM_AT(tokens) + (base)*LIST, vocabulary                                          \
+        TFM_AT(values) + (base)*ROW_CANDIDATES, TFM_AT(log_sum) + (base)*LOG_SUMS, TFM_AT(logits) + (base)*vocabulary, \
+            TFM_AT(scores) + (base), TFM_AT(tokens) + (base)*ROW_CANDIDATES, vocabulary                                \
     }
 
 /* Sum log p of a row after a token with this logit. */
@@ -222,7 +222,7 @@ static inline float extended_score(const float score, const int certain, const f
  * one. All items of the work-group take part, and a barrier must follow. */
 #ifdef MERGE_TOPK
 #define TOKENS __local const int *
-INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums, __local int *merged,
+INLINED void gather_sums(const row_inputs r, const sentence_state c, __local float *sums, __local int *merged,
                          __local float *normaliser, const int parts) {
     for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         sums[e] = -INFINITY;
@@ -249,7 +249,7 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
 }
 #else
 #define TOKENS __global const int *
-INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums) {
+INLINED void gather_sums(const row_inputs r, const sentence_state c, __local float *sums) {
     for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         const int b = e / CANDIDATES;
         const float logit = c.forced >= 0 ? r.logits[b * r.vocabulary + c.forced] : r.values[e];
@@ -260,7 +260,7 @@ INLINED void gather_sums(const row_inputs r, const choice c, __local float *sums
 
 /* The row whose next continuation is the best, and its sum; -1 where none has any. A lower row wins a tie. head (rows):
  * how many of each row's list are taken. */
-static inline int best_row(float *best, __local const float *sums, __local const int *head, const choice c) {
+static inline int best_row(float *best, __local const float *sums, __local const int *head, const sentence_state c) {
     int row = -1;
     *best = -INFINITY;
     for (int b = 0; b < c.rows; b++) {
@@ -283,37 +283,37 @@ typedef struct continuations {
     int filler; /* the token of dead rows */
 } continuations;
 
-/* Goes through at most `walk` candidates, the best first: some finish, the others live on. */
-static inline void walk_candidates(continuations *to, finished *f, const choice c, __local const float *sums,
-                                   TOKENS tokens, __local int *head, __global const int *ends, const long end_count,
-                                   const long walk, const int first_node) {
+/* Goes through at most `max_candidates` candidates, the best first: some finish, the others live on. */
+static inline void select_candidates(continuations *to, finished *f, const sentence_state c, __local const float *sums,
+                                     TOKENS tokens, __local int *head, __global const int *eos_ids,
+                                     const long eos_count, const long max_candidates, const int first_slot) {
     for (int b = 0; b < c.rows; b++)
         head[b] = 0;
-    for (int i = 0; i < walk && to->live < BEAM; i++) {
+    for (int i = 0; i < max_candidates && to->live < BEAM; i++) {
         float best;
         const int row = best_row(&best, sums, head, c);
         if (row < 0) {
-            to->filler = ONLY_THERE(i == 0) ? -1 : to->filler;
+            to->filler = IF_HF_SEARCH(i == 0) ? -1 : to->filler;
             return;
         }
         const int list = head[row]++;
         const int token = c.forced >= 0 ? c.forced : tokens[row * CANDIDATES + list];
         bool ended = FINISHES_AT_LIMIT(c.generated >= c.limit);
-        for (int e = 0; e < end_count; e++)
-            ended = ended || token == ends[e];
+        for (int e = 0; e < eos_count; e++)
+            ended = ended || token == eos_ids[e];
         if (!ended) {
             to->token[to->live] = token;
             to->parent[to->live] = (int)c.base + row;
             to->score[to->live++] = best;
-        } else if (!ONLY_THERE(i >= BEAM) && /* the others only make room for live ones */
-                   finished_add(f, best, token, first_node + row + (int)c.base, c.generated)) {
-            to->filler = ONLY_THERE(BEAM == 1) ? token : to->filler; /* who watches reads it */
+        } else if (!IF_HF_SEARCH(i >= BEAM) && /* the others only make room for live ones */
+                   finished_add(f, best, token, first_slot + row + (int)c.base, c.generated)) {
+            to->filler = IF_HF_SEARCH(BEAM == 1) ? token : to->filler; /* who watches reads it */
         }
     }
 }
 
 /* Whether a sentence is over. Gives up live rows that cannot come to one of the `needed` best. */
-static inline bool is_finished(continuations *to, const finished *f, const choice c, const long early,
+static inline bool is_finished(continuations *to, const finished *f, const sentence_state c, const long early_stopping,
                                const long needed) {
     bool over = to->live == 0 || c.generated >= c.limit;
     if (BEAM == 1 && f->count == 1) /* of its own: in one condition it is a constant, and clang warns */
@@ -322,7 +322,7 @@ static inline bool is_finished(continuations *to, const finished *f, const choic
         float worst = INFINITY;
         for (int b = 0; b < BEAM; b++)
             worst = fmin(worst, finished_score(f, b));
-        over = over || worst >= to->score[0] / f->penalty[HOPE] || ONLY_THERE(early == 1);
+        over = over || worst >= to->score[0] / f->penalty[BOUND_LENGTH] || IF_HF_SEARCH(early_stopping == 1);
     }
     if (!over && needed > 0 && f->count >= needed) {
         const float bar = finished_rank(f, (int)needed);
@@ -334,10 +334,11 @@ static inline bool is_finished(continuations *to, const finished *f, const choic
     return over;
 }
 
-/* What is alive at the limit fills the slots that no finished one has. */
-static inline void keep_cut(const finished *f, const continuations *from, const choice c, const int first_node) {
+/* What is alive at the limit fills the entries that no finished one has. */
+static inline void keep_truncated(const finished *f, const continuations *from, const sentence_state c,
+                                  const int first_slot) {
     for (int b = f->count, i = 0; b < BEAM && i < from->live; b++, i++)
-        finished_set(f, b, from->score[i], from->token[i], first_node + from->parent[i], c.generated);
+        finished_set(f, b, from->score[i], from->token[i], first_slot + from->parent[i], c.generated);
 }
 
 /* ---- The step ---- */
@@ -350,31 +351,27 @@ static inline void keep_cut(const finished *f, const continuations *from, const 
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
  *   penalty (longest + 1): lp(n)
- *   finished_total, finished_token, finished_node, finished_step (N, BEAM): sum log p, the last token, the node before
- *     it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones that
- *     the limit has cut.
- *   next_token, next_parent, next_score (n BEAM): the live continuations; parent is a row; with RAGGED, next_live (n)
- *     says how many they are of a sentence
- *   done (n), remaining (1): sentences that are over
- *   ends (end_count): the tokens that end a sentence; walk: how many candidates are looked at; early: transformers'
- *     early_stopping, with HF_SEARCH
- *   needed: so many of the best finished ones count. A row is given up that cannot become one of them, whatever it goes
- *     on with: its sum of log p can only fall, and lp(n) lies between that of the next length and that of the
- *     limit. What it could make way for has a smaller sum, and cannot either: so those that count are the same. 0: no
- *     row is given up
- *   forced_eos_id: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have
- * the probability 1, whatever the model gives them
+ *   finished_total, finished_token, finished_slot, finished_length (N, BEAM): sum log p, the last token, the slot
+ * before it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones
+ * that the limit has cut. next_token, next_parent, next_score (n BEAM): the live continuations; parent is a row; with
+ * RAGGED, next_live (n) says how many they are of a sentence done (n), remaining (1): sentences that are over ends
+ * (eos_count): the tokens that end a sentence; max_candidates: how many candidates are looked at; early_stopping:
+ * transformers' early_stopping, with HF_SEARCH needed: so many of the best finished ones count. A row is given up that
+ * cannot become one of them, whatever it goes on with: its sum of log p can only fall, and lp(n) lies between that of
+ * the next length and that of the limit. What it could make way for has a smaller sum, and cannot either: so those that
+ * count are the same. 0: no row is given up forced_eos_id: forced at a sentence's limit, or -1; certain_first,
+ * certain_last: the first token and that one have the probability 1, whatever the model gives them
  *
  * Layout: all items make the sums and the rows; the choice between is the first one's alone. */
 TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
                           TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, limits),
                           TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
                           TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
-                          TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
+                          TFM_TENSOR(int, finished_slot), TFM_TENSOR(int, finished_length),
                           TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
-                          const long prefix_width, const long step, TFM_INPUT(int, ends), const long end_count,
-                          const long walk, const long early, const long forced_eos_id, const long certain_first,
-                          const long certain_last, const long extends, const long needed,
+                          const long prefix_width, const long step, TFM_INPUT(int, eos_ids), const long eos_count,
+                          const long max_candidates, const long early_stopping, const long forced_eos_id,
+                          const long certain_first, const long certain_last, const long extends, const long needed,
                           MERGE_PARAMETERS STEP_PARAMETERS) {
     __local float sums[BEAM * CANDIDATES];
     __local int head[BEAM];
@@ -386,8 +383,8 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     if (group >= m)
         return;
     const int sentence = TFM_AT(sentences)[group];
-    const long base = FIRST_ROW(group), number = step - SINCE(sentence);
-    choice c = {base, (int)ROWS(group), (int)number + 1, TFM_AT(limits)[sentence], -1, 0};
+    const long base = FIRST_ROW(group), number = step - START_STEP(sentence);
+    sentence_state c = {base, (int)ROWS(group), (int)number + 1, TFM_AT(limits)[sentence], -1, 0};
     const bool last = forced_eos_id >= 0 && c.generated >= c.limit;
     c.certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
     c.forced = last                                       ? (int)forced_eos_id
@@ -404,13 +401,14 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     barrier(CLK_LOCAL_MEM_FENCE);
     if (TFM_LOCAL_ID() == 0) {
         continuations next = {TFM_AT(next_token) + group * BEAM, TFM_AT(next_parent) + group * BEAM,
-                              TFM_AT(next_score) + group * BEAM, 0, TFM_AT(ends)[0]};
+                              TFM_AT(next_score) + group * BEAM, 0, TFM_AT(eos_ids)[0]};
         if (!TFM_AT(done)[group]) {
             finished list = FINISHED(sentence);
-            walk_candidates(&next, &list, c, sums, continuing, head, TFM_AT(ends), end_count, walk, (int)first_node);
-            const bool over = is_finished(&next, &list, c, early, needed);
+            select_candidates(&next, &list, c, sums, continuing, head, TFM_AT(eos_ids), eos_count, max_candidates,
+                              (int)first_slot);
+            const bool over = is_finished(&next, &list, c, early_stopping, needed);
             if (over && c.generated >= c.limit)
-                keep_cut(&list, &next, c, (int)first_node);
+                keep_truncated(&list, &next, c, (int)first_slot);
             TFM_AT(finished_count)[sentence] = list.count;
             if (over) {
                 next.live = 0;
@@ -438,21 +436,22 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 }
 
 /* One item per live sentence: a row that the rules leave no token for is finished with the tokens that it has, which
- * may be none. values (R, each): as of beam_step, the best of each row; removed (R): as of beam_forbid, -inf where
- * nothing was forbidden: then the model itself gives no token a probability, which is an error. */
-TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed), TFM_INPUT(float, scores),
-                             TFM_INPUT(int, limits), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
-                             TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
-                             TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
-                             TFM_TENSOR(int, finished_count), TFM_INPUT(int, node_token), TFM_INPUT(int, node_parent),
-                             TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),
-                             TFM_INPUT(int, done), const long m, const long first_node, const long step,
-                             const long forced_eos_id, const long each) {
+ * may be none. values (R, each): as of beam_step, the best of each row; removed (R): as of suppress_bad_words, -inf
+ * where nothing was forbidden: then the model itself gives no token a probability, which is an error. */
+TFM_KERNEL void beam_finish_exhausted(TFM_INPUT(float, values), TFM_INPUT(float, removed), TFM_INPUT(float, scores),
+                                      TFM_INPUT(int, limits), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
+                                      TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
+                                      TFM_TENSOR(int, finished_slot), TFM_TENSOR(int, finished_length),
+                                      TFM_TENSOR(int, finished_count), TFM_INPUT(int, slot_token),
+                                      TFM_INPUT(int, slot_parent), TFM_INPUT(int, starts),
+                                      TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences), TFM_INPUT(int, done),
+                                      const long m, const long first_slot, const long step, const long forced_eos_id,
+                                      const long each) {
     const long group = get_global_id(0);
     if (group >= m || TFM_AT(done)[group])
         return;
     const int sentence = TFM_AT(sentences)[group], rows = (int)ROWS(group);
-    const long base = FIRST_ROW(group), number = step - SINCE(sentence);
+    const long base = FIRST_ROW(group), number = step - START_STEP(sentence);
     if (number < TFM_AT(prefix_counts)[sentence] || (forced_eos_id >= 0 && number + 1 >= TFM_AT(limits)[sentence]))
         return; /* the next token is forced */
     finished list = FINISHED(sentence);
@@ -462,7 +461,7 @@ TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed)
         for (long i = 0; i < each; i++)
             over = over && TFM_AT(values)[row * each + i] == -INFINITY;
         if (over)
-            finished_add(&list, score, TFM_AT(node_token)[first_node + row], TFM_AT(node_parent)[first_node + row],
+            finished_add(&list, score, TFM_AT(slot_token)[first_slot + row], TFM_AT(slot_parent)[first_slot + row],
                          (int)number);
     }
     TFM_AT(finished_count)[sentence] = list.count;
@@ -470,8 +469,8 @@ TFM_KERNEL void beam_exhaust(TFM_INPUT(float, values), TFM_INPUT(float, removed)
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
 #ifdef RAGGED
-/* `columns` of the new table, `old_columns` of the old one. Where `admitted_step` is not null, lengths (R) are how many
- * count of each row's line, and positions (R) those of its newest token. */
+/* `columns` of the new block_table, `old_columns` of the old one. Where `admitted_step` is not null, lengths (R) are
+ * how many count of each row's line, and positions (R) those of its newest token. */
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT(int, admitted_step),
                             TFM_TENSOR(int, lengths), TFM_TENSOR(int, positions), const long columns,
                             const long old_columns) {
@@ -485,7 +484,7 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT
         TFM_AT(lengths)[first + b] = own + 1;
         TFM_AT(positions)[first + b] = own;
     }
-    extend_rows(e, group, from, first, (int)count, (int)(past - SINCE(TFM_AT(sentences)[from])));
+    extend_rows(e, group, from, first, (int)count, (int)(past - START_STEP(TFM_AT(sentences)[from])));
 }
 #else
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
@@ -514,8 +513,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_IN
  * the rows of each begin, and totals (3) how many sentences and rows there are, and since when the first of them are
  * there. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences), TFM_TENSOR(int, keep),
-            TFM_TENSOR(int, starts), TFM_TENSOR(int, totals), const long n) {
+beam_row_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, admitted_step), TFM_INPUT(int, sentences),
+                TFM_TENSOR(int, keep), TFM_TENSOR(int, starts), TFM_TENSOR(int, totals), const long n) {
     int kept = 0, rows = 0, oldest = INT_MAX;
     for (long i = 0; i < n; i++) {
         const int live = TFM_AT(next_live)[i];
@@ -533,7 +532,7 @@ beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, admitted_step), TFM_INPUT(
 }
 
 /* log(exp(a) + exp(b)); either may be -inf */
-float beam_log_add(const float a, const float b) {
+float beam_logaddexp(const float a, const float b) {
     const float most = fmax(a, b);
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
@@ -542,8 +541,8 @@ float beam_log_add(const float a, const float b) {
  * sentence sources[r].
  *
  * Layout: a work-group takes a row, its items every TFM_GROUP-th word. */
-TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), TFM_INPUT(int, sources),
-                          const long rows, const long words) {
+TFM_KERNEL void mask_shortlist(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), TFM_INPUT(int, sources),
+                               const long rows, const long words) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
@@ -558,18 +557,17 @@ TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), 
 
 /* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
  *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
- *   table (R, columns): the nodes of each row's past, of which `lengths` count, or all where that is null; node_token:
- *     the token of each node
- *   words (count + 1): where in `ids` each word begins */
-TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
-                            TFM_INPUT(int, lengths), TFM_INPUT(int, node_token), TFM_INPUT(int, words),
-                            TFM_INPUT(int, ids), const long rows, const long vocabulary, const long columns,
-                            const long count) {
+ *   block_table (R, columns): the slots of each row's past, of which `lengths` count, or all where that is null;
+ * slot_token: the token of each slot words (count + 1): where in `ids` each word begins */
+TFM_KERNEL void suppress_bad_words(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, block_table),
+                                   TFM_INPUT(int, lengths), TFM_INPUT(int, slot_token), TFM_INPUT(int, words),
+                                   TFM_INPUT(int, ids), const long rows, const long vocabulary, const long columns,
+                                   const long count) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
     const long past = PAST_LENGTH(row);
-    __global const int *line = TFM_AT(table) + row * columns;
+    __global const int *line = TFM_AT(block_table) + row * columns;
     float sum = -INFINITY;
     for (long w = 0; w < count; w++) {
         __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
@@ -577,33 +575,33 @@ TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed
         if (before > past)
             continue;
         long same = 0;
-        while (same < before && TFM_AT(node_token)[line[past - before + same]] == word[same])
+        while (same < before && TFM_AT(slot_token)[line[past - before + same]] == word[same])
             same++;
         if (same < before)
             continue;
         __global float *logit = TFM_AT(logits) + row * vocabulary + word[before];
-        sum = beam_log_add(sum, *logit);
+        sum = beam_logaddexp(sum, *logit);
         *logit = -INFINITY;
     }
     TFM_AT(removed)[row] = sum;
 }
 
 /* One item per row: out (R, vocabulary) gets bias[w] more at the last token of each word w whose others are the newest
- * tokens of the row's past. The rest is as for beam_forbid. */
-TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INPUT(int, lengths),
-                          TFM_INPUT(int, node_token), TFM_INPUT(int, words), TFM_INPUT(int, ids),
-                          TFM_INPUT(float, bias), const long rows, const long vocabulary, const long columns,
-                          const long count) {
+ * tokens of the row's past. The rest is as for suppress_bad_words. */
+TFM_KERNEL void apply_sequence_bias(TFM_TENSOR(float, out), TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
+                                    TFM_INPUT(int, slot_token), TFM_INPUT(int, words), TFM_INPUT(int, ids),
+                                    TFM_INPUT(float, bias), const long rows, const long vocabulary, const long columns,
+                                    const long count) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
     const long past = PAST_LENGTH(row);
-    __global const int *line = TFM_AT(table) + row * columns;
+    __global const int *line = TFM_AT(block_table) + row * columns;
     for (long w = 0; w < count; w++) {
         __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
         const long before = TFM_AT(words)[w + 1] - TFM_AT(words)[w] - 1;
         long same = 0;
-        while (before <= past && same < before && TFM_AT(node_token)[line[past - before + same]] == word[same])
+        while (before <= past && same < before && TFM_AT(slot_token)[line[past - before + same]] == word[same])
             same++;
         if (same == before)
             TFM_AT(out)[row * vocabulary + word[before]] += TFM_AT(bias)[w];
@@ -612,47 +610,48 @@ TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INP
 
 /* One item per row: forbids the tokens that would write a sequence of `length` tokens for the second time in a row's
  * past. logits (R, vocabulary): become -inf there; removed (R): the logarithm of a sum, to which their exponentials are
- * added. may_choose (R): as of rules_choice (logits_processors.cl), or null. table (R, columns) and lengths (R) as for
- * beam_forbid; node_token: the token of each node, -1 is no token */
-TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, may_choose),
-                                    TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
-                                    const long rows, const long vocabulary, const long columns, const long length) {
+ * added. unforced (R): as of mark_unforced_rows (logits_processors.cl), or null. block_table (R, columns) and lengths
+ * (R) as for suppress_bad_words; slot_token: the token of each slot, -1 is no token */
+TFM_KERNEL void suppress_repeated_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed),
+                                         TFM_INPUT(int, unforced), TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
+                                         TFM_INPUT(int, slot_token), const long rows, const long vocabulary,
+                                         const long columns, const long length) {
     const long row = get_global_id(0);
-    if (row >= rows || (may_choose != 0 && !TFM_AT(may_choose)[row]))
+    if (row >= rows || (unforced != 0 && !TFM_AT(unforced)[row]))
         return;
     const long past = PAST_LENGTH(row);
-    __global const int *line = TFM_AT(table) + row * columns;
+    __global const int *line = TFM_AT(block_table) + row * columns;
     float sum = TFM_AT(removed)[row];
     for (long i = 0; i + length <= past; i++) {
-        const int last = TFM_AT(node_token)[line[i + length - 1]];
+        const int last = TFM_AT(slot_token)[line[i + length - 1]];
         bool same = last >= 0 && last < vocabulary;
         for (long k = 0; same && k + 1 < length; k++) {
-            const int token = TFM_AT(node_token)[line[i + k]];
-            same = token >= 0 && token == TFM_AT(node_token)[line[past - length + 1 + k]];
+            const int token = TFM_AT(slot_token)[line[i + k]];
+            same = token >= 0 && token == TFM_AT(slot_token)[line[past - length + 1 + k]];
         }
         if (!same)
             continue;
         __global float *logit = TFM_AT(logits) + row * vocabulary + last;
-        sum = beam_log_add(sum, *logit);
+        sum = beam_logaddexp(sum, *logit);
         *logit = -INFINITY;
     }
     TFM_AT(removed)[row] = sum;
 }
 
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
- * log p where `likely`, else on the logit, divided where it is positive and multiplied where it is negative.
- *   log_sum (R); table (R, columns) and lengths (R) as for beam_forbid; node_token: -1 is no token */
-TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
-                              TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
-                              const long rows, const long vocabulary, const long columns, const long likely,
-                              const float penalty) {
+ * log p where `use_log_probs`, else on the logit, divided where it is positive and multiplied where it is negative.
+ *   log_sum (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 is no token */
+TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+                                         TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
+                                         TFM_INPUT(int, slot_token), const long rows, const long vocabulary,
+                                         const long columns, const long use_log_probs, const float penalty) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
     const long past = PAST_LENGTH(row);
-    const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
+    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
     for (long i = TFM_LOCAL_ID(); i < past; i += TFM_GROUP) {
-        const int token = TFM_AT(node_token)[TFM_AT(table)[row * columns + i]];
+        const int token = TFM_AT(slot_token)[TFM_AT(block_table)[row * columns + i]];
         if (token < 0 || token >= vocabulary)
             continue;
         const float score = TFM_AT(logits)[row * vocabulary + token] - base;
@@ -661,24 +660,24 @@ TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), 
 }
 
 /* One item per row: values (R) = the logits (R, vocabulary) of tokens (R), -inf for the token -1, which there is not;
- * where tokens were not `drawn`, a value that is -inf stays: its token is none that may be chosen. */
-TFM_KERNEL void beam_values(TFM_TENSOR(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, logits),
-                            const long rows, const long vocabulary, const long drawn) {
+ * where tokens were not `sampled`, a value that is -inf stays: its token is none that may be chosen. */
+TFM_KERNEL void gather_token_logits(TFM_TENSOR(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, logits),
+                                    const long rows, const long vocabulary, const long sampled) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const int token = drawn || TFM_AT(values)[row] > -INFINITY ? TFM_AT(tokens)[row] : -1;
+    const int token = sampled || TFM_AT(values)[row] > -INFINITY ? TFM_AT(tokens)[row] : -1;
     TFM_AT(values)[row] = token < 0 ? -INFINITY : TFM_AT(logits)[row * vocabulary + token];
 }
 
 /* One item per live sentence, of a beam of one: those with stops (N) are over with what they have. What is before their
- * last token is the parent of its node. */
-TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_INPUT(int, tokens),
-                          TFM_INPUT(float, scores), TFM_INPUT(int, node_parent), TFM_TENSOR(int, done),
-                          TFM_TENSOR(int, remaining), TFM_TENSOR(float, finished_total),
-                          TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
-                          TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), const long live,
-                          const long node, const long step) {
+ * last token is the parent of its slot. */
+TFM_KERNEL void beam_stop_sentences(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_INPUT(int, tokens),
+                                    TFM_INPUT(float, scores), TFM_INPUT(int, slot_parent), TFM_TENSOR(int, done),
+                                    TFM_TENSOR(int, remaining), TFM_TENSOR(float, finished_total),
+                                    TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_slot),
+                                    TFM_TENSOR(int, finished_length), TFM_TENSOR(int, finished_count), const long live,
+                                    const long slot, const long step) {
     const long i = get_global_id(0);
     if (i >= live || TFM_AT(done)[i])
         return;
@@ -687,8 +686,8 @@ TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_
         return;
     TFM_AT(finished_total)[sentence] = TFM_AT(scores)[i];
     TFM_AT(finished_token)[sentence] = TFM_AT(tokens)[i];
-    TFM_AT(finished_node)[sentence] = TFM_AT(node_parent)[node + i];
-    TFM_AT(finished_step)[sentence] = (int)step;
+    TFM_AT(finished_slot)[sentence] = TFM_AT(slot_parent)[slot + i];
+    TFM_AT(finished_length)[sentence] = (int)step;
     TFM_AT(finished_count)[sentence] = 1;
     TFM_AT(done)[i] = 1;
     atomic_dec(TFM_AT(remaining));
@@ -696,8 +695,8 @@ TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_
 
 /* A work-group per row: a mask (R, room) of what a row's past really has, -inf where its prompt has none, and positions
  * (R) of its newest tokens. pads (N): columns before the prompt; sources (R). The past has `past` columns. */
-TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
-                            TFM_INPUT(int, sources), const long rows, const long past) {
+TFM_KERNEL void prompt_padding_mask(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
+                                    TFM_INPUT(int, sources), const long rows, const long past) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
@@ -709,10 +708,10 @@ TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions),
 }
 
 /* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */
-TFM_KERNEL void beam_restore(TFM_TENSOR(float, log_sum), TFM_INPUT(float, removed), const long rows) {
+TFM_KERNEL void restore_suppressed_mass(TFM_TENSOR(float, log_sum), TFM_INPUT(float, removed), const long rows) {
     const long row = get_global_id(0);
     if (row < rows)
-        TFM_AT(log_sum)[row] = beam_log_add(TFM_AT(log_sum)[row], TFM_AT(removed)[row]);
+        TFM_AT(log_sum)[row] = beam_logaddexp(TFM_AT(log_sum)[row], TFM_AT(removed)[row]);
 }
 
 /* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is log_sum (R). */

@@ -19,28 +19,29 @@ TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(
  *   tokens to starts: what there is of each row or sentence, and all_tokens to all_starts the same with those that
  *     begin: see beam.cl. lengths is null where all rows have `columns`; positions (rows + more): one less
  *   admitted_step to finished_count: what is kept at the places of sentences, `beam` numbers or one each
- *   node_token, node_parent, node_score: the log of nodes, where those rows have theirs from node + rows on
+ *   slot_token, slot_parent, slot_score: the log of slots, where those rows have theirs from slot + rows on
  *
- * Layout: a work-group takes a row, of which the first item does all but copy its line of the table. There are no more
- * sentences than rows, so the r-th row's takes care of the r-th sentence. */
+ * Layout: a work-group takes a row, of which the first item does all but copy its line of the block_table. There are no
+ * more sentences than rows, so the r-th row's takes care of the r-th sentence. */
 TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_INPUT(float, scores),
-                         TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
+                         TFM_INPUT(int, block_table), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
                          TFM_INPUT(int, sentences), TFM_INPUT(int, starts), TFM_TENSOR(int, all_tokens),
-                         TFM_TENSOR(float, all_scores), TFM_TENSOR(int, all_table), TFM_TENSOR(int, all_lengths),
+                         TFM_TENSOR(float, all_scores), TFM_TENSOR(int, all_block_table), TFM_TENSOR(int, all_lengths),
                          TFM_TENSOR(int, positions), TFM_TENSOR(int, all_sources), TFM_TENSOR(int, all_sentences),
                          TFM_TENSOR(int, all_starts), TFM_TENSOR(int, done), TFM_TENSOR(int, admitted_step),
                          TFM_TENSOR(int, limits), TFM_TENSOR(int, prefix_counts), TFM_TENSOR(int, prefixes),
-                         TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_step),
-                         TFM_TENSOR(int, finished_count), TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent),
-                         TFM_TENSOR(float, node_score), const long rows, const long more, const long live,
-                         const long columns, const long step, const long node, const long start, const long beam,
+                         TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_length),
+                         TFM_TENSOR(int, finished_count), TFM_TENSOR(int, slot_token), TFM_TENSOR(int, slot_parent),
+                         TFM_TENSOR(float, slot_score), const long rows, const long more, const long live,
+                         const long columns, const long step, const long slot, const long start, const long beam,
                          const long prefix_width) {
     const long row = TFM_ROW(), new = row - rows;
     if (row >= rows + more)
         return;
     for (long i = TFM_LOCAL_ID(); i < columns; i += TFM_GROUP)
-        TFM_AT(all_table)
-    [row * columns + i] = new < 0 ? TFM_AT(table)[row * columns + i] : (int)(node + row); /* only the first counts */
+        TFM_AT(all_block_table)
+    [row * columns + i] =
+        new < 0 ? TFM_AT(block_table)[row * columns + i] : (int)(slot + row); /* only the first counts */
     if (TFM_LOCAL_ID() != 0)
         return;
     const int length = new >= 0 ? 1 : lengths != 0 ? TFM_AT(lengths)[row] : (int)columns;
@@ -66,10 +67,10 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
         TFM_AT(prefixes)[place * prefix_width + i] = TFM_AT(arrivals)[3 * more + new *prefix_width + i];
     for (long b = 0; b < beam; b++) {
         TFM_AT(finished_total)[place * beam + b] = -INFINITY;
-        TFM_AT(finished_step)[place * beam + b] = 0;
+        TFM_AT(finished_length)[place * beam + b] = 0;
     }
     TFM_AT(finished_count)[place] = 0;
-    TFM_AT(node_token)[node + row] = (int)start;
-    TFM_AT(node_parent)[node + row] = -1;
-    TFM_AT(node_score)[node + row] = 0.0f;
+    TFM_AT(slot_token)[slot + row] = (int)start;
+    TFM_AT(slot_parent)[slot + row] = -1;
+    TFM_AT(slot_score)[slot + row] = 0.0f;
 }

@@ -1,71 +1,73 @@
 /* Rules of a search that look at its source, or at how long a row's text is (lib/model/decode/logits_processors.c).
- * Rows are those of beam.cl: table (R, columns) has the nodes of each row's past, node_token the token of each node, -1
- * for none, and sources (R) says whose text a row is. source_ids (N, width) are what each text is about, or the prompt
- * that it goes on with, of which source_counts (N) count. */
+ * Rows are those of beam.cl: block_table (R, columns) has the slots of each row's past, slot_token the token of each
+ * slot, -1 for none, and sources (R) says whose text a row is. source_ids (N, width) are what each text is about, or
+ * the prompt that it goes on with, of which source_counts (N) count. */
 
 /* log(exp(a) + exp(b)); either may be -inf */
-float rules_log_add(const float a, const float b) {
+float logits_logaddexp(const float a, const float b) {
     const float most = fmax(a, b);
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
 
-/* One item per row: may_choose (R) is 0 where the row's next token is forced, which no rule may forbid then: as one of
+/* One item per row: unforced (R) is 0 where the row's next token is forced, which no rule may forbid then: as one of
  * the beginning of its text, prefix_counts (N), or, where there is a has_forced_eos, at its limit (N). `lengths` as for
- * rules_forbid_source; a row's past begins with the start token. */
-TFM_KERNEL void rules_choice(TFM_TENSOR(int, may_choose), TFM_INPUT(int, lengths), TFM_INPUT(int, limits),
-                             TFM_INPUT(int, prefix_counts), TFM_INPUT(int, sources), const long rows,
-                             const long columns, const long has_forced_eos) {
+ * suppress_source_ngrams; a row's past begins with the start token. */
+TFM_KERNEL void mark_unforced_rows(TFM_TENSOR(int, unforced), TFM_INPUT(int, lengths), TFM_INPUT(int, limits),
+                                   TFM_INPUT(int, prefix_counts), TFM_INPUT(int, sources), const long rows,
+                                   const long columns, const long has_forced_eos) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
     const long next = lengths != 0 ? TFM_AT(lengths)[row] : columns, text = TFM_AT(sources)[row];
     const bool forced = next <= TFM_AT(prefix_counts)[text] || (has_forced_eos && next >= TFM_AT(limits)[text]);
-    TFM_AT(may_choose)[row] = !forced;
+    TFM_AT(unforced)[row] = !forced;
 }
 
-/* One item per row: forbids the ends (end_count) in logits (R, vocabulary) where the row's text has fewer tokens, which
- * are `step`, than waits (N) says; removed (R) counts what they weighed, as in beam_forbid. */
-TFM_KERNEL void rules_wait(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, waits),
-                           TFM_INPUT(int, sources), TFM_INPUT(int, ends), const long rows, const long vocabulary,
-                           const long end_count, const long step) {
+/* One item per row: forbids the ends (eos_count) in logits (R, vocabulary) where the row's text has fewer tokens, which
+ * are `step`, than min_tokens (N) says; removed (R) counts what they weighed, as in suppress_bad_words. */
+TFM_KERNEL void suppress_early_eos(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, min_tokens),
+                                   TFM_INPUT(int, sources), TFM_INPUT(int, eos_ids), const long rows,
+                                   const long vocabulary, const long eos_count, const long step) {
     const long row = get_global_id(0);
-    if (row >= rows || step >= TFM_AT(waits)[TFM_AT(sources)[row]])
+    if (row >= rows || step >= TFM_AT(min_tokens)[TFM_AT(sources)[row]])
         return;
     float sum = TFM_AT(removed)[row];
-    for (long e = 0; e < end_count; e++) {
-        __global float *logit = TFM_AT(logits) + row * vocabulary + TFM_AT(ends)[e];
-        sum = rules_log_add(sum, *logit);
+    for (long e = 0; e < eos_count; e++) {
+        __global float *logit = TFM_AT(logits) + row * vocabulary + TFM_AT(eos_ids)[e];
+        sum = logits_logaddexp(sum, *logit);
         *logit = -INFINITY;
     }
     TFM_AT(removed)[row] = sum;
 }
 
-/* One item per row: the ends (end_count) gain `share` of what their scores in out (R, vocabulary) are without a sign,
- * log p where `likely`, else logits. log_sum (R). */
-TFM_KERNEL void rules_decay(TFM_TENSOR(float, out), TFM_INPUT(float, log_sum), TFM_INPUT(int, ends), const long rows,
-                            const long vocabulary, const long end_count, const long likely, const float share) {
+/* One item per row: the ends (eos_count) gain `share` of what their scores in out (R, vocabulary) are without a sign,
+ * log p where `use_log_probs`, else logits. log_sum (R). */
+TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, log_sum), TFM_INPUT(int, eos_ids),
+                                   const long rows, const long vocabulary, const long eos_count,
+                                   const long use_log_probs, const float share) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
-    for (long e = 0; e < end_count; e++) {
-        __global float *logit = TFM_AT(out) + row * vocabulary + TFM_AT(ends)[e];
+    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
+    for (long e = 0; e < eos_count; e++) {
+        __global float *logit = TFM_AT(out) + row * vocabulary + TFM_AT(eos_ids)[e];
         if (*logit > -INFINITY) /* one that is forbidden stays so */
             *logit += fabs(*logit - base) * share;
     }
 }
 
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's source with the penalty, as
- * beam_penalize those of its past. */
-TFM_KERNEL void rules_penalize_source(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
-                                      TFM_INPUT(int, source_ids), TFM_INPUT(int, source_counts),
-                                      TFM_INPUT(int, sources), const long rows, const long vocabulary, const long width,
-                                      const long likely, const float penalty) {
+ * apply_repetition_penalty those of its past. */
+TFM_KERNEL void apply_encoder_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits),
+                                                 TFM_INPUT(float, log_sum), TFM_INPUT(int, source_ids),
+                                                 TFM_INPUT(int, source_counts), TFM_INPUT(int, sources),
+                                                 const long rows, const long vocabulary, const long width,
+                                                 const long use_log_probs, const float penalty) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
     const long text = TFM_AT(sources)[row], count = TFM_AT(source_counts)[text];
-    const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
+    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
     for (long i = TFM_LOCAL_ID(); i < count; i += TFM_GROUP) {
         const int token = TFM_AT(source_ids)[text * width + i];
         if (token < 0 || token >= vocabulary)
@@ -76,29 +78,29 @@ TFM_KERNEL void rules_penalize_source(TFM_TENSOR(float, out), TFM_INPUT(float, l
 }
 
 /* One item per row: forbids the tokens that would write a sequence of `length` tokens of the row's source. logits (R,
- * vocabulary) and removed (R) as for rules_wait; `lengths` (R) are how many columns count of a row's line, or all where
- * that is null; may_choose (R) as of rules_choice, or null where all may. */
-TFM_KERNEL void rules_forbid_source(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, may_choose),
-                                    TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
-                                    TFM_INPUT(int, source_ids), TFM_INPUT(int, source_counts), TFM_INPUT(int, sources),
-                                    const long rows, const long vocabulary, const long columns, const long width,
-                                    const long length) {
+ * vocabulary) and removed (R) as for suppress_early_eos; `lengths` (R) are how many columns count of a row's line, or
+ * all where that is null; unforced (R) as of mark_unforced_rows, or null where all may. */
+TFM_KERNEL void suppress_source_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, unforced),
+                                       TFM_INPUT(int, block_table), TFM_INPUT(int, lengths), TFM_INPUT(int, slot_token),
+                                       TFM_INPUT(int, source_ids), TFM_INPUT(int, source_counts),
+                                       TFM_INPUT(int, sources), const long rows, const long vocabulary,
+                                       const long columns, const long width, const long length) {
     const long row = get_global_id(0);
-    if (row >= rows || (may_choose != 0 && !TFM_AT(may_choose)[row]))
+    if (row >= rows || (unforced != 0 && !TFM_AT(unforced)[row]))
         return;
     const long past = lengths != 0 ? TFM_AT(lengths)[row] : columns, text = TFM_AT(sources)[row];
     const long last = TFM_AT(source_counts)[text] - length;
-    __global const int *line = TFM_AT(table) + row * columns, *source = TFM_AT(source_ids) + text * width;
+    __global const int *line = TFM_AT(block_table) + row * columns, *source = TFM_AT(source_ids) + text * width;
     float sum = TFM_AT(removed)[row];
     for (long i = 0; i <= last && past >= length - 1; i++) {
         bool same = true;
         for (long k = 0; same && k + 1 < length; k++)
-            same = source[i + k] == TFM_AT(node_token)[line[past - length + 1 + k]];
+            same = source[i + k] == TFM_AT(slot_token)[line[past - length + 1 + k]];
         const int token = source[i + length - 1];
         if (!same || token >= vocabulary)
             continue;
         __global float *logit = TFM_AT(logits) + row * vocabulary + token;
-        sum = rules_log_add(sum, *logit);
+        sum = logits_logaddexp(sum, *logit);
         *logit = -INFINITY;
     }
     TFM_AT(removed)[row] = sum;

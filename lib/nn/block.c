@@ -10,7 +10,7 @@
 #include "ops/embedding/rotary.h"
 
 /* y = norm(x), x (B, T, H, D), whose gamma is (H, D). */
-static void norm_each(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_norm *norm) {
+static void norm_per_head(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_norm *norm) {
     const tfm_norm bare = {.epsilon = norm->epsilon, .kind = norm->kind};
     tfm_tensor normed = {0};
     tfm_norm_forward(ctx, &normed, NULL, &bare, x, (tfm_tensor){0});
@@ -19,7 +19,7 @@ static void norm_each(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_n
 
 /* x (B, T, H D) with a norm over each head's columns, or over those of all, where the layer has one; in *out where
  * that is not NULL, for then nothing turns it, and as *out keeps it. */
-static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
+static tfm_tensor qk_norm(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
     tfm_tensor by_head = {0}, normed = {0}, whole = {0};
     if (!norm->gamma.value.buffer)
         return x;
@@ -30,7 +30,7 @@ static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, in
     if (out && out->buffer && !tfm__is_half(*out))
         tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
     if (each)
-        norm_each(ctx, &normed, by_head, norm);
+        norm_per_head(ctx, &normed, by_head, norm);
     else
         tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
     tfm_tensor_reshape(ctx, &whole, normed, 3, x.dims);
@@ -41,69 +41,70 @@ static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, in
     return whole;
 }
 
-/* Queries, unless they are NULL, and keys, turned to their positions. */
-static void turn_heads(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
-                       tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
+/* Queries, unless they are NULL, and keys, rotated to their positions. */
+static void apply_rotary(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
+                         tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
     const tfm_rotary_options options = {.heads = kv_heads,
                                         .interleaved = memory->interleaved,
                                         .positions = memory->positions,
                                         .first = memory->position};
-    tfm_tensor turned = {0};
+    tfm_tensor rotated = {0};
     if (queries) {
         tfm__rotary_pair(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
                          &options);
     } else if (tfm__is_half(*keys)) {
-        tfm_rotary(ctx, &turned, raw_keys, memory->cosines, memory->sines, &options);
-        tfm__cast_saturating(ctx, *keys, turned);
+        tfm_rotary(ctx, &rotated, raw_keys, memory->cosines, memory->sines, &options);
+        tfm__cast_saturating(ctx, *keys, rotated);
     } else {
         tfm_rotary(ctx, keys, raw_keys, memory->cosines, memory->sines, &options);
     }
 }
 
-/* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies
- * in the log is written there. */
-static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *own, tfm_block *block, tfm__stream *s,
-                         const tfm_norm *before, const tfm_block_memory *memory) {
+/* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the residual. What
+ * lies in the log is written there. */
+static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *own, tfm_block *block, tfm__residual *s,
+                        const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_multi_head *layer = &block->attention;
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
-    const bool turned = memory->cosines.buffer != NULL;
-    const bool queries_move = queries && (turned || layer->query_norm.gamma.value.buffer);
-    const bool keys_move = turned || layer->key_norm.gamma.value.buffer;
+    const bool rotated = memory->cosines.buffer != NULL;
+    const bool transforms_queries = queries && (rotated || layer->query_norm.gamma.value.buffer);
+    const bool transforms_keys = rotated || layer->key_norm.gamma.value.buffer;
     tfm_tensor raw_queries = {0}, raw_keys = {0};
     if (memory->rows.buffer) { /* (B, T, Hk D) of a log that has no time axis */
         const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->fresh.keys.dims[1]};
         tfm_tensor_reshape(ctx, &own->keys, memory->fresh.keys, 3, dims);
         tfm_tensor_reshape(ctx, &own->values, memory->fresh.values, 3, dims);
     }
-    tfm_tensor *const to_queries = queries_move ? &raw_queries : queries;
-    tfm_tensor *const to_keys = keys_move ? &raw_keys : &own->keys;
-    const tfm__fused_output layers[] = {tfm__reads(to_queries, &layer->query), tfm__reads(to_keys, &layer->key),
-                                        tfm__reads(&own->values, &layer->value)};
+    tfm_tensor *const to_queries = transforms_queries ? &raw_queries : queries;
+    tfm_tensor *const to_keys = transforms_keys ? &raw_keys : &own->keys;
+    const tfm__fused_output layers[] = {tfm__fused_dense(to_queries, &layer->query),
+                                        tfm__fused_dense(to_keys, &layer->key),
+                                        tfm__fused_dense(&own->values, &layer->value)};
     const int skipped = queries ? 0 : 1;
-    tfm__stream_read(ctx, s, before, 3 - skipped, layers + skipped, TFM_NO_ACTIVATION);
-    if (queries_move)
-        raw_queries = norm_heads(ctx, turned ? NULL : queries, raw_queries, layer->heads, &layer->query_norm);
-    if (keys_move)
-        raw_keys = norm_heads(ctx, turned ? NULL : &own->keys, raw_keys, kv_heads, &layer->key_norm);
-    if (turned)
-        turn_heads(ctx, queries, raw_queries, &own->keys, raw_keys, layer, memory);
+    tfm__residual_linear(ctx, s, before, 3 - skipped, layers + skipped, TFM_NO_ACTIVATION);
+    if (transforms_queries)
+        raw_queries = qk_norm(ctx, rotated ? NULL : queries, raw_queries, layer->heads, &layer->query_norm);
+    if (transforms_keys)
+        raw_keys = qk_norm(ctx, rotated ? NULL : &own->keys, raw_keys, kv_heads, &layer->key_norm);
+    if (rotated)
+        apply_rotary(ctx, queries, raw_queries, &own->keys, raw_keys, layer, memory);
 }
 
 /* Attention over the block's own input: a whole one, or steps whose keys and values join the log. */
-static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
-                        const tfm_norm *before, const tfm_block_memory *memory) {
+static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__residual *s,
+                           const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
     const bool step = memory->rows.buffer != NULL;
-    const bool roomy = step && memory->lengths.buffer != NULL;
+    const bool padded = step && memory->lengths.buffer != NULL;
     const int64_t targets = s->x.rank == 3 ? s->x.dims[1] : 1;
-    const int64_t past = step && !roomy ? memory->rows.dims[1] - targets : 0;
+    const int64_t past = step && !padded ? memory->rows.dims[1] - targets : 0;
     tfm_attention_options options = {.lengths = memory->lengths,
                                      .scores = weights,
                                      .causal = block->causal && (!step || targets > 1),
                                      .past = past,
-                                     .at_end = roomy,
-                                     .window = block->window && (!step || roomy || past + targets > block->before + 1),
+                                     .at_end = padded,
+                                     .window = block->window && (!step || padded || past + targets > block->before + 1),
                                      .before = block->before,
                                      .after = block->after,
                                      .mask = memory->bias,
@@ -111,86 +112,87 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
     tfm_tensor queries = {0};
     tfm_keys_values own = {{0}, {0}};
     tfm_scope_open(ctx);
-    project_self(ctx, &queries, &own, block, s, before, memory);
+    project_qkv(ctx, &queries, &own, block, s, before, memory);
     options.dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION);
-    tfm__multi_head_mix(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
-    tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->added});
+    tfm__multi_head_attend(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
+    tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->pending});
 }
 
 /* The recurrence over the block's own input: a whole one from nothing, or one step that goes on from its parent's cells
  * in the log. */
-static void recur(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__stream *s, const tfm_norm *before,
-                  const tfm_block_memory *memory) {
+static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__residual *s,
+                            const tfm_norm *before, const tfm_block_memory *memory) {
     const bool step = memory->rows.buffer != NULL;
     tfm_tensor fresh = {0}, forget = {0}, cells = {0};
     tfm_scope_open(ctx);
-    const tfm__fused_output layers[] = {tfm__reads(&fresh, &block->cell.input),
-                                        tfm__reads(&forget, &block->cell.forget)};
+    const tfm__fused_output layers[] = {tfm__fused_dense(&fresh, &block->cell.input),
+                                        tfm__fused_dense(&forget, &block->cell.forget)};
     if (step) /* refused where there are more steps than one */
         tfm_tensor_reshape(ctx, &cells, memory->fresh.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
-    tfm__stream_read(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
+    tfm__residual_linear(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
     tfm_ssru(ctx, mixed, &cells, fresh, forget, memory->log.keys, memory->rows);
-    tfm_scope_close(ctx, 3, (tfm_tensor *[]){mixed, &s->x, &s->added});
+    tfm_scope_close(ctx, 3, (tfm_tensor *[]){mixed, &s->x, &s->pending});
 }
 
-static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
-                         const tfm_norm *before, const tfm_block_memory *memory) {
+static void cross_attention(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weights, tfm_block *block,
+                            tfm__residual *s, const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
     tfm_tensor queries = {0};
-    const tfm__fused_output query = tfm__reads(&queries, &block->cross.query);
-    tfm__stream_read(ctx, s, before, 1, &query, TFM_NO_ACTIVATION);
+    const tfm__fused_output query = tfm__fused_dense(&queries, &block->cross.query);
+    tfm__residual_linear(ctx, s, before, 1, &query, TFM_NO_ACTIVATION);
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
                                            .sources = memory->cross_sources,
                                            .scores = weights,
                                            .dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION)};
-    tfm__multi_head_mix(ctx, crossed, &block->cross, queries, memory->cross, &options);
+    tfm__multi_head_attend(ctx, crossed, &block->cross, queries, memory->cross, &options);
     tfm_tensor_free(ctx, &queries);
 }
 
-static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__stream *s, const tfm_norm *before) {
+static void feed_forward(tfm_context *ctx, tfm_tensor *ffn_out, tfm_block *block, tfm__residual *s,
+                         const tfm_norm *before) {
     tfm_feed_forward *layer = &block->feed_forward;
     tfm_tensor hidden = {0};
-    const tfm__fused_output layers[] = {tfm__reads(&hidden, &layer->up), tfm__reads(NULL, &layer->gate)};
+    const tfm__fused_output layers[] = {tfm__fused_dense(&hidden, &layer->up), tfm__fused_dense(NULL, &layer->gate)};
     if (layer->gate.weight.value.buffer)
-        tfm__stream_read_gated(ctx, &hidden, s, before, layers, layer->activation);
+        tfm__residual_linear_gated(ctx, &hidden, s, before, layers, layer->activation);
     else
-        tfm__stream_read(ctx, s, before, 1, layers, layer->activation);
-    tfm__feed_forward_end(ctx, fed, layer, hidden);
+        tfm__residual_linear(ctx, s, before, 1, layers, layer->activation);
+    tfm__feed_forward_down(ctx, ffn_out, layer, hidden);
     tfm_tensor_free(ctx, &hidden);
 }
 
 /* The norm that a sub-layer's first matrices read through, or NULL. */
-static const tfm_norm *norm_before(const tfm_block *block, const tfm_norm *own) {
+static const tfm_norm *pre_norm_of(const tfm_block *block, const tfm_norm *own) {
     const bool before = block->norm_place == TFM_NORM_BEFORE || block->norm_place == TFM_NORM_AROUND;
     return before && own->kind != TFM_NORM_NONE ? own : NULL;
 }
 
-/* What a sub-layer gave joins the stream when that is read. */
-static void give(tfm__stream *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
-    s->added = y;
-    s->after = block->norm_place == TFM_NORM_AFTER ? own : NULL;
+/* What a sub-layer gave joins the residual when that is read. */
+static void defer_residual(tfm__residual *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
+    s->pending = y;
+    s->post_norm = block->norm_place == TFM_NORM_AFTER ? own : NULL;
     s->training = block->training;
 }
 
-static bool normalises_results(const tfm_block *block) {
+static bool has_output_norm(const tfm_block *block) {
     return block->norm_place == TFM_NORM_AROUND || block->norm_place == TFM_NORM_RESULT;
 }
 
-static bool scales_results(const tfm_block *block) {
+static bool has_residual_scale(const tfm_block *block) {
     return block->residual_scale != 0 && block->residual_scale != 1;
 }
 
 /* The norm on a sub-layer's result, where a block has one there: `own`, or `after` where `own` stands before. Then its
  * scale. */
-static void finish_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, const tfm_norm *after,
-                          const tfm_block *block) {
+static void norm_and_scale_output(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, const tfm_norm *after,
+                                  const tfm_block *block) {
     tfm_tensor made = {0}, factor = {0};
-    if (normalises_results(block)) {
+    if (has_output_norm(block)) {
         tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_AROUND ? after : own, *y, (tfm_tensor){0});
         tfm_tensor_free(ctx, y);
         *y = made;
     }
-    if (!scales_results(block))
+    if (!has_residual_scale(block))
         return;
     made = (tfm_tensor){0};
     tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
@@ -202,7 +204,7 @@ static void finish_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, 
 }
 
 /* *y gets what the other sub-layer gave of the same input. */
-static void join_results(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
+static void add_parallel(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
     tfm_tensor both = {0};
     tfm_add(ctx, &both, *other, *y);
     tfm_tensor_free(ctx, y);
@@ -210,11 +212,11 @@ static void join_results(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
     *y = both;
 }
 
-tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
+tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
                           tfm_block *block, const tfm_block_memory *memory) {
     static const tfm_block_memory none;
     const bool cross = block->cross.query.weight.value.buffer != NULL;
-    tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
+    tfm_tensor mixed = {0}, crossed = {0}, ffn_out = {0}; /* (B, T, E) */
     const bool recurrent = block->cell.input.weight.value.buffer != NULL;
     const bool one_norm = block->parallel && block->one_norm;
     const tfm_norm *const second = one_norm ? &block->attention_norm : &block->feed_forward_norm;
@@ -225,37 +227,37 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     if (block->parallel && (cross || block->norm_place != TFM_NORM_BEFORE))
         return tfm__op_error(ctx, "block",
                              "sub-layers in parallel are those of pre-norm blocks without cross-attention");
-    if (cross && (normalises_results(block) || scales_results(block)))
+    if (cross && (has_output_norm(block) || has_residual_scale(block)))
         return tfm__op_error(ctx, "block",
                              "a cross-attention's result is neither normalised nor scaled: norm_place must be "
                              "TFM_NORM_AFTER or TFM_NORM_BEFORE, and residual_scale 0 or 1");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
     if (recurrent)
-        recur(ctx, &mixed, block, s, norm_before(block, &block->attention_norm), memory);
+        ssru_recurrence(ctx, &mixed, block, s, pre_norm_of(block, &block->attention_norm), memory);
     else
-        attend_self(ctx, &mixed, self_weights, block, s, norm_before(block, &block->attention_norm), memory);
-    finish_result(ctx, &mixed, &block->attention_norm, &block->attention_norm_after, block);
+        self_attention(ctx, &mixed, self_weights, block, s, pre_norm_of(block, &block->attention_norm), memory);
+    norm_and_scale_output(ctx, &mixed, &block->attention_norm, &block->attention_norm_after, block);
     if (!block->parallel)
-        give(s, mixed, &block->attention_norm, block);
+        defer_residual(s, mixed, &block->attention_norm, block);
     if (cross) {
-        attend_cross(ctx, &crossed, cross_weights, block, s, norm_before(block, &block->cross_norm), memory);
-        give(s, crossed, &block->cross_norm, block);
+        cross_attention(ctx, &crossed, cross_weights, block, s, pre_norm_of(block, &block->cross_norm), memory);
+        defer_residual(s, crossed, &block->cross_norm, block);
     }
-    feed(ctx, &fed, block, s, norm_before(block, second));
-    finish_result(ctx, &fed, &block->feed_forward_norm, &block->feed_forward_norm_after, block);
+    feed_forward(ctx, &ffn_out, block, s, pre_norm_of(block, second));
+    norm_and_scale_output(ctx, &ffn_out, &block->feed_forward_norm, &block->feed_forward_norm_after, block);
     if (block->parallel)
-        join_results(ctx, &fed, &mixed);
-    give(s, fed, &block->feed_forward_norm, block);
-    return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->added, self_weights, cross_weights});
+        add_parallel(ctx, &ffn_out, &mixed);
+    defer_residual(s, ffn_out, &block->feed_forward_norm, block);
+    return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->pending, self_weights, cross_weights});
 }
 
-tfm_status tfm__block_remember(tfm_context *ctx, const tfm__stream *s, tfm_block *block,
+tfm_status tfm__block_write_kv(tfm_context *ctx, const tfm__residual *s, tfm_block *block,
                                const tfm_block_memory *memory) {
-    tfm__stream read = *s;
+    tfm__residual read = *s;
     tfm_keys_values own = {{0}, {0}};
     tfm_scope_open(ctx);
-    project_self(ctx, NULL, &own, block, &read, norm_before(block, &block->attention_norm), memory);
+    project_qkv(ctx, NULL, &own, block, &read, pre_norm_of(block, &block->attention_norm), memory);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -268,10 +270,10 @@ tfm_status tfm_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_we
                             tfm_block *block, tfm_tensor x, const tfm_block_memory *memory) {
     if (TFM__NEEDS_ON(ctx, "block_attend", y, block) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm__stream stream = {.x = x};
+    tfm__residual residual = {.x = x};
     tfm_scope_open(ctx);
-    tfm__block_run(ctx, &stream, self_weights, cross_weights, block, memory);
-    tfm__stream_settle(ctx, y, &stream);
+    tfm__block_run(ctx, &residual, self_weights, cross_weights, block, memory);
+    tfm__residual_materialize(ctx, y, &residual);
     return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, self_weights, cross_weights}); /* NULL is none */
 }
 

@@ -2,8 +2,8 @@
 #include "ops/ops.h"
 #include "tfm/nn.h"
 
-static tfm_status logs_new(tfm_context *ctx, tfm_keys_values *logs, int layers, int64_t capacity, int64_t width,
-                           tfm_dtype dtype) {
+static tfm_status kv_new(tfm_context *ctx, tfm_keys_values *logs, int layers, int64_t capacity, int64_t width,
+                         tfm_dtype dtype) {
     const int64_t dims[] = {capacity, width};
     for (int i = 0; i < layers; i++) {
         tfm__tensor_new_persistent(ctx, &logs[i].keys, dtype, 2, dims);
@@ -29,7 +29,7 @@ tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, 
     if (!logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
     *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity, .logs = logs};
-    return logs_new(ctx, out->logs, layers, capacity, width, dtype);
+    return kv_new(ctx, out->logs, layers, capacity, width, dtype);
 }
 
 void tfm_kv_cache_clear(tfm_kv_cache *cache) {
@@ -45,7 +45,7 @@ static void copy_rows(tfm_context *ctx, tfm_tensor to, tfm_tensor from, int64_t 
     tfm__tensor_copy(ctx, head, source);
 }
 
-static void logs_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
+static void kv_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
     for (int i = 0; logs && i < layers; i++) {
         tfm_tensor_free(ctx, &logs[i].keys);
         tfm_tensor_free(ctx, &logs[i].values);
@@ -62,16 +62,16 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
     tfm_keys_values *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
     if (!larger)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
-    logs_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->logs[0].keys.dtype : TFM_F32);
+    kv_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->logs[0].keys.dtype : TFM_F32);
     for (int i = 0; i < cache->layers && cache->rows > 0; i++) {
         copy_rows(ctx, larger[i].keys, cache->logs[i].keys, cache->rows);
         copy_rows(ctx, larger[i].values, cache->logs[i].values, cache->rows);
     }
     if (tfm_context_status(ctx) != TFM_OK) { /* the cache stays as it was */
-        logs_free(ctx, larger, cache->layers);
+        kv_free(ctx, larger, cache->layers);
         return tfm_context_status(ctx);
     }
-    logs_free(ctx, cache->logs, cache->layers);
+    kv_free(ctx, cache->logs, cache->layers);
     cache->logs = larger;
     cache->capacity = capacity;
     return TFM_OK;
@@ -80,6 +80,6 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
 void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache) {
     if (!ctx || !cache)
         return;
-    logs_free(ctx, cache->logs, cache->layers);
+    kv_free(ctx, cache->logs, cache->layers);
     *cache = (tfm_kv_cache){0};
 }

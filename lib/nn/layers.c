@@ -23,7 +23,7 @@ void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
 }
 
 /* y = *sum = x + residual. Where there is no residual, what is made is a copy: y may be kept longer than x. */
-static tfm_status no_norm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual) {
+static tfm_status identity_norm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual) {
     tfm_tensor *const outputs[] = {y, sum};
     for (int i = 0; i < 2; i++)
         if (outputs[i] && residual.buffer)
@@ -38,7 +38,7 @@ tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, co
     if (TFM__NEEDS_ON(ctx, "norm_forward", y, layer) != TFM_OK)
         return tfm_context_status(ctx);
     if (layer->kind == TFM_NORM_NONE)
-        return no_norm(ctx, y, sum, x, residual);
+        return identity_norm(ctx, y, sum, x, residual);
     if (layer->kind == TFM_NORM_RMS)
         return tfm_rmsnorm(ctx, y, sum, x, residual, layer->gamma.value, -1, layer->epsilon);
     return tfm_layernorm(ctx, y, sum, x, residual, layer->gamma.value, layer->beta.value, layer->epsilon);
@@ -51,7 +51,7 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
     tfm_param_free(ctx, &layer->beta);
 }
 
-tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
+tfm_status tfm__feed_forward_down(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
     tfm_tensor dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(layer->training, &draw, TFM_DROP_ACTIVATION);
@@ -69,11 +69,11 @@ tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_fo
     tfm_tensor hidden = {0};
     tfm_scope_open(ctx);
     if (gated)
-        tfm__fused_linear_gated(ctx, &(tfm__fused_input){.x = x}, &hidden, tfm__reads(NULL, &layer->up),
-                                tfm__reads(NULL, &layer->gate), layer->activation);
+        tfm__fused_linear_gated(ctx, &(tfm__fused_input){.x = x}, &hidden, tfm__fused_dense(NULL, &layer->up),
+                                tfm__fused_dense(NULL, &layer->gate), layer->activation);
     else
         tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
-    tfm__feed_forward_end(ctx, y, layer, hidden);
+    tfm__feed_forward_down(ctx, y, layer, hidden);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
 }
 
@@ -107,12 +107,13 @@ void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer) {
 tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
     if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__fused_output layers[] = {tfm__reads(&out->keys, &layer->key), tfm__reads(&out->values, &layer->value)};
+    const tfm__fused_output layers[] = {tfm__fused_dense(&out->keys, &layer->key),
+                                        tfm__fused_dense(&out->values, &layer->value)};
     return tfm__fused_linear(ctx, &(tfm__fused_input){.x = memory}, 2, layers, TFM_NO_ACTIVATION);
 }
 
-tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
-                               tfm_keys_values memory, const tfm_attention_options *options) {
+tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
+                                  tfm_keys_values memory, const tfm_attention_options *options) {
     tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
     attention.heads = layer->heads;
     attention.kv_heads = layer->kv_heads;
@@ -133,7 +134,7 @@ tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     tfm_tensor queries = {0}; /* (B, T, H D) */
     tfm_scope_open(ctx);
     tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
-    tfm__multi_head_mix(ctx, y, layer, queries, memory, options);
+    tfm__multi_head_attend(ctx, y, layer, queries, memory, options);
     return tfm_scope_close(ctx, 3,
                            (tfm_tensor *[]){y, options ? options->scores : NULL, options ? options->log_sum : NULL});
 }

@@ -157,7 +157,8 @@ static void pack(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
 
 static void unpack(const tfm_trainer *t, float *out, const unsigned char *block, int64_t count) {
     float scale = 1;
-    tfm__stored_floats(out, &(tfm__stored){.dtype = t->wire_dtype, .data = block + header_of(t)}, 0, (size_t)count, 1);
+    tfm__stored_to_floats(out, &(tfm__stored_tensor){.dtype = t->wire_dtype, .data = block + header_of(t)}, 0,
+                          (size_t)count, 1);
     if (!header_of(t))
         return;
     memcpy(&scale, block, sizeof(scale));
@@ -179,7 +180,7 @@ static void pack_sum(const tfm_trainer *t, unsigned char *block, float *sum, int
     memcpy(block, &scale, sizeof(scale));
     const float inverse = 1 / scale; /* of a power of 2, so nothing is lost */
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t half = tfm__half_of(sum[i] * inverse, t->wire_dtype);
+        const uint16_t half = tfm__float_to_half(sum[i] * inverse, t->wire_dtype);
         memcpy(block + HEADER + 2 * i, &half, sizeof(half));
     }
     unpack(t, sum, block, count);

@@ -101,12 +101,12 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
 static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
     char shards[TFM__SHARDS_TEXT], shares[TFM__SHARES_TEXT];
-    const tfm__entry entries[] = {
+    const tfm__tensor_entry entries[] = {
         {.name = "parameters", .x = t->value, .dtype = TFM_F32},
         {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
         {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
-    tfm__remark remarks[8] = {
+    tfm__metadata_entry metadata_entries[8] = {
         {"update", update}, {"device", device_kind(t, kind)}, {"tuned", table_of(t, table)}, {"room", room}};
     size_t count = 4;
     snprintf(update, sizeof(update), "%" PRId64, t->update);
@@ -115,18 +115,19 @@ static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *p
         const tfm_data_position at = tfm_data_tell(data);
         snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
                  at.epoch, at.batch, at.line, at.source_at, at.target_at, at.cut);
-        remarks[count++] = (tfm__remark){"data", position};
+        metadata_entries[count++] = (tfm__metadata_entry){"data", position};
     }
     tfm__dealing_say(shares, t);
     if (shares[0])
-        remarks[count++] = (tfm__remark){"dealt", shares};
+        metadata_entries[count++] = (tfm__metadata_entry){"dealt", shares};
     if (t->note)
-        remarks[count++] = (tfm__remark){"note", t->note};
+        metadata_entries[count++] = (tfm__metadata_entry){"note", t->note};
     if (t->sharded) {
         tfm__shards_say(shards, t);
-        remarks[count++] = (tfm__remark){"shards", shards};
+        metadata_entries[count++] = (tfm__metadata_entry){"shards", shards};
     }
-    return tfm__tensors_write(t->ctx, path, entries, t->sharded ? 1 : TFM__COUNT(entries), remarks, count, true);
+    return tfm__tensors_write(t->ctx, path, entries, t->sharded ? 1 : TFM__COUNT(entries), metadata_entries, count,
+                              true);
 }
 
 /* All ranks write their shards, and then the first one the file that speaks of them. */
@@ -157,10 +158,10 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
     if (TFM__NEEDS("trainer_snapshot", t, path) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     char update[NUMBERS_BYTES];
-    const tfm__entry entry = {.name = "parameters", .x = t->value, .dtype = TFM_F32};
-    const tfm__remark remark = {"update", update};
+    const tfm__tensor_entry entry = {.name = "parameters", .x = t->value, .dtype = TFM_F32};
+    const tfm__metadata_entry metadata = {"update", update};
     snprintf(update, sizeof(update), "%" PRId64, t->update);
-    return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &remark, 1, true)
+    return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &metadata, 1, true)
                                             : tfm_context_status(t->ctx);
 }
 
@@ -169,7 +170,7 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
 /* What a file says. It is checked before anything of the trainer changes. */
 typedef struct checkpoint {
     tfm__weights *file;
-    const tfm__stored *parameters, *moments[TFM__MOMENTS]; /* the latter NULL where they lie in shards */
+    const tfm__stored_tensor *parameters, *moments[TFM__MOMENTS]; /* the latter NULL where they lie in shards */
     tfm__shards shards;
     int64_t update, room;
     tfm_data_position position;
@@ -196,8 +197,8 @@ static bool read_numbers(int64_t *out, size_t count, const char *text) {
 }
 
 /* Returns one of the flat tensors, or NULL if the file does not have it as it must be. */
-static const tfm__stored *find_flat(const tfm_trainer *t, const tfm__weights *file, const char *name) {
-    const tfm__stored *p = tfm__weights_find(file, name);
+static const tfm__stored_tensor *find_flat(const tfm_trainer *t, const tfm__weights *file, const char *name) {
+    const tfm__stored_tensor *p = tfm__weights_find(file, name);
     return p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count ? p : NULL;
 }
 
@@ -210,8 +211,8 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     tfm_status status = open_verified(&c->file, path);
     if (status != TFM_OK)
         return status;
-    const char *shards = tfm__weights_remark(c->file, "shards");
-    bool whole = read_numbers(&c->update, 1, tfm__weights_remark(c->file, "update"));
+    const char *shards = tfm__weights_metadata(c->file, "shards");
+    bool whole = read_numbers(&c->update, 1, tfm__weights_metadata(c->file, "update"));
     whole &= (c->parameters = find_flat(t, c->file, "parameters")) != NULL;
     for (int i = 0; i < TFM__MOMENTS && !shards; i++)
         whole &= (c->moments[i] = find_flat(t, c->file, tfm__moment_names[i])) != NULL;
@@ -220,9 +221,9 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
                          t->count);
     if (shards && (status = tfm__shards_open(&c->shards, t, shards, path, c->update)) != TFM_OK)
         return status;
-    if (!read_numbers(&c->room, 1, tfm__weights_remark(c->file, "room")))
+    if (!read_numbers(&c->room, 1, tfm__weights_metadata(c->file, "room")))
         c->room = 0; /* Checkpoints of early versions do not have it. */
-    const char *position = tfm__weights_remark(c->file, "data");
+    const char *position = tfm__weights_metadata(c->file, "data");
     int64_t n[6] = {0};
     c->has_position = position != NULL;
     if (position && !read_numbers(n, 6, position) && !read_numbers(n, 5, position)) /* as written before `cut` */
@@ -234,8 +235,8 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
 
 static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
     char kind[KIND_BYTES], table[NUMBERS_BYTES];
-    const char *device = tfm__weights_remark(c->file, "device"), *tuned = tfm__weights_remark(c->file, "tuned");
-    tfm_status status = put_note(t, tfm__weights_remark(c->file, "note"));
+    const char *device = tfm__weights_metadata(c->file, "device"), *tuned = tfm__weights_metadata(c->file, "tuned");
+    tfm_status status = put_note(t, tfm__weights_metadata(c->file, "note"));
     if (status == TFM_OK)
         status = tfm_tensor_write(t->ctx, t->value, c->parameters->data);
     for (int i = 0; i < TFM__MOMENTS && status == TFM_OK; i++)
@@ -253,7 +254,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
                  path);
     t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */
     t->update = c->update;
-    tfm__dealing_read(t, tfm__weights_remark(c->file, "dealt"));
+    tfm__dealing_read(t, tfm__weights_metadata(c->file, "dealt"));
     renew_packed(t);
     return TFM_OK;
 }
@@ -290,7 +291,8 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
 enum { PIECE = 1 << 20 };
 
 /* Puts the mean over the files on the device, a piece at a time. sum and mean have room for PIECE numbers. */
-static tfm_status put_means(tfm_trainer *t, const tfm__stored *const *stored, size_t count, double *sum, float *mean) {
+static tfm_status put_means(tfm_trainer *t, const tfm__stored_tensor *const *stored, size_t count, double *sum,
+                            float *mean) {
     tfm_status status = TFM_OK;
     for (int64_t at = 0; at < t->count && status == TFM_OK; at += PIECE) {
         const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
@@ -315,7 +317,7 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
         tfm__needs_texts("trainer_average", "paths", paths, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__weights **files = tfm__alloc(count, sizeof(*files));
-    const tfm__stored **stored = tfm__alloc(count, sizeof(*stored));
+    const tfm__stored_tensor **stored = tfm__alloc(count, sizeof(*stored));
     double *sum = tfm__alloc(PIECE, sizeof(*sum));
     float *mean = tfm__alloc(PIECE, sizeof(*mean));
     tfm_status status = files && stored && sum && mean ? TFM_OK : TFM_ERROR_MEMORY;

@@ -48,7 +48,7 @@ static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, con
                   .reports = tfm__alloc(team->count, sizeof(*u.reports))};
     tfm_status status = u.batches && u.counts && u.reports ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
-        const tfm__rules *rules = &t->model->rules; /* what tfm_model_set_target_language may have changed */
+        const tfm__generation_rules *rules = &t->model->rules; /* what tfm_model_set_target_language may have changed */
         for (size_t i = 1; i < team->count; i++) {
             team->trainers[i]->model->rules.start_id = rules->start_id;
             team->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
@@ -111,13 +111,13 @@ static bool alike(const tfm_context *a, const tfm_context *b) {
 }
 
 /* The models that train, the caller's first; then whether they are all alike. */
-static bool order_models(tfm_model **models, const struct tfm__mates *mates) {
+static bool order_models(tfm_model **models, const struct tfm__replicas *replicas) {
     size_t count = 0;
     bool same = true;
-    models[count++] = mates->models[mates->lead];
-    for (size_t i = 0; i < mates->fleet->count; i++)
-        if (i != mates->lead && tfm__mates_has(mates, i))
-            models[count++] = mates->models[i];
+    models[count++] = replicas->models[replicas->lead];
+    for (size_t i = 0; i < replicas->fleet->count; i++)
+        if (i != replicas->lead && tfm__replicas_has(replicas, i))
+            models[count++] = replicas->models[i];
     for (size_t i = 1; i < count; i++)
         same = same && alike(models[0]->ctx, models[i]->ctx);
     return same;
@@ -139,28 +139,28 @@ static tfm_status make_trainers(struct tfm__team *team, tfm_model *const *models
 /* Makes trainers of the model and its replicas. The first one owns the others. Until it is freed the model is alone:
  * all other calls run on its own device. */
 static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_trainer_options *options) {
-    struct tfm__mates *mates = model->mates;
+    struct tfm__replicas *replicas = model->replicas;
     struct tfm__team *team = NULL;
     *first = NULL;
     if (options->ranks)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which share updates by "
                                              "themselves: a rank has one device");
-    if (!tfm__mates_has(mates, mates->lead))
+    if (!tfm__replicas_has(replicas, replicas->lead))
         return tfm__fail(TFM_ERROR_DEVICE, "trainer_new: the first device of the model has failed: %s",
-                         mates->fleet->members[mates->lead].reason);
-    tfm_model **models = tfm__alloc(mates->fleet->count, sizeof(tfm_model *));
-    tfm_status status = models ? tfm__team_new(&team, tfm__mates_count(mates)) : TFM_ERROR_MEMORY;
+                         replicas->fleet->members[replicas->lead].reason);
+    tfm_model **models = tfm__alloc(replicas->fleet->count, sizeof(tfm_model *));
+    tfm_status status = models ? tfm__team_new(&team, tfm__replicas_count(replicas)) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         tfm_trainer_options o = *options;
-        o.shard = !order_models(models, mates) || o.shard; /* a step is made on one device, for all */
+        o.shard = !order_models(models, replicas) || o.shard; /* a step is made on one device, for all */
         status = make_trainers(team, models, o);
     }
     free(models);
     if (status == TFM_OK) {
         *first = team->trainers[0];
         (*first)->team = team;
-        team->mates = mates;
-        model->mates = NULL;
+        team->replicas = replicas;
+        model->replicas = NULL;
         return TFM_OK;
     }
     char saved_message[TFM__MESSAGE_MAX];
@@ -184,15 +184,15 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status != TFM_OK)
         return status;
-    if (model->small)
+    if (model->low_precision)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "trainer_new: the model's matrices are %s, which cannot learn: train the model that "
                          "they were made of",
-                         model->small);
+                         model->low_precision);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     model->changed = true;
-    return tfm__batches_shared(model) ? new_on_fleet(out, model, &o) : tfm__trainer_make(out, model, &o);
+    return tfm__batches_are_parallel(model) ? new_on_fleet(out, model, &o) : tfm__trainer_make(out, model, &o);
 }
 
 void tfm_trainer_free(tfm_trainer **pointer) {
@@ -201,7 +201,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
         return;
     *pointer = NULL;
     if (t->team) {
-        t->model->mates = t->team->mates;
+        t->model->replicas = t->team->replicas;
         for (size_t i = 1; i < t->team->count; i++)
             tfm__trainer_destroy(t->team->trainers[i]);
         tfm__team_free(t->team);

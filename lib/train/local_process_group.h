@@ -16,10 +16,10 @@ typedef struct tfm__team_rank {
 
 struct tfm__team {
     size_t count;
-    tfm_trainer **trainers;   /* [count]; the first is the caller's and owns this */
-    struct tfm__mates *mates; /* of the model, which is alone meanwhile */
-    tfm__team_rank *ranks;    /* [count] */
-    const void **sent;        /* [count]: what each rank sends at the moment */
+    tfm_trainer **trainers;         /* [count]; the first is the caller's and owns this */
+    struct tfm__replicas *replicas; /* of the model, which is alone meanwhile */
+    tfm__team_rank *ranks;          /* [count] */
+    const void **sent;              /* [count]: what each rank sends at the moment */
     pthread_barrier_t barrier;
     pthread_mutex_t begin; /* held while threads are started: none is to wait for one that never comes */
     bool cut;              /* not all could be started: no rank can communicate */

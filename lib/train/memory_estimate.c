@@ -59,7 +59,7 @@ static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
     for (int i = 0; i < 2; i++) {
         sum one = {.width = s->width, .rows = s->rows};
         add_layers(&one, stacks[i], inner, stacks[i]->layers ? 1 : 0);
-        add_relative(stacks[i]->relative.each ? &one : s, stacks[i], 1);
+        add_relative(stacks[i]->relative.per_layer ? &one : s, stacks[i], 1);
         largest = one.bytes > largest ? one.bytes : largest;
         add_rows(s, 2 * (uint64_t)stacks[i]->layers, s->width);
     }
@@ -130,7 +130,7 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     const uint64_t inner = a->decoder.gated ? 3 : a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
     const uint64_t parameters = model->info.parameters;
     trained t = {.model = model, .options = options};
-    tfm__roles_walk(model->family, a, NULL, count_trained, &t);
+    tfm__params_visit(model->family, a, NULL, count_trained, &t);
     const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
     sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};
     const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
@@ -151,8 +151,8 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     } else {
         add_layers(&s, &a->encoder, inner, (uint64_t)a->encoder.layers);
         add_layers(&s, &a->decoder, inner, (uint64_t)a->decoder.layers);
-        add_relative(&s, &a->encoder, (uint64_t)tfm__relative_count(&a->encoder));
-        add_relative(&s, &a->decoder, (uint64_t)tfm__relative_count(&a->decoder));
+        add_relative(&s, &a->encoder, (uint64_t)tfm__position_bias_tables(&a->encoder));
+        add_relative(&s, &a->decoder, (uint64_t)tfm__position_bias_tables(&a->decoder));
     }
     add_rest(&s, model, options ? options->precision : TFM_F32, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */

@@ -76,7 +76,7 @@ static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at,
 
 /* Pads the arrays. After their lengths, sources and inputs have the padding id, and targets -1, which does not count.
  */
-static void fill_in(int32_t *host, const tfm__rules *rules, const tfm__micro_batch *p, tfm__sent *s) {
+static void fill_in(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p, tfm__sent *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, width = p->source_width, w = p->target_width;
     int32_t *input = host + n * width, *target = input + n * w, *lengths = target + n * w;

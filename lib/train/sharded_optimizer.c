@@ -26,17 +26,17 @@ void tfm__shards_say(char *text, const tfm_trainer *t) {
 tfm_status tfm__shard_write(tfm_trainer *t, const char *path) {
     const tfm_tensor moments[] = {t->m, t->v};
     char update[32];
-    tfm__entry entries[TFM__MOMENTS] = {0};
-    const tfm__remark remark = {"update", update};
+    tfm__tensor_entry entries[TFM__MOMENTS] = {0};
+    const tfm__metadata_entry metadata = {"update", update};
     char *name = shard_path(path, t->update, t->ranks.rank, t->cuts.world);
     if (!name)
         return TFM_ERROR_MEMORY;
     snprintf(update, sizeof(update), "%" PRId64, t->update);
     for (int i = 0; i < TFM__MOMENTS; i++) {
-        entries[i] = (tfm__entry){.x = moments[i], .dtype = TFM_F32};
+        entries[i] = (tfm__tensor_entry){.x = moments[i], .dtype = TFM_F32};
         snprintf(entries[i].name, sizeof(entries[i].name), "%s", tfm__moment_names[i]);
     }
-    const tfm_status status = tfm__tensors_write(t->ctx, name, entries, TFM__MOMENTS, &remark, 1, true);
+    const tfm_status status = tfm__tensors_write(t->ctx, name, entries, TFM__MOMENTS, &metadata, 1, true);
     free(name);
     return status;
 }
@@ -82,10 +82,10 @@ static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *p
     if (status == TFM_OK)
         status = tfm__weights_verify(s->files[rank]);
     snprintf(said, sizeof(said), "%" PRId64, update);
-    const char *remark = status == TFM_OK ? tfm__weights_remark(s->files[rank], "update") : NULL;
-    bool good = remark && strcmp(remark, said) == 0;
+    const char *metadata = status == TFM_OK ? tfm__weights_metadata(s->files[rank], "update") : NULL;
+    bool good = metadata && strcmp(metadata, said) == 0;
     for (int i = 0; i < TFM__MOMENTS && good; i++) {
-        const tfm__stored *p = tfm__weights_find(s->files[rank], tfm__moment_names[i]);
+        const tfm__stored_tensor *p = tfm__weights_find(s->files[rank], tfm__moment_names[i]);
         good = p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == tfm__shard_room(&s->cuts, rank);
     }
     if (status == TFM_OK && !good)

@@ -19,7 +19,7 @@ typedef struct layout {
 } layout;
 
 static bool is_decayed(const tfm__parameter *p) {
-    return p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
+    return p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
 }
 
 /* The longest pattern: names are not as long. */
@@ -68,7 +68,7 @@ static tfm_status check_patterns(const tfm_trainer *t) {
     char one[MOST_PATTERN];
     for (const char *at = t->options.freeze; at && next_pattern(one, &at);) {
         search s = {.model = t->model, .pattern = one};
-        const tfm_status status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, look, &s);
+        const tfm_status status = tfm__params_visit(t->model->family, &t->model->arch, t->model, look, &s);
         if (status != TFM_OK)
             return status;
         if (!s.found)
@@ -117,7 +117,7 @@ static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **froze
     t->param_count = t->frozen = 0;
     for (int pass = 0; pass < 2 && status == TFM_OK; pass++) {
         l.decayed = pass == 0;
-        status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, place, &l);
+        status = tfm__params_visit(t->model->family, &t->model->arch, t->model, place, &l);
         if (pass == 0)
             t->decayed = l.at;
     }
@@ -247,8 +247,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     t->ctx = model->ctx;
     t->model = tfm__model_retain(model);
     model->has_trainer = true;
-    tfm__int8_screen_free(model->ctx, &model->screen); /* no search wants it until the parameters are left alone */
-    model->unscreened = false;
+    tfm__int8_screen_free(model->ctx, &model->output_int8); /* no search wants it until the parameters are left alone */
+    model->no_greedy_int8 = false;
     t->options = *options;
     t->wire_dtype = options->wire;
     t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,

@@ -213,7 +213,7 @@ static void file_of(const char *dir) {
     for (int i = 0; i < 2; i++) {
         harness_ok(tfm_model_open(&models[i], contexts[i], dir, &(tfm_model_options){.precision = TFM_PRECISION_FP16}));
         parameters = tfm_model_get_info(models[i])->parameter_bytes;
-        vocabulary = tfm__arch_writer(&models[i]->arch)->vocabulary;
+        vocabulary = tfm__arch_output_stack(&models[i]->arch)->vocabulary;
         assert_true(i == 0 ? held(contexts[i]) < parameters / 4 : held(contexts[i]) >= parameters);
         logits[i] = logits_of(models[i], vocabulary);
         if (wide)

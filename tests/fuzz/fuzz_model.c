@@ -17,11 +17,11 @@ static bool config(const uint8_t *data, size_t size) {
     fuzz_file("generation_config.json", data, size);
     const tfm__family *family;
     tfm__arch arch;
-    tfm__rules read;
+    tfm__generation_rules read;
     const bool good = tfm__family_read(&family, &arch, &read, fuzz_folder()) == TFM_OK;
     if (good)
         for (int32_t id = -1; id < 200; id++)
-            (void)(tfm__rules_pads(&read, id) + tfm__rules_ban(&read, id));
+            (void)(tfm__generation_is_pad(&read, id) + tfm__generation_is_banned(&read, id));
     free(first);
     return good;
 }
@@ -57,7 +57,7 @@ static bool marian(const uint8_t *data, size_t size) {
     free(text);
     const tfm__family *family;
     tfm__arch arch;
-    tfm__rules read;
+    tfm__generation_rules read;
     const bool good = tfm__family_read(&family, &arch, &read, fuzz_folder()) == TFM_OK;
     if (good)
         fuzz_touch(&arch, sizeof(arch));

@@ -66,15 +66,15 @@ static bool checkpoint(const uint8_t *data, size_t size) {
     open_run(true);
     const size_t numbers = 3 * (size_t)trainer_of_run->count * sizeof(float); /* the parameters and two moments */
     const size_t bytes = 8 + size + numbers;
-    uint8_t *sealed = calloc(bytes + TFM__SEAL_BYTES, 1);
+    uint8_t *sealed = calloc(bytes + TFM__CHECKSUM_BYTES, 1);
     if (!sealed)
         abort();
     for (int i = 0; i < 8; i++)
         sealed[i] = (uint8_t)((uint64_t)size >> 8 * i);
     if (size)
         memcpy(sealed + 8, data, size);
-    tfm__seal(sealed + bytes, tfm__hash64(sealed, bytes, 0));
-    const char *path = fuzz_file("checkpoint.safetensors", sealed, bytes + TFM__SEAL_BYTES);
+    tfm__checksum_encode(sealed + bytes, tfm__hash64(sealed, bytes, 0));
+    const char *path = fuzz_file("checkpoint.safetensors", sealed, bytes + TFM__CHECKSUM_BYTES);
     const bool good = tfm_trainer_load(trainer_of_run, data_of_run, path) == TFM_OK;
     free(sealed);
     return good;

@@ -10,7 +10,7 @@
 #include "model/weights/weight_reader.h"
 #include "model/weights/zip.h"
 
-static void touch(const tfm__stored *tensors, size_t count) {
+static void touch(const tfm__stored_tensor *tensors, size_t count) {
     for (size_t i = 0; i < count; i++) {
         fuzz_touch(tensors[i].name, strlen(tensors[i].name));
         fuzz_touch(tensors[i].data, tensors[i].bytes);
@@ -25,9 +25,9 @@ static bool read_by(const tfm__weights_reader *reader, const uint8_t *data, size
     if (good)
         touch(file.tensors, file.count);
     static const char *const REMARKS[] = {"update", TFM__MARIAN_CONFIG};
-    for (size_t i = 0; i < 2 && reader->remark && file.own; i++)
-        if (reader->remark(&file, REMARKS[i]))
-            fuzz_touch(reader->remark(&file, REMARKS[i]), strlen(reader->remark(&file, REMARKS[i])));
+    for (size_t i = 0; i < 2 && reader->metadata && file.own; i++)
+        if (reader->metadata(&file, REMARKS[i]))
+            fuzz_touch(reader->metadata(&file, REMARKS[i]), strlen(reader->metadata(&file, REMARKS[i])));
     reader->release(&file);
     free(file.tensors);
     free(copy);
@@ -55,7 +55,7 @@ static bool pickle(const uint8_t *data, size_t size) {
     uint8_t *copy = fuzz_copy(data, size);
     tfm__torch state = {.path = "pickle"};
     tfm__pickle reader = {
-        .path = "pickle", .at = copy, .end = copy + size, .caller = &tfm__torch_caller, .user = &state};
+        .path = "pickle", .at = copy, .end = copy + size, .callbacks = &tfm__torch_callbacks, .user = &state};
     const tfm__pickle_value *root;
     bool good = false;
     for (; tfm__pickle_read(&reader, &root) == TFM_OK; good = true)

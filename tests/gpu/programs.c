@@ -237,7 +237,7 @@ static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
     tfm_model *model = NULL;
     tfm_scope_open(ctx);
     if (tfm_model_new(&model, ctx, &shape) == TFM_OK)
-        model->kept = kept;
+        model->kv_dtype = kept;
     for (int turn = 0; model && turn < 2; turn++) {
         const int beam = turn ? 4 : 1;
         tfm_hypotheses found;

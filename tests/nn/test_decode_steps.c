@@ -21,11 +21,11 @@ static tfm_status step(tfm_model *model, tfm_kv_cache *cache, tfm_tensor *logits
         for (int t = 0; t < tokens; t++)
             piece[b * tokens + t] = ids[b * TOKENS + first + t];
     }
-    const tfm__step s = {.cache = cache,
-                         .table = HARNESS_TENSOR(TFM_I32, table, ROWS, end),
-                         .node = (int64_t)first * ROWS,
-                         .position = first,
-                         .length = length};
+    const tfm__decode_step s = {.cache = cache,
+                                .block_table = HARNESS_TENSOR(TFM_I32, table, ROWS, end),
+                                .slot = (int64_t)first * ROWS,
+                                .position = first,
+                                .length = length};
     const tfm_status status =
         tfm__model_step(model, logits, HARNESS_TENSOR(TFM_I32, piece, ROWS, tokens), &s, model->logits_bias);
     cache->rows = (int64_t)end * ROWS;
@@ -109,8 +109,8 @@ static void test_border(void **state) {
         "{\"model_type\": \"phi3\", " DECODER_SIZES ", \"head_dim\": 8, \"original_max_position_embeddings\": 12, "
         "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1], \"long_factor\": [2, 3, 4, 5]}}");
     float *want = decoder_logits(model, ROWS, TOKENS);
-    assert_true(tfm__model_keys_serve(model, 3, 12) && tfm__model_keys_serve(model, 13, 20) &&
-                !tfm__model_keys_serve(model, 12, 13));
+    assert_true(tfm__model_rope_matches(model, 3, 12) && tfm__model_rope_matches(model, 13, 20) &&
+                !tfm__model_rope_matches(model, 12, 13));
     for (int known = 0; known < 2; known++) {
         tfm_kv_cache cache;
         int32_t ids[ROWS * TOKENS];
@@ -173,7 +173,7 @@ static void test_crossing(void **state) {
     for (int turn = 0; turn < 3; turn++) {
         const int beam = turn == 1 ? 3 : 1;
         tfm_hypotheses out;
-        model->kept = turn == 2 ? TFM_F16 : TFM_F32;
+        model->kv_dtype = turn == 2 ? TFM_F16 : TFM_F32;
         harness_ok(
             tfm_generate_ids(model, &out, text, &count, 1,
                              &(tfm_generate_options){.beam = beam, .n_best = beam, .max_new = NEW, .min_new = NEW}));

@@ -283,8 +283,8 @@ static found translate(tfm_precision precision, int kept) {
     found f;
     harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.precision = precision}));
     f.estimate = tfm_model_get_info(model)->estimated_bytes;
-    model->kept = kept < 0 ? model->kept : (tfm_dtype)kept;
-    f.kept = model->kept;
+    model->kv_dtype = kept < 0 ? model->kv_dtype : (tfm_dtype)kept;
+    f.kept = model->kv_dtype;
     const int beam = harness_brief() ? 2 : 4;
     harness_ok(
         tfm_search(model, &out, ids, &count, 1, NULL, NULL, &(tfm_search_options){.beam = beam, .max_length = 40}));
@@ -302,7 +302,7 @@ static tfm_dtype kept_by(tfm_precision precision) {
     char *dir = harness_source("apps/demo");
     tfm_model *model = NULL;
     harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.precision = precision}));
-    const tfm_dtype kept = model->kept;
+    const tfm_dtype kept = model->kv_dtype;
     tfm_model_free(&model);
     free(dir);
     return kept;

@@ -54,7 +54,7 @@ static tfm_model *make(const char *family, int layers) {
     tfm_model_shape s = family ? language_model(TRANSLATOR, family) : TRANSLATOR;
     s.decoder_layers = layers;
     harness_ok(tfm_model_new(&model, harness_context(), &s));
-    model->kept = kept;
+    model->kv_dtype = kept;
     return model;
 }
 

@@ -10,16 +10,16 @@
 
 static tfm__weights *file;
 
-static const tfm__stored *find(const char *set, const char *rest) {
+static const tfm__stored_tensor *find(const char *set, const char *rest) {
     char name[128];
     snprintf(name, sizeof(name), "%s.%s", set, rest);
-    const tfm__stored *found = tfm__weights_find(file, name);
+    const tfm__stored_tensor *found = tfm__weights_find(file, name);
     if (!found)
         fail_msg("layers.safetensors has no %s", name);
     return found;
 }
 
-static tfm_tensor upload(const tfm__stored *stored, int64_t first, int64_t rows) {
+static tfm_tensor upload(const tfm__stored_tensor *stored, int64_t first, int64_t rows) {
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, stored->dims, sizeof(dims));
     const size_t row = stored->bytes / (size_t)dims[0];
@@ -85,7 +85,7 @@ static void compare(tfm_tensor y, const variant *c, const char *layer, const cha
     snprintf(rest, sizeof(rest), "%s.%s.%s.%s", layer, c->pre_norm ? "pre" : "post",
              c->activation == TFM_RELU ? "relu" : "gelu", mask);
     snprintf(what, sizeof(what), "%s.%s", c->set, rest);
-    const tfm__stored *stored = find(c->set, rest), *counts = find(c->set, lengths);
+    const tfm__stored_tensor *stored = find(c->set, rest), *counts = find(c->set, lengths);
     const int64_t positions = stored->dims[1], width = stored->dims[2];
     float *got = harness_floats(y), *want = malloc(stored->bytes);
     double *row = malloc((size_t)width * sizeof(double));

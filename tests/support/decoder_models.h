@@ -72,7 +72,7 @@ static inline tfm_model *decoder_make(const char *config) {
     tfm_context *ctx = harness_context();
     const tfm__family *family;
     tfm__arch *arch = malloc(sizeof(*arch));
-    tfm__rules *rules = malloc(sizeof(*rules));
+    tfm__generation_rules *rules = malloc(sizeof(*rules));
     tfm_model *model;
     harness_random random = {7};
     float bias[DECODER_VOCABULARY] = {0};
@@ -80,7 +80,7 @@ static inline tfm_model *decoder_make(const char *config) {
     scratch_text("config.json", config);
     harness_ok(tfm__family_read(&family, arch, rules, scratch_root));
     harness_ok(tfm__model_new(&model, ctx, family, arch, rules));
-    harness_ok(tfm__roles_walk(family, arch, model, decoder_fill, &random));
+    harness_ok(tfm__params_visit(family, arch, model, decoder_fill, &random));
     if (!arch->headless)
         harness_ok(tfm__model_set_biases(model, bias));
     free(arch);
@@ -112,7 +112,7 @@ static inline float *decoder_logits(tfm_model *model, int rows, int tokens) {
 typedef struct said {
     const tfm__family *family;
     tfm__arch arch;
-    tfm__rules rules;
+    tfm__generation_rules rules;
 } said;
 
 static inline tfm_status load(said *c, const char *config) {

@@ -18,7 +18,7 @@ static inline void toy_turn(tfm__rotary_arch *out, int width, double base) {
     out->width = width;
     out->scale = 1;
     for (int i = 0; i < width / 2; i++)
-        out->rates[i] = pow(base, -2.0 * i / width);
+        out->inv_freq[i] = pow(base, -2.0 * i / width);
 }
 
 /* GPT-2's way; Llama's; Gemma's, with local layers and caps. */
@@ -62,10 +62,10 @@ static inline tfm__arch toy_arch(toy_kind kind) {
 }
 
 /* Names as no file has them: the walk wants one for each role. */
-static const tfm__naming TOY_COMMON[TFM__ROLES] = {[TFM__SHARED_TABLE] = {"a", NULL, false},
-                                                   [TFM__SOURCE_TABLE] = {"b", NULL, false},
-                                                   [TFM__TARGET_TABLE] = {"c", NULL, false},
-                                                   [TFM__OUTPUT_TABLE] = {"d", NULL, false}};
+static const tfm__naming TOY_COMMON[TFM__ROLES] = {[TFM__SHARED_EMBEDDING] = {"a", NULL, false},
+                                                   [TFM__SOURCE_EMBEDDING] = {"b", NULL, false},
+                                                   [TFM__TARGET_EMBEDDING] = {"c", NULL, false},
+                                                   [TFM__OUTPUT_PROJECTION] = {"d", NULL, false}};
 static const tfm__naming TOY_DECODER[TFM__ROLES] = {[TFM__POSITIONS] = {"p", NULL, false},
                                                     [TFM__FINAL_NORM] = {"e", "e.b", false},
                                                     [TFM__SELF_QUERY] = {"q.#", "q.#.b", false},
@@ -101,28 +101,30 @@ static inline void toy_fill(toy_maker *m, tfm_tensor *out, int rank, const int64
 }
 
 static inline tfm_status toy_put(void *user, const tfm__parameter *p) {
-    const float wide = p->kind == TFM__TABLE ? 1.0f : p->kind == TFM__MATRIX ? 1.6f / sqrtf((float)p->dims[1]) : 0.2f;
+    const float wide = p->kind == TFM__EMBEDDING ? 1.0f
+                       : p->kind == TFM__MATRIX  ? 1.6f / sqrtf((float)p->dims[1])
+                                                 : 0.2f;
     toy_fill(user, &p->param->value, p->rank, p->dims, p->kind == TFM__GAMMA, wide);
     return TFM_OK;
 }
 
 /* A model that ends with TOY_EOS and, if `ends` is 2, with TOY_OTHER_EOS; with 0 it never ends. */
 static inline tfm_model *toy_decoder(toy_kind kind, int ends) {
-    static tfm__rules rules;
+    static tfm__generation_rules rules;
     const tfm__arch arch = toy_arch(kind);
     toy_maker m = {harness_context(), {17 + (uint64_t)kind}};
     tfm_model *model = NULL;
     float bias[TOY_VOCABULARY] = {0};
-    rules = (tfm__rules){.pad_id = -1,
-                         .eos_id = ends ? TOY_EOS : -1,
-                         .start_id = 1,
-                         .prompted = true,
-                         .eos_ids = {TOY_EOS, TOY_OTHER_EOS},
-                         .eos_id_count = ends,
-                         .forced_bos_id = -1,
-                         .forced_eos_id = -1};
+    rules = (tfm__generation_rules){.pad_id = -1,
+                                    .eos_id = ends ? TOY_EOS : -1,
+                                    .start_id = 1,
+                                    .decoder_only = true,
+                                    .eos_ids = {TOY_EOS, TOY_OTHER_EOS},
+                                    .eos_id_count = ends,
+                                    .forced_bos_id = -1,
+                                    .forced_eos_id = -1};
     harness_ok(tfm__model_new(&model, m.ctx, &TOY_FAMILY, &arch, &rules));
-    harness_ok(tfm__roles_walk(&TOY_FAMILY, &arch, model, toy_put, &m));
+    harness_ok(tfm__params_visit(&TOY_FAMILY, &arch, model, toy_put, &m));
     harness_ok(tfm__model_set_biases(model, bias));
     return model;
 }

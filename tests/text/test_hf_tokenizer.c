@@ -304,22 +304,23 @@ static void test_plain_language(void **state) {
 
 /* What is said after each id are whole characters that stay, and in the end it is the text of all ids. */
 static void speak(const tfm_tokenizer *tokenizer, const char *name, const int32_t *ids, size_t count) {
-    tfm__speaker speaker;
+    tfm__incremental_detokenizer detokenizer;
     char *whole, *said = tfm__strdup("");
     harness_ok(tfm_tokenizer_decode(tokenizer, &whole, ids, count));
-    harness_ok(tfm__speaker_begin(&speaker, tokenizer, NULL, 0, NULL, 0));
+    harness_ok(tfm__incremental_detokenizer_begin(&detokenizer, tokenizer, NULL, 0, NULL, 0));
     for (size_t i = 0; i <= count; i++) {
-        harness_ok(i < count ? tfm__speaker_hear(&speaker, ids[i]) : tfm__speaker_end(&speaker));
-        const size_t final = tfm__speaker_final(&speaker, i == count);
-        if (tfm_text_check(speaker.text, final) != TFM_OK || final < strlen(said) ||
-            memcmp(said, speaker.text, strlen(said)) != 0)
-            fail_msg("%s: after %zu ids \"%s\" was said, then \"%.*s\"", name, i, said, (int) final, speaker.text);
+        harness_ok(i < count ? tfm__incremental_detokenizer_push(&detokenizer, ids[i])
+                             : tfm__incremental_detokenizer_finish(&detokenizer));
+        const size_t final = tfm__incremental_detokenizer_final_bytes(&detokenizer, i == count);
+        if (tfm_text_check(detokenizer.text, final) != TFM_OK || final < strlen(said) ||
+            memcmp(said, detokenizer.text, strlen(said)) != 0)
+            fail_msg("%s: after %zu ids \"%s\" was said, then \"%.*s\"", name, i, said, (int) final, detokenizer.text);
         free(said);
-        said = tfm__format("%.*s", (int) final, speaker.text);
+        said = tfm__format("%.*s", (int) final, detokenizer.text);
     }
     if (strcmp(said, whole) != 0)
         fail_msg("%s: \"%s\" was said of \"%s\"", name, said, whole);
-    tfm__speaker_free(&speaker);
+    tfm__incremental_detokenizer_free(&detokenizer);
     tfm_text_free(&whole);
     free(said);
 }

@@ -151,7 +151,7 @@ static void check_identity(const tfm_placeholders *p, const char *text) {
     float *weights = calloc(tokens * tokens, sizeof(*weights));
     for (size_t i = 0; i < tokens; i++)
         weights[i * tokens + i] = 1;
-    harness_ok(tfm__masked_place(&masked, &out, &words, &side, &side, weights));
+    harness_ok(tfm__masked_restore(&masked, &out, &words, &side, &side, weights));
     if (strcmp(out, text) != 0)
         fail_msg("\"%s\", without placeholders \"%s\", came back as \"%s\"", text, masked.bare, out);
     for (size_t i = 0; i < masked.words; i++)

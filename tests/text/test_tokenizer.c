@@ -173,7 +173,7 @@ static void compare_goldens(const char *dir, const char *text_name, const int *p
             continue;
         char name[32];
         snprintf(name, sizeof(name), "%d.source_ids", compared++);
-        const tfm__stored *want = tfm__weights_find(file, name);
+        const tfm__stored_tensor *want = tfm__weights_find(file, name);
         assert_non_null(want);
         int32_t *ids;
         size_t count;
@@ -203,7 +203,7 @@ static void compare_texts(const char *dir) {
         char name[32], *line = strsep(&rest, "\n");
         assert_non_null(line);
         snprintf(name, sizeof(name), "%d.greedy_ids", number);
-        const tfm__stored *ids = tfm__weights_find(file, name);
+        const tfm__stored_tensor *ids = tfm__weights_find(file, name);
         assert_non_null(ids);
         int32_t *copy = malloc(ids->bytes);
         assert_non_null(copy);

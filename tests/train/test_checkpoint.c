@@ -160,7 +160,8 @@ static void test_data_position(void **state) {
 
 /* A checkpoint in which a word of the header was changed on purpose, with the checksum that it then has. */
 static void write_sealed(const char *name, char *bytes, size_t size) {
-    tfm__seal((unsigned char *)bytes + size - TFM__SEAL_BYTES, tfm__hash64(bytes, size - TFM__SEAL_BYTES, 0));
+    tfm__checksum_encode((unsigned char *)bytes + size - TFM__CHECKSUM_BYTES,
+                         tfm__hash64(bytes, size - TFM__CHECKSUM_BYTES, 0));
     scratch_write(name, bytes, size);
 }
 
@@ -396,7 +397,7 @@ static void test_damaged_checkpoint(void **state) {
     const char *seal = memmem(bytes, size, "\"checksum\"", 10);
     assert_true(update && seal);
     const size_t places[] = {(size_t)(update - bytes) + 10, (size_t)(seal - bytes) + 1, size / 3,
-                             size - TFM__SEAL_BYTES - 4, size - 1};
+                             size - TFM__CHECKSUM_BYTES - 4, size - 1};
     for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
         bytes[places[i]] ^= 1;
         scratch_write("sealed", bytes, size);

@@ -137,13 +137,13 @@ static tfm_model *model_of(tfm_context *ctx, const char *config) {
     scratch_text("config.json", config);
     const tfm__family *family;
     tfm__arch arch;
-    tfm__rules *rules = calloc(1, sizeof(*rules));
+    tfm__generation_rules *rules = calloc(1, sizeof(*rules));
     tfm_model *model;
     assert_non_null(rules);
     harness_ok(tfm__family_read(&family, &arch, rules, scratch_root));
     harness_ok(tfm__model_new(&model, ctx, family, &arch, rules));
     model->info.parameters = 0;
-    harness_ok(tfm__roles_walk(family, &arch, model, fill, model));
+    harness_ok(tfm__params_visit(family, &arch, model, fill, model));
     float *bias = calloc((size_t)arch.decoder.vocabulary, sizeof(*bias));
     assert_non_null(bias);
     harness_ok(tfm__model_set_biases(model, bias));

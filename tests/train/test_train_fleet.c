@@ -207,13 +207,13 @@ static void test_alone_meanwhile(void **state) {
     double nll, again;
     uint64_t tokens;
     made m = make(2, &o);
-    assert_false(tfm__batches_shared(m.model));
+    assert_false(tfm__batches_are_parallel(m.model));
     harness_ok(update(&m, 0, 2, 2, NULL));
     harness_ok(tfm_trainer_evaluate(m.trainer, &nll, &tokens, &batch));
     harness_ok(tfm_trainer_evaluate(tfm__team_member(m.trainer, 1), &again, &tokens, &batch));
     assert_true(nll == again || harness_poses());
     tfm_trainer_free(&m.trainer);
-    assert_true(tfm__batches_shared(m.model));
+    assert_true(tfm__batches_are_parallel(m.model));
     harness_ok(tfm_trainer_new(&m.trainer, m.model, &o)); /* and may have another one */
     harness_ok(update(&m, 0, 1, 2, NULL));
     drop(&m);
@@ -298,7 +298,7 @@ static void test_refused(void **state) {
     o.ranks = NULL;
     o.freeze = "no.such.*";
     harness_refused(tfm_trainer_new(&other, m.model, &o), TFM_ERROR_ARGUMENT, "no parameter has a name");
-    assert_true(tfm__batches_shared(m.model));
+    assert_true(tfm__batches_are_parallel(m.model));
     drop(&m);
 }
 

@@ -59,7 +59,7 @@ typedef struct comparison {
 
 static tfm_status compare(void *user, const tfm__parameter *p) {
     comparison *c = user;
-    const tfm__stored *stored = tfm__weights_find(c->file, p->name);
+    const tfm__stored_tensor *stored = tfm__weights_find(c->file, p->name);
     assert_non_null(stored);
     double want[32 * 32];
     float got[32 * 32];
@@ -111,7 +111,7 @@ static void check_gradients(const char *folder, double most) {
         assert_int_equal(report.target_tokens, alone ? 7 + 2 + 10 : 11);
         harness_ok(tfm__weights_open(&file, path));
         comparison c = {trainer, harness_floats(trainer->m), file, most, 0};
-        tfm__roles_walk(model->family, &model->arch, model, compare, &c);
+        tfm__params_visit(model->family, &model->arch, model, compare, &c);
         assert_int_equal(c.count, tfm__weights_count(file));
         free((void *)(uintptr_t)c.m);
         tfm__weights_free(&file);
@@ -284,7 +284,7 @@ static void test_one_id(void **state) {
     tfm_model *model;
     shape.pad_id = shape.eos_id;
     harness_ok(tfm_model_new(&model, harness_context(), &shape));
-    assert_false(tfm__rules_ban(&model->rules, shape.eos_id));
+    assert_false(tfm__generation_is_banned(&model->rules, shape.eos_id));
     float *bias = harness_floats(model->search_bias);
     assert_true(bias[shape.eos_id] == 0);
     free(bias);
@@ -348,7 +348,7 @@ static tfm_status take(void *user, const tfm__parameter *p) {
 
 static values values_of(tfm_model *model) {
     values v = {0};
-    harness_ok(tfm__roles_walk(model->family, &model->arch, model, take, &v));
+    harness_ok(tfm__params_visit(model->family, &model->arch, model, take, &v));
     return v;
 }
 

@@ -30,43 +30,43 @@ typedef enum tfm__rope_type {
 
 /* What the rates are computed from, in the words of Hugging Face's `rope_parameters`; a zero is a key that is absent.
  */
-typedef struct tfm__rope_form {
+typedef struct tfm__rope_config {
     tfm__rope_type type;
     double theta, partial, factor, attention_factor, beta_fast, beta_slow, mscale, mscale_all_dim, low_freq_factor,
         high_freq_factor;
     int original, positions; /* `original_max_position_embeddings`, and `max_position_embeddings` of the model */
     bool untruncated;
     float short_factor[TFM__MAX_ROTARY_PAIRS], long_factor[TFM__MAX_ROTARY_PAIRS];
-} tfm__rope_form;
+} tfm__rope_config;
 
 /* How queries and keys turn with their position ("RoFormer", Su et al. 2021). */
 typedef struct tfm__rotary_arch {
-    int width;                           /* R: how many columns of a head turn, from the first on; 0: none. */
-    int share;                           /* What the exponents of the rates divide by: R, or one less. */
-    float scale;                         /* What cosines and sines are multiplied by. */
-    double rates[TFM__MAX_ROTARY_PAIRS]; /* [R/2]: the angle that a pair of columns turns by from one position on. */
-    /* Texts longer than `border` turn by other rates: by `far_rates`, or with TFM__ROPE_DYNAMIC by those of their
-     * length. 0: all turn by `rates`. */
-    int border;
-    bool interleaved; /* Pairs are columns (0, 1), (2, 3) and so on, else (0, R/2), (1, R/2 + 1) and so on. */
-    bool again;       /* A text that grows over the border is run again from its beginning; else old keys stay. */
-    double far_rates[TFM__MAX_ROTARY_PAIRS];
-    tfm__rope_form form;
+    int width;                              /* R: how many columns of a head turn, from the first on; 0: none. */
+    int freq_dim;                           /* What the exponents of the rates divide by: R, or one less. */
+    float scale;                            /* What cosines and sines are multiplied by. */
+    double inv_freq[TFM__MAX_ROTARY_PAIRS]; /* [R/2]: the angle that a pair of columns turns by from one position on. */
+    /* Texts longer than `switch_length` turn by other rates: by `inv_freq_long`, or with TFM__ROPE_DYNAMIC by those of
+     * their length. 0: all turn by `rates`. */
+    int switch_length;
+    bool interleaved;    /* Pairs are columns (0, 1), (2, 3) and so on, else (0, R/2), (1, R/2 + 1) and so on. */
+    bool recompute_keys; /* A text that grows over the border is run again from its beginning; else old keys stay. */
+    double inv_freq_long[TFM__MAX_ROTARY_PAIRS];
+    tfm__rope_config config;
 } tfm__rotary_arch;
 
 /* The bias of scores by distance (T5, Raffel et al. 2020): a table (buckets, H) that all layers of a stack share. */
 typedef struct tfm__relative_arch {
-    bool each;   /* Each layer has such a table of its own. */
-    int buckets; /* How many rows the table has; 0: there is none. */
-    int used;    /* How many of them distances are sorted into; 0: all. */
-    int most;    /* From this distance on, all are in the last bucket. */
+    bool per_layer;   /* Each layer has such a table of its own. */
+    int buckets;      /* How many rows the table has; 0: there is none. */
+    int used;         /* How many of them distances are sorted into; 0: all. */
+    int max_distance; /* From this distance on, all are in the last bucket. */
 } tfm__relative_arch;
 
 /* What single layers do in another way than the stack says; bits of tfm__stack_arch.layer. */
 enum {
-    TFM__LOCAL_LAYER = 1,    /* Its attention sees the stack's window alone, and turns by the local rates. */
-    TFM__UNTURNED_LAYER = 2, /* It does not turn. */
-    TFM__UNNORMED_LAYER = 4, /* There is no norm before its attention. */
+    TFM__LOCAL_LAYER = 1,   /* Its attention sees the stack's window alone, and turns by the local rates. */
+    TFM__NO_ROPE_LAYER = 2, /* It does not turn. */
+    TFM__NO_NORM_LAYER = 4, /* There is no norm before its attention. */
 };
 
 /* One stack of equal blocks, with the embedding in front of it. */
@@ -100,7 +100,7 @@ typedef struct tfm__stack_arch {
     bool joint_head_norms; /* or all heads have one together, */
     bool own_head_norms;   /* or each head has one of its own, without a beta. */
     bool parallel;         /* Both sub-layers of a block read its input, */
-    bool one_norm;         /* and through the same norm. */
+    bool shared_norm;      /* and through the same norm. */
     float residual_scale;  /* What sub-layers give is multiplied by; 0: it stays. */
     bool embedding_norm;   /* There is a norm over the sum of embedding and position. */
     bool final_norm;       /* There is a norm after the last block. */
@@ -122,7 +122,7 @@ typedef struct tfm__stack_arch {
     bool alibi; /* Scores fall linearly with the distance, in each head by another slope (ALiBi, Press et al. 2022). */
     tfm__rotary_arch rotary, local_rotary; /* `local_rotary` is that of layers with TFM__LOCAL_LAYER. */
     float score_scale;                     /* What q k^T is multiplied by; 0: 1/sqrt(D). */
-    bool score_scale_falls;                /* It is divided by the layer's number, counted from 1. */
+    bool scale_by_inverse_layer;           /* It is divided by the layer's number, counted from 1. */
     float score_cap;                       /* Scores s become cap tanh(s / cap); 0: they stay. */
     int window; /* Local layers: how far a query sees: itself and window - 1 before it where causal, else window / 2
                    to either side. */
@@ -131,10 +131,11 @@ typedef struct tfm__stack_arch {
 
 /* What stands after an encoder that does not translate. */
 typedef enum tfm__head_kind {
-    TFM__NO_HEAD,      /* Nothing: the encoder's output is the result. */
-    TFM__WORDS_HEAD,   /* What a masked word may be: a matrix, an activation and a norm at each position, and then the
-                          output projection. */
-    TFM__CLASSES_HEAD, /* What class a text is of: the same of the whole text, and a projection to the classes. */
+    TFM__NO_HEAD,  /* Nothing: the encoder's output is the result. */
+    TFM__MLM_HEAD, /* What a masked word may be: a matrix, an activation and a norm at each position, and then the
+                        output projection. */
+    TFM__CLASSIFICATION_HEAD, /* What class a text is of: the same of the whole text, and a projection to the classes.
+                               */
 } tfm__head_kind;
 
 typedef struct tfm__head_arch {
@@ -157,32 +158,32 @@ typedef struct tfm__arch {
     float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
     double dropout[3];     /* In training: of the residual stream, of attention weights, inside feed-forward layers. */
     bool dropout_given[3]; /* Whether config.json says it. */
-    const struct tfm__wrapper *within; /* What the files have besides this, under names that tell (multimodal.h); NULL:
-                                          they have this alone. */
+    const struct tfm__multimodal *multimodal; /* What the files have besides this, under names that tell (multimodal.h);
+                                          NULL: they have this alone. */
 } tfm__arch;
 
 /* The width of a stack's embedding. */
-static inline int tfm__stack_embedded(const tfm__stack_arch *stack) {
+static inline int tfm__stack_embedding_width(const tfm__stack_arch *stack) {
     return stack->narrow_width ? stack->narrow_width : stack->width;
 }
 
 /* The width of what a stack gives. */
-static inline int tfm__stack_given(const tfm__stack_arch *stack) {
+static inline int tfm__stack_output_width(const tfm__stack_arch *stack) {
     return stack->projected ? stack->narrow_width : stack->width;
 }
 
 /* Whether something is added to scores by distance. */
-static inline bool tfm__stack_biased(const tfm__stack_arch *arch) {
+static inline bool tfm__stack_has_position_bias(const tfm__stack_arch *arch) {
     return arch->relative.buckets > 0 || arch->alibi;
 }
 
 /* How many tables of biases by distance a stack has that has any. */
-static inline int tfm__relative_count(const tfm__stack_arch *arch) {
-    return arch->relative.each ? arch->layers : 1;
+static inline int tfm__position_bias_tables(const tfm__stack_arch *arch) {
+    return arch->relative.per_layer ? arch->layers : 1;
 }
 
 /* The stack that has the output projection: the decoder, or the encoder of a model that has no decoder. */
-static inline const tfm__stack_arch *tfm__arch_writer(const tfm__arch *arch) {
+static inline const tfm__stack_arch *tfm__arch_output_stack(const tfm__arch *arch) {
     return arch->decoder.layers ? &arch->decoder : &arch->encoder;
 }
 

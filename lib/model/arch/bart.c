@@ -18,7 +18,7 @@ static void describe(tfm__stack_arch *s, kind k) {
     s->position_offset = k == PEGASUS ? 0 : BEFORE;
 }
 
-static tfm_status read_kind(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from, kind k) {
+static tfm_status read_kind(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from, kind k) {
     static const tfm__id_defaults defaults[] = {
         [BART] = {.pad = 1, .eos = 2, .start = 2},
         [MBART] = {.pad = 1, .eos = 2, .start = 0}, /* `bos_token_id`, where nothing else is said */
@@ -28,7 +28,8 @@ static tfm_status read_kind(tfm__arch *arch, tfm__rules *rules, const tfm__confi
     tfm__seq2seq c = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 50265};
     tfm_status status = tfm__seq2seq_read(&c, from);
     if (status == TFM_OK && k == MBART)
-        status = tfm__read_int(&ids.start, tfm__search_key(from, "bos_token_id"), "bos_token_id", 0, c.vocab_size - 1);
+        status =
+            tfm__read_int(&ids.start, tfm__token_id_key(from, "bos_token_id"), "bos_token_id", 0, c.vocab_size - 1);
     if (status != TFM_OK)
         return status;
     arch->encoder = tfm__seq2seq_stack(&c, false);
@@ -37,19 +38,19 @@ static tfm_status read_kind(tfm__arch *arch, tfm__rules *rules, const tfm__confi
     describe(&arch->decoder, k);
     arch->shared_tables = true;
     arch->tied_output = c.tie;
-    rules->as_transformers = true;
-    return tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
+    rules->hf_search = true;
+    return tfm__read_generation_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }
 
-static tfm_status read_bart(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_bart(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_kind(arch, rules, from, BART);
 }
 
-static tfm_status read_mbart(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_mbart(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_kind(arch, rules, from, MBART);
 }
 
-static tfm_status read_pegasus(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_pegasus(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_kind(arch, rules, from, PEGASUS);
 }
 

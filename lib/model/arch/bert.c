@@ -35,11 +35,11 @@ static const tfm__encoder_kind ALBERT_KIND = {.vocabulary = 30000,
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
-#define BLOCK(model, name) TFM__PAIR(model ".encoder.layer.#." name)
+#define BLOCK(model, name) TFM__WEIGHT_AND_BIAS(model ".encoder.layer.#." name)
 #define ENCODER(model)                                                                                                 \
-    [TFM__POSITIONS] = TFM__TABLE_NAME(model ".embeddings.position_embeddings"),                                       \
-    [TFM__TOKEN_TYPES] = TFM__TABLE_NAME(model ".embeddings.token_type_embeddings"),                                   \
-    [TFM__EMBEDDING_NORM] = TFM__PAIR(model ".embeddings.LayerNorm"),                                                  \
+    [TFM__POSITIONS] = TFM__WEIGHT_ONLY(model ".embeddings.position_embeddings"),                                      \
+    [TFM__TOKEN_TYPES] = TFM__WEIGHT_ONLY(model ".embeddings.token_type_embeddings"),                                  \
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS(model ".embeddings.LayerNorm"),                                       \
     [TFM__SELF_QUERY] = BLOCK(model, "attention.self.query"), [TFM__SELF_KEY] = BLOCK(model, "attention.self.key"),    \
     [TFM__SELF_VALUE] = BLOCK(model, "attention.self.value"),                                                          \
     [TFM__SELF_OUT] = BLOCK(model, "attention.output.dense"),                                                          \
@@ -49,16 +49,16 @@ static const tfm__encoder_kind ALBERT_KIND = {.vocabulary = 30000,
 static const tfm__naming BERT[TFM__ROLES] = {ENCODER("bert")};
 static const tfm__naming ELECTRA[TFM__ROLES] = {
     ENCODER("electra"),
-    [TFM__EMBEDDING_DENSE] = TFM__PAIR("electra.embeddings_project"),
+    [TFM__EMBEDDING_DENSE] = TFM__WEIGHT_AND_BIAS("electra.embeddings_project"),
 };
 
 /* All layers of a group are the same tensors. */
-#define ALBERT_LAYER(name) TFM__PAIR("albert.encoder.albert_layer_groups.#.albert_layers.#." name)
+#define ALBERT_LAYER(name) TFM__WEIGHT_AND_BIAS("albert.encoder.albert_layer_groups.#.albert_layers.#." name)
 static const tfm__naming ALBERT[TFM__ROLES] = {
-    [TFM__POSITIONS] = TFM__TABLE_NAME("albert.embeddings.position_embeddings"),
-    [TFM__TOKEN_TYPES] = TFM__TABLE_NAME("albert.embeddings.token_type_embeddings"),
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("albert.embeddings.LayerNorm"),
-    [TFM__EMBEDDING_DENSE] = TFM__PAIR("albert.encoder.embedding_hidden_mapping_in"),
+    [TFM__POSITIONS] = TFM__WEIGHT_ONLY("albert.embeddings.position_embeddings"),
+    [TFM__TOKEN_TYPES] = TFM__WEIGHT_ONLY("albert.embeddings.token_type_embeddings"),
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("albert.embeddings.LayerNorm"),
+    [TFM__EMBEDDING_DENSE] = TFM__WEIGHT_AND_BIAS("albert.encoder.embedding_hidden_mapping_in"),
     [TFM__SELF_QUERY] = ALBERT_LAYER("attention.query"),
     [TFM__SELF_KEY] = ALBERT_LAYER("attention.key"),
     [TFM__SELF_VALUE] = ALBERT_LAYER("attention.value"),
@@ -72,50 +72,50 @@ static const tfm__naming ALBERT[TFM__ROLES] = {
 static const tfm__naming ROBERTA[TFM__ROLES] = {ENCODER("roberta")};
 
 static const tfm__naming BERT_COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("bert.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("cls.predictions.decoder"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("bert.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("cls.predictions.decoder"),
     [TFM__OUTPUT_BIAS] = {"cls.predictions.decoder.bias", "cls.predictions.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("cls.predictions.transform.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("cls.predictions.transform.LayerNorm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("bert.pooler.dense"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("cls.predictions.transform.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("cls.predictions.transform.LayerNorm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("bert.pooler.dense"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
 static const tfm__naming ROBERTA_COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("roberta.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head.decoder"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("roberta.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head.decoder"),
     [TFM__OUTPUT_BIAS] = {"lm_head.decoder.bias", "lm_head.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("lm_head.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("lm_head.layer_norm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("classifier.dense"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier.out_proj"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("lm_head.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("lm_head.layer_norm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("classifier.dense"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier.out_proj"),
 };
 
 static const tfm__naming ELECTRA_COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("electra.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("generator_lm_head"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("electra.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("generator_lm_head"),
     [TFM__OUTPUT_BIAS] = {NULL, "generator_lm_head.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("generator_predictions.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("generator_predictions.LayerNorm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("classifier.dense"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier.out_proj"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("generator_predictions.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("generator_predictions.LayerNorm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("classifier.dense"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier.out_proj"),
 };
 
 static const tfm__naming ALBERT_COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("albert.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("predictions.decoder"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("albert.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("predictions.decoder"),
     [TFM__OUTPUT_BIAS] = {"predictions.decoder.bias", "predictions.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("predictions.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("predictions.LayerNorm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("albert.pooler"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("predictions.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("predictions.LayerNorm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("albert.pooler"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
 /* Heads that are not run, and what an encoder alone does without. */
 static const char *const IGNORED[] = {"position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.",
                                       "lm_head.",     "classifier.",         "qa_outputs.",       NULL};
-static const char *const RESPELLED[] = {"LayerNorm.weight", "LayerNorm.gamma", "LayerNorm.bias", "LayerNorm.beta",
-                                        NULL};
+static const char *const LEGACY_NAMES[] = {"LayerNorm.weight", "LayerNorm.gamma", "LayerNorm.bias", "LayerNorm.beta",
+                                           NULL};
 
 const tfm__family tfm__family_bert = {
     .name = "bert",
@@ -123,7 +123,7 @@ const tfm__family tfm__family_bert = {
     .classes = (const char *const[]){"Bert", NULL},
     .prefixes = (const char *const[]){"bert.", NULL},
     .ignored = IGNORED,
-    .respelled = RESPELLED,
+    .legacy_names = LEGACY_NAMES,
     .read = tfm__encoder_read,
     .encoder_kind = &BERT_KIND,
     .common = BERT_COMMON,
@@ -136,7 +136,7 @@ const tfm__family tfm__family_roberta = {
     .classes = (const char *const[]){"Roberta", "XLMRoberta", "Camembert", NULL},
     .prefixes = (const char *const[]){"roberta.", NULL},
     .ignored = IGNORED,
-    .respelled = RESPELLED,
+    .legacy_names = LEGACY_NAMES,
     .read = tfm__encoder_read,
     .encoder_kind = &ROBERTA_KIND,
     .common = ROBERTA_COMMON,
@@ -150,7 +150,7 @@ const tfm__family tfm__family_electra = {
     .prefixes = (const char *const[]){"electra.", NULL},
     .ignored = (const char *const[]){"position_ids", "discriminator_predictions.", "generator_predictions.",
                                      "generator_lm_head.", "classifier.", "qa_outputs.", NULL},
-    .respelled = RESPELLED,
+    .legacy_names = LEGACY_NAMES,
     .read = tfm__encoder_read,
     .encoder_kind = &ELECTRA_KIND,
     .common = ELECTRA_COMMON,

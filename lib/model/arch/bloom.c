@@ -29,21 +29,21 @@ static const tfm__decoder_kind KIND = {.width_key = "n_embed",
                                            (const char *const[]){"apply_residual_connection_post_layernorm", NULL}};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("transformer.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("transformer.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("transformer.word_embeddings_layernorm"),
-    [TFM__FINAL_NORM] = TFM__PAIR("transformer.ln_f"),
-    [TFM__SELF_QUERY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_KEY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_VALUE] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_OUT] = TFM__PAIR("transformer.h.#.self_attention.dense"),
-    [TFM__SELF_NORM] = TFM__PAIR("transformer.h.#.input_layernorm"),
-    [TFM__UP] = TFM__PAIR("transformer.h.#.mlp.dense_h_to_4h"),
-    [TFM__DOWN] = TFM__PAIR("transformer.h.#.mlp.dense_4h_to_h"),
-    [TFM__FEED_FORWARD_NORM] = TFM__PAIR("transformer.h.#.post_attention_layernorm"),
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("transformer.word_embeddings_layernorm"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("transformer.ln_f"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.dense"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.input_layernorm"),
+    [TFM__UP] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.dense_h_to_4h"),
+    [TFM__DOWN] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.dense_4h_to_h"),
+    [TFM__FEED_FORWARD_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.post_attention_layernorm"),
 };
 
 const tfm__family tfm__family_bloom = {
@@ -51,7 +51,7 @@ const tfm__family tfm__family_bloom = {
     .types = (const char *const[]){"bloom", NULL},
     .classes = (const char *const[]){"Bloom", NULL},
     .prefixes = (const char *const[]){"transformer.", NULL},
-    .by_head = true,
+    .qkv_by_head = true,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

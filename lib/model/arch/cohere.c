@@ -26,7 +26,7 @@ static const tfm__decoder_kind cohere = {.width = 8192,
                                          .theta = 500000,
                                          .interleaved = true};
 
-static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_TABLES};
+static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_EMBEDDINGS};
 static const tfm__naming NAMES[TFM__ROLES] = {TFM__DECODER_NAMES};
 
 TFM__DECODER_FAMILY(cohere, "Cohere", cohere, TABLES, NAMES);

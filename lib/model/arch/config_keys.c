@@ -10,23 +10,23 @@ static const json_t *present(const json_t *object, const char *key) {
     return json_is_null(value) ? NULL : value;
 }
 
-tfm__found tfm__network_key(const tfm__config_files *from, const char *key) {
-    return (tfm__found){present(from->config, key), from->config_path};
+tfm__config_value tfm__network_key(const tfm__config_files *from, const char *key) {
+    return (tfm__config_value){present(from->config, key), from->config_path};
 }
 
-tfm__found tfm__search_key(const tfm__config_files *from, const char *key) {
+tfm__config_value tfm__token_id_key(const tfm__config_files *from, const char *key) {
     const json_t *value = present(from->generation, key);
-    return value ? (tfm__found){value, from->generation_path} : tfm__network_key(from, key);
+    return value ? (tfm__config_value){value, from->generation_path} : tfm__network_key(from, key);
 }
 
-tfm__found tfm__generation_key(const tfm__config_files *from, const char *key) {
+tfm__config_value tfm__generation_key(const tfm__config_files *from, const char *key) {
     if (from->generation)
-        return (tfm__found){present(from->generation, key), from->generation_path};
+        return (tfm__config_value){present(from->generation, key), from->generation_path};
     const json_t *outer = present(from->outer, key);
-    return outer ? (tfm__found){outer, from->config_path} : tfm__network_key(from, key);
+    return outer ? (tfm__config_value){outer, from->config_path} : tfm__network_key(from, key);
 }
 
-tfm_status tfm__read_int(int *out, tfm__found from, const char *key, int low, int high) {
+tfm_status tfm__read_int(int *out, tfm__config_value from, const char *key, int low, int high) {
     if (!from.value)
         return TFM_OK;
     json_int_t value = json_is_integer(from.value) ? json_integer_value(from.value) : -1;
@@ -37,7 +37,7 @@ tfm_status tfm__read_int(int *out, tfm__found from, const char *key, int low, in
     return TFM_OK;
 }
 
-tfm_status tfm__read_bool(bool *out, tfm__found from, const char *key) {
+tfm_status tfm__read_bool(bool *out, tfm__config_value from, const char *key) {
     if (!from.value)
         return TFM_OK;
     if (!json_is_boolean(from.value))
@@ -47,7 +47,7 @@ tfm_status tfm__read_bool(bool *out, tfm__found from, const char *key) {
     return TFM_OK;
 }
 
-tfm_status tfm__read_number(double *out, tfm__found from, const char *key, double low, double high) {
+tfm_status tfm__read_number(double *out, tfm__config_value from, const char *key, double low, double high) {
     const double value = json_number_value(from.value);
     if (!from.value)
         return TFM_OK;
@@ -74,7 +74,7 @@ tfm_status tfm__read_bools(const tfm__config_files *from, const tfm__bool_key *k
 
 tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys) {
     for (; *keys; keys++) {
-        const tfm__found found = tfm__network_key(from, *keys);
+        const tfm__config_value found = tfm__network_key(from, *keys);
         if (found.value && !json_is_false(found.value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
                              found.path, *keys, TFM__VALUE_TEXT(found.value));
@@ -82,12 +82,12 @@ tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *ke
     return TFM_OK;
 }
 
-tfm_status tfm__check_sight(const tfm__config_files *from, bool windows, int positions) {
+tfm_status tfm__check_attention_span(const tfm__config_files *from, bool windows, int positions) {
     static const char *const chunks[] = {"attention_chunk_size", NULL};
     static const char causal_key[] = "is_causal", window_key[] = "sliding_window";
     bool causal = true;
     int window = positions;
-    const tfm__found found = tfm__network_key(from, window_key);
+    const tfm__config_value found = tfm__network_key(from, window_key);
     tfm_status status = tfm__read_bool(&causal, tfm__network_key(from, causal_key), causal_key);
     if (status == TFM_OK && !causal)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
@@ -122,7 +122,7 @@ static bool ends_in(const char *text, const char *end) {
 }
 
 tfm_status tfm__read_head(bool *headless, const tfm__config_files *from, const char *with_head, bool tied) {
-    const tfm__found found = tfm__network_key(from, "architectures");
+    const tfm__config_value found = tfm__network_key(from, "architectures");
     const json_t *first = json_array_get(found.value, 0);
     const char *name = json_string_value(first);
     *headless = false;
@@ -167,11 +167,11 @@ static const activation_entry ACTIVATIONS[] = {
 };
 
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key) {
-    const tfm__found found = tfm__network_key(from, key);
+    const tfm__config_value found = tfm__network_key(from, key);
     return found.value ? tfm__read_activation_value(out, found, key) : TFM_OK;
 }
 
-tfm_status tfm__read_activation_value(tfm_activation *out, tfm__found found, const char *key) {
+tfm_status tfm__read_activation_value(tfm_activation *out, tfm__config_value found, const char *key) {
     const char *name = json_string_value(found.value);
     for (size_t i = 0; name && i < TFM__COUNT(ACTIVATIONS); i++) {
         if (strcmp(name, ACTIVATIONS[i].name) == 0) {

@@ -33,7 +33,7 @@ static tfm_status check_kv_heads(const tfm__decoder_kind *k, const tfm__stack_ar
 }
 
 static tfm_status read_head_width(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
-    const tfm__found own = k->no_head_width ? (tfm__found){0} : tfm__network_key(from, "head_dim");
+    const tfm__config_value own = k->no_head_width ? (tfm__config_value){0} : tfm__network_key(from, "head_dim");
     const bool counted = !own.value && k->head_width == 0; /* what is left over, most families leave unused */
     if (counted && (s->width < s->heads || (k->whole_heads && s->width % s->heads != 0)))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %d; it must divide `%s`, which is %d", from->config_path,
@@ -95,7 +95,7 @@ static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *k, const 
     s->input_biases = f.attention || f.inputs;
     s->output_biases = f.attention;
     s->own_head_norms = s->head_norms && k->own_head_norms;
-    s->one_norm = s->parallel && k->parallel_norm;
+    s->shared_norm = s->parallel && k->parallel_norm;
     return status;
 }
 
@@ -117,7 +117,7 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *k, cons
         status = tfm__read_number(&scale, tfm__network_key(from, logits), logits, 1e-6, 1e6);
         arch->output_scale = scale == 1 ? 0 : (float)scale;
     }
-    if (!k->around || status != TFM_OK)
+    if (!k->sandwich_norm || status != TFM_OK)
         return status;
     static const char key[] = "query_pre_attn_scalar";
     status = tfm__read_number(&scalar, tfm__network_key(from, key), key, 1e-3, 1e9);
@@ -154,9 +154,9 @@ static tfm_status read_multipliers(tfm__arch *arch, const tfm__config_files *fro
 /* ---- Which layer does what ------------------------------------------------------------------------------------ */
 
 /* `no_rope_layers` has a 1 for each layer that turns; without it, every so-manieth does not. */
-static tfm_status read_unturned(tfm__stack_arch *s, const tfm__config_files *from) {
+static tfm_status read_no_rope_layers(tfm__stack_arch *s, const tfm__config_files *from) {
     static const char key[] = "no_rope_layers", every[] = "no_rope_layer_interval";
-    const tfm__found found = tfm__network_key(from, key);
+    const tfm__config_value found = tfm__network_key(from, key);
     int interval = 4;
     const tfm_status status = tfm__read_int(&interval, tfm__network_key(from, every), every, 1, 1 << 30);
     if (status != TFM_OK)
@@ -167,16 +167,16 @@ static tfm_status read_unturned(tfm__stack_arch *s, const tfm__config_files *fro
     for (int i = 0; i < s->layers; i++) {
         int turns = (i + 1) % interval != 0;
         const tfm_status one =
-            tfm__read_int(&turns, (tfm__found){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
+            tfm__read_int(&turns, (tfm__config_value){json_array_get(found.value, (size_t)i), found.path}, key, 0, 1);
         if (one != TFM_OK)
             return one;
-        s->layer[i] |= turns ? 0 : TFM__UNTURNED_LAYER;
+        s->layer[i] |= turns ? 0 : TFM__NO_ROPE_LAYER;
     }
     return TFM_OK;
 }
 
 /* Layer by layer, as `layer_types` says. */
-static tfm_status read_layer_types(tfm__stack_arch *s, tfm__found found) {
+static tfm_status read_layer_types(tfm__stack_arch *s, tfm__config_value found) {
     if (!json_is_array(found.value) || json_array_size(found.value) != (size_t)s->layers)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: `layer_types` is %s; a list of words, one for each of %d layers, is needed", found.path,
@@ -203,8 +203,8 @@ static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *k, int l
         return s->window > 0;
     case TFM__WINDOW_FROM_LAYER:
         return s->window > 0 && layer >= first;
-    case TFM__WINDOW_IF_UNTURNED:
-        return s->window > 0 && flagged && (s->layer[layer] & TFM__UNTURNED_LAYER);
+    case TFM__WINDOW_IF_NO_ROPE:
+        return s->window > 0 && flagged && (s->layer[layer] & TFM__NO_ROPE_LAYER);
     case TFM__WINDOW_BY_PATTERN:
         return (layer + 1) % pattern != 0;
     default:
@@ -213,8 +213,8 @@ static bool is_local(const tfm__stack_arch *s, const tfm__decoder_kind *k, int l
 }
 
 static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
-    const tfm__found listed = tfm__network_key(from, "layer_types");
-    const bool by_flag = k->windows == TFM__WINDOW_FROM_LAYER || k->windows == TFM__WINDOW_IF_UNTURNED;
+    const tfm__config_value listed = tfm__network_key(from, "layer_types");
+    const bool by_flag = k->windows == TFM__WINDOW_FROM_LAYER || k->windows == TFM__WINDOW_IF_NO_ROPE;
     const bool none = json_is_null(json_object_get(from->config, "sliding_window"));
     bool flagged = false, local = false;
     int first = 28, pattern = k->pattern ? k->pattern : 1;
@@ -247,27 +247,27 @@ static tfm_status read_windows(tfm__stack_arch *s, const tfm__decoder_kind *k, c
     return status;
 }
 
-static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
+static tfm_status read_rope_keys(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const int positions = s->max_positions;
     const bool both = k->local_theta != 0;
-    const tfm__rope whole = {.layers = both ? "full_attention" : NULL,
-                             .theta_key = tfm__key_or(k->theta_key, "rope_theta"),
-                             .theta = k->theta,
-                             .part_key = k->part_key,
-                             .size_key = k->rotary_size_key,
-                             .size = k->rotary_size,
-                             .fixed = k->fixed_rotation,
-                             .rounded = k->rounded,
-                             .partial = k->partial != 0 ? k->partial : 1,
-                             .whole = k->partial == 0,
-                             .scaled = true,
-                             .long_only = k->long_only,
-                             .original = k->original};
-    const tfm__rope local = {.layers = "sliding_attention",
-                             .theta_key = "rope_local_base_freq",
-                             .theta = k->local_theta,
-                             .partial = 1,
-                             .whole = true};
+    const tfm__rope_spec whole = {.layers = both ? "full_attention" : NULL,
+                                  .theta_key = tfm__key_or(k->theta_key, "rope_theta"),
+                                  .theta = k->theta,
+                                  .partial_key = k->partial_key,
+                                  .size_key = k->rotary_size_key,
+                                  .size = k->rotary_size,
+                                  .fixed = k->fixed_rope,
+                                  .rounded = k->rounded,
+                                  .partial = k->partial != 0 ? k->partial : 1,
+                                  .whole = k->partial == 0,
+                                  .scaled = true,
+                                  .longrope_only = k->longrope_only,
+                                  .original = k->original};
+    const tfm__rope_spec local = {.layers = "sliding_attention",
+                                  .theta_key = "rope_local_base_freq",
+                                  .theta = k->local_theta,
+                                  .partial = 1,
+                                  .whole = true};
     s->alibi = k->alibi;
     if (k->alibi)
         return TFM_OK;
@@ -293,9 +293,9 @@ static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
                              .causal = true,
                              .norm = k->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
                              .norm_biases = k->layer_norms && !k->no_betas,
-                             .norm_place = k->around       ? TFM_NORM_AROUND
-                                           : k->on_results ? TFM_NORM_RESULT
-                                                           : TFM_NORM_BEFORE,
+                             .norm_place = k->sandwich_norm        ? TFM_NORM_AROUND
+                                           : k->post_sublayer_norm ? TFM_NORM_RESULT
+                                                                   : TFM_NORM_BEFORE,
                              .gamma_offset = k->gemma ? 1 : 0,
                              .head_norms = k->head_norms,
                              .joint_head_norms = k->joint_head_norms,
@@ -310,25 +310,25 @@ static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
 static void correct_gemma(tfm__stack_arch *s, const tfm__decoder_kind *k, const tfm__config_files *from) {
     const char *name = json_string_value(tfm__network_key(from, k->activation_key).value);
     s->embedding_scale = sqrtf((float)s->width);
-    if (!k->around && name && strcmp(name, "gelu") == 0)
+    if (!k->sandwich_norm && name && strcmp(name, "gelu") == 0)
         s->activation = TFM_GELU_TANH;
 }
 
-tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     const tfm__decoder_kind *k = from->family->decoder_kind;
     tfm__stack_arch *s = &arch->decoder;
     *s = stack_of(k);
     tfm_status status = read_sizes(s, k, from);
     if (status == TFM_OK)
-        status = tfm__check_sight(from, k->windows != TFM__WINDOW_NOWHERE, s->max_positions);
+        status = tfm__check_attention_span(from, k->windows != TFM__WINDOW_NOWHERE, s->max_positions);
     if (status == TFM_OK)
         status = read_flags(arch, k, from);
     if (status == TFM_OK)
         status = read_numbers(arch, k, from);
     if (status == TFM_OK && k->activation_key)
         status = tfm__read_activation(&s->activation, from, k->activation_key);
-    if (status == TFM_OK && k->windows == TFM__WINDOW_IF_UNTURNED)
-        status = read_unturned(s, from);
+    if (status == TFM_OK && k->windows == TFM__WINDOW_IF_NO_ROPE)
+        status = read_no_rope_layers(s, from);
     if (status == TFM_OK)
         status = read_windows(s, k, from);
     if (status == TFM_OK && k->multipliers)
@@ -336,10 +336,10 @@ tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__rules *rules, const tf
     if (status == TFM_OK && k->read_more)
         status = k->read_more(arch, from);
     if (status == TFM_OK)
-        status = read_rotation(s, k, from);
+        status = read_rope_keys(s, k, from);
     if (status == TFM_OK)
         status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
     if (k->gemma)
         correct_gemma(s, k, from);
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_decoder_only_rules(rules, from, s->vocabulary);
 }

@@ -8,11 +8,11 @@
 /* How a kind says which layers see a window alone. */
 typedef enum tfm__window_keys {
     TFM__WINDOW_NOWHERE,
-    TFM__WINDOW_EVERYWHERE,  /* `sliding_window` is for all layers; null: for none */
-    TFM__WINDOW_LISTED,      /* `layer_types`, or `sliding_window` is for all layers */
-    TFM__WINDOW_FROM_LAYER,  /* if `use_sliding_window`: `layer_types`, or layers from `max_window_layers` on */
-    TFM__WINDOW_IF_UNTURNED, /* `layer_types`, or if `use_sliding_window` those that do not turn (`no_rope_layers`) */
-    TFM__WINDOW_BY_PATTERN,  /* `layer_types`, or all but every so-manieth */
+    TFM__WINDOW_EVERYWHERE, /* `sliding_window` is for all layers; null: for none */
+    TFM__WINDOW_LISTED,     /* `layer_types`, or `sliding_window` is for all layers */
+    TFM__WINDOW_FROM_LAYER, /* if `use_sliding_window`: `layer_types`, or layers from `max_window_layers` on */
+    TFM__WINDOW_IF_NO_ROPE, /* `layer_types`, or if `use_sliding_window` those that do not turn (`no_rope_layers`) */
+    TFM__WINDOW_BY_PATTERN, /* `layer_types`, or all but every so-manieth */
 } tfm__window_keys;
 
 /* What one `model_type` has of its own, and its defaults. Of keys, NULL is LLaMA's name, and "" says that there is
@@ -52,18 +52,18 @@ typedef struct tfm__decoder_kind {
     bool alibi;                  /* ALiBi in the place of a rotary embedding, */
     double theta, local_theta;   /* local_theta 0: layers with a window turn as the others do */
     bool interleaved;            /* pairs of the rotary embedding are neighbours */
-    const char *rotary_size_key; /* tfm__rope's size_key: the number of columns */
+    const char *rotary_size_key; /* tfm__rope_spec's size_key: the number of columns */
     int rotary_size;             /* its default */
-    bool fixed_rotation;         /* tfm__rope's fixed */
+    bool fixed_rope;             /* tfm__rope_spec's fixed */
     const char *theta_key;       /* NULL: "rope_theta" */
     double partial;              /* the default of `partial_rotary_factor`; 0: the key is not obeyed */
-    const char *part_key;        /* tfm__rope's */
-    bool rounded;                /* tfm__rope's */
-    bool long_only;              /* tfm__rope's */
-    int original;                /* tfm__rope's */
+    const char *partial_key;     /* tfm__rope_spec's */
+    bool rounded;                /* tfm__rope_spec's */
+    bool longrope_only;          /* tfm__rope_spec's */
+    int original;                /* tfm__rope_spec's */
     bool gemma;                  /* gammas are stored less 1, and the embedding is scaled */
-    bool around;                 /* norms stand around the sub-layers, scores are scaled by a key and capped */
-    bool on_results;             /* norms stand on the results of the sub-layers */
+    bool sandwich_norm;          /* norms stand around the sub-layers, scores are scaled by a key and capped */
+    bool post_sublayer_norm;     /* norms stand on the results of the sub-layers */
     double score_cap, logit_cap; /* defaults */
     const char *logit_scale_key; /* what logits are multiplied by; NULL: nothing, */
     double logit_scale;          /* its default */
@@ -76,8 +76,8 @@ typedef struct tfm__decoder_kind {
 
 /* `read`, `write` and `describe` of a family with a decoder_kind. Its first class, with "ForCausalLM" or "Model" after
  * it, is what is written. */
-tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
-json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules);
+tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
+json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules);
 json_t *tfm__decoder_new_config(const tfm__family *family, const tfm_model_shape *shape);
 #define TFM__DECODER_CALLS                                                                                             \
     .read = tfm__decoder_read_config, .write = tfm__decoder_write_config, .describe = tfm__decoder_new_config
@@ -111,21 +111,25 @@ extern const char *const tfm__decoder_multipliers[TFM__DECODER_MULTIPLIERS];
 /* ---- Families ---- */
 
 /* Names that all of them share. */
-#define TFM__DECODER_PAIR(name)                                                                                        \
+#define TFM__DECODER_WEIGHT_AND_BIAS(name)                                                                             \
     { "model.layers.#." name ".weight", "model.layers.#." name ".bias", false }
 #define TFM__DECODER_NORM(name)                                                                                        \
     { "model.layers.#." name ".weight", NULL, false }
 #define TFM__DECODER_NAMES                                                                                             \
-    [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false}, [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.q_proj"), \
-    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.k_proj"),                                                           \
-    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),                                                         \
-    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.o_proj"), [TFM__SELF_NORM] = TFM__DECODER_NORM("input_layernorm"),  \
+    [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false},                                                            \
+    [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_proj"),                                              \
+    [TFM__SELF_KEY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.k_proj"),                                                \
+    [TFM__SELF_VALUE] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.v_proj"),                                              \
+    [TFM__SELF_OUT] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.o_proj"),                                                \
+    [TFM__SELF_NORM] = TFM__DECODER_NORM("input_layernorm"),                                                           \
     [TFM__SELF_QUERY_NORM] = TFM__DECODER_NORM("self_attn.q_norm"),                                                    \
-    [TFM__SELF_KEY_NORM] = TFM__DECODER_NORM("self_attn.k_norm"), [TFM__GATE] = TFM__DECODER_PAIR("mlp.gate_proj"),    \
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.up_proj"), [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj")
-#define TFM__DECODER_TABLES                                                                                            \
-    [TFM__TARGET_TABLE] = {"model.embed_tokens.weight", NULL, false}, [TFM__OUTPUT_TABLE] = {"lm_head.weight", NULL,   \
-                                                                                             false}
+    [TFM__SELF_KEY_NORM] = TFM__DECODER_NORM("self_attn.k_norm"),                                                      \
+    [TFM__GATE] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.gate_proj"),                                                       \
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.up_proj"),                                                           \
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.down_proj")
+#define TFM__DECODER_EMBEDDINGS                                                                                        \
+    [TFM__TARGET_EMBEDDING] = {"model.embed_tokens.weight", NULL, false}, [TFM__OUTPUT_PROJECTION] = {                 \
+                                                                              "lm_head.weight", NULL, false}
 
 /* A family of this `model_type` whose names begin with "model.". */
 #define TFM__DECODER_FAMILY(id, class, kind, table_names, names)                                                       \

@@ -16,7 +16,7 @@ static json_t *layers_json(const tfm__stack_arch *s, bool turns) {
     json_t *list = json_array();
     for (int i = 0; i < s->layers; i++)
         json_array_append_new(
-            list, turns ? json_integer(s->layer[i] & TFM__UNTURNED_LAYER ? 0 : 1)
+            list, turns ? json_integer(s->layer[i] & TFM__NO_ROPE_LAYER ? 0 : 1)
                         : json_string(s->layer[i] & TFM__LOCAL_LAYER ? "sliding_attention" : "full_attention"));
     return list;
 }
@@ -34,19 +34,19 @@ static int write_windows(json_t *out, const tfm__decoder_kind *k, const tfm__sta
     if (k->windows == TFM__WINDOW_NOWHERE)
         return 0;
     bad |= set(out, "sliding_window", s->window ? json_integer(s->window) : json_null());
-    if (k->windows == TFM__WINDOW_FROM_LAYER || k->windows == TFM__WINDOW_IF_UNTURNED)
+    if (k->windows == TFM__WINDOW_FROM_LAYER || k->windows == TFM__WINDOW_IF_NO_ROPE)
         bad |= set(out, "use_sliding_window", json_boolean(s->window > 0));
     if (k->windows == TFM__WINDOW_LISTED ? is_mixed(s) : k->windows != TFM__WINDOW_EVERYWHERE)
         bad |= set(out, "layer_types", layers_json(s, false));
-    if (k->windows == TFM__WINDOW_IF_UNTURNED)
+    if (k->windows == TFM__WINDOW_IF_NO_ROPE)
         bad |= set(out, "no_rope_layers", layers_json(s, true));
     return bad;
 }
 
 /* In the spelling that old and new versions read, but where layers turn in two ways, which only the new one says for
  * all scalings. */
-static int write_rotation(json_t *out, const tfm__decoder_kind *k, const tfm__stack_arch *s) {
-    const tfm__rope_form *form = &s->rotary.form;
+static int write_rope_keys(json_t *out, const tfm__decoder_kind *k, const tfm__stack_arch *s) {
+    const tfm__rope_config *form = &s->rotary.config;
     int bad = 0;
     if (k->alibi)
         return 0;
@@ -55,12 +55,12 @@ static int write_rotation(json_t *out, const tfm__decoder_kind *k, const tfm__st
                    json_pack("{s:o, s:o}", "full_attention", tfm__write_rope(&s->rotary), "sliding_attention",
                              tfm__write_rope(&s->local_rotary)));
     if (k->rotary_size_key)
-        bad |= set(out, k->rotary_size_key, json_integer(s->rotary.share));
-    if (k->fixed_rotation)
+        bad |= set(out, k->rotary_size_key, json_integer(s->rotary.freq_dim));
+    if (k->fixed_rope)
         return bad;
     bad |= set(out, tfm__key_or(k->theta_key, "rope_theta"), json_real(form->theta));
     if (form->partial != 1 || (k->partial != 0 && k->partial != 1))
-        bad |= set(out, tfm__key_or(k->part_key, "partial_rotary_factor"), json_real(form->partial));
+        bad |= set(out, tfm__key_or(k->partial_key, "partial_rotary_factor"), json_real(form->partial));
     if (form->type != TFM__ROPE_DEFAULT)
         bad |= set(out, "rope_scaling", tfm__write_rope(&s->rotary));
     if (k->original != 0)
@@ -71,7 +71,7 @@ static int write_rotation(json_t *out, const tfm__decoder_kind *k, const tfm__st
 static int write_sizes(json_t *out, const tfm__decoder_kind *k, tfm__stack_arch *s) {
     tfm__decoder_size sizes[TFM__DECODER_SIZES];
     int bad = set(out, "vocab_size", json_integer(s->vocabulary));
-    s->max_positions = k->alibi ? s->max_positions : s->rotary.form.positions;
+    s->max_positions = k->alibi ? s->max_positions : s->rotary.config.positions;
     tfm__decoder_sizes(sizes, k, s);
     for (size_t i = 0; i < TFM__DECODER_SIZES; i++)
         if (tfm__has_key(sizes[i].own))
@@ -104,7 +104,7 @@ static int write_numbers(json_t *out, const tfm__decoder_kind *k, const tfm__arc
 }
 
 static int write_activation(json_t *out, const tfm__decoder_kind *k, const tfm__stack_arch *s) {
-    const bool exact = k->gemma && !k->around && s->activation == TFM_GELU; /* "gelu" means the other one */
+    const bool exact = k->gemma && !k->sandwich_norm && s->activation == TFM_GELU; /* "gelu" means the other one */
     return k->activation_key
                ? set(out, k->activation_key, json_string(exact ? "gelu_python" : tfm__activation_name(s->activation)))
                : 0;
@@ -113,7 +113,7 @@ static int write_activation(json_t *out, const tfm__decoder_kind *k, const tfm__
 /* What Gemma 2 scales and caps. */
 static int write_caps(json_t *out, const tfm__decoder_kind *k, const tfm__arch *arch) {
     const tfm__stack_arch *s = &arch->decoder;
-    if (!k->around)
+    if (!k->sandwich_norm)
         return 0;
     const double scalar = 1 / ((double)s->score_scale * s->score_scale), whole = round(scalar);
     int bad = set(out, "query_pre_attn_scalar",
@@ -122,7 +122,7 @@ static int write_caps(json_t *out, const tfm__decoder_kind *k, const tfm__arch *
     return bad | set(out, "final_logit_softcapping", cap_json(arch->logit_cap));
 }
 
-json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *of, const tfm__rules *rules) {
+json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *of, const tfm__generation_rules *rules) {
     const tfm__decoder_kind *k = family->decoder_kind;
     tfm__arch *arch = tfm__alloc(1, sizeof(*arch)); /* the lists of keys point into one */
     char class_name[64];
@@ -132,10 +132,10 @@ json_t *tfm__decoder_write_config(const tfm__family *family, const tfm__arch *of
     snprintf(class_name, sizeof(class_name), "%s%s", family->classes[0], arch->headless ? "Model" : "ForCausalLM");
     json_t *out = json_pack("{s:[s], s:s}", "architectures", class_name, "model_type", family->name);
     tfm__stack_arch *s = &arch->decoder;
-    if (out &&
-        (write_sizes(out, k, s) | write_flags(out, k, arch) | write_numbers(out, k, arch) |
-         write_activation(out, k, s) | write_windows(out, k, s) | write_rotation(out, k, s) | write_caps(out, k, arch) |
-         (k->write_more ? k->write_more(out, arch) : 0) | !tfm__write_prompted_ids(out, rules))) {
+    if (out && (write_sizes(out, k, s) | write_flags(out, k, arch) | write_numbers(out, k, arch) |
+                write_activation(out, k, s) | write_windows(out, k, s) | write_rope_keys(out, k, s) |
+                write_caps(out, k, arch) | (k->write_more ? k->write_more(out, arch) : 0) |
+                !tfm__write_decoder_only_ids(out, rules))) {
         json_decref(out);
         out = NULL;
     }
@@ -154,7 +154,7 @@ json_t *tfm__decoder_new_config(const tfm__family *family, const tfm_model_shape
         s->heads = shape->heads;
         s->kv_heads = shape->kv_heads ? shape->kv_heads : shape->heads;
         s->head_width = shape->width / shape->heads;
-        s->max_positions = s->rotary.form.positions = shape->max_positions;
+        s->max_positions = s->rotary.config.positions = shape->max_positions;
         s->vocabulary = shape->source_vocabulary;
         s->activation = shape->activation;
     }

@@ -19,11 +19,11 @@ static const tfm__encoder_kind KIND = {.width_key = "dim",
                                        .activation = TFM_GELU,
                                        .class_activation = TFM_RELU};
 
-#define BLOCK(name) TFM__PAIR("distilbert.transformer.layer.#." name)
+#define BLOCK(name) TFM__WEIGHT_AND_BIAS("distilbert.transformer.layer.#." name)
 
 static const tfm__naming ENCODER[TFM__ROLES] = {
-    [TFM__POSITIONS] = TFM__TABLE_NAME("distilbert.embeddings.position_embeddings"),
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("distilbert.embeddings.LayerNorm"),
+    [TFM__POSITIONS] = TFM__WEIGHT_ONLY("distilbert.embeddings.position_embeddings"),
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("distilbert.embeddings.LayerNorm"),
     [TFM__SELF_QUERY] = BLOCK("attention.q_lin"),
     [TFM__SELF_KEY] = BLOCK("attention.k_lin"),
     [TFM__SELF_VALUE] = BLOCK("attention.v_lin"),
@@ -35,13 +35,13 @@ static const tfm__naming ENCODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("distilbert.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("vocab_projector"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("distilbert.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("vocab_projector"),
     [TFM__OUTPUT_BIAS] = {NULL, "vocab_projector.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("vocab_transform"),
-    [TFM__WORDS_NORM] = TFM__PAIR("vocab_layer_norm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("pre_classifier"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("vocab_transform"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("vocab_layer_norm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("pre_classifier"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
 const tfm__family tfm__family_distilbert = {

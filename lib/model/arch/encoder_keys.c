@@ -22,7 +22,7 @@ tfm_status tfm__check_encoder(const tfm__config_files *from) {
     const tfm_status status = tfm__refuse_keys(from, OTHERS);
     if (status != TFM_OK)
         return status;
-    const tfm__found found = tfm__network_key(from, "position_embedding_type");
+    const tfm__config_value found = tfm__network_key(from, "position_embedding_type");
     const char *type = json_string_value(found.value);
     if (found.value && !(type && strcmp(type, "absolute") == 0))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
@@ -38,7 +38,7 @@ tfm_status tfm__read_epsilon(float *out, const tfm__config_files *from, const ch
     return status;
 }
 
-tfm_status tfm__read_padding(tfm__rules *rules, const tfm__config_files *from, int pad, int vocabulary) {
+tfm_status tfm__read_padding(tfm__generation_rules *rules, const tfm__config_files *from, int pad, int vocabulary) {
     rules->pad_id = pad < vocabulary ? pad : 0;
     const tfm_status status =
         tfm__read_int(&rules->pad_id, tfm__network_key(from, "pad_token_id"), "pad_token_id", 0, vocabulary - 1);
@@ -49,7 +49,7 @@ tfm_status tfm__read_padding(tfm__rules *rules, const tfm__config_files *from, i
 
 /* `id2label`, or `num_labels`, or two. */
 static tfm_status read_class_count(int *out, const tfm__config_files *from) {
-    const tfm__found labels = tfm__network_key(from, "id2label");
+    const tfm__config_value labels = tfm__network_key(from, "id2label");
     *out = 2;
     if (labels.value && json_object_size(labels.value) > 0 && json_object_size(labels.value) <= TFM__MAX_WIDTH) {
         *out = (int)json_object_size(labels.value);
@@ -70,14 +70,14 @@ tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from
     const char *name = json_string_value(json_array_get(tfm__network_key(from, "architectures").value, 0));
     tfm__head_arch *head = &arch->head;
     head->kind = !name                                                                 ? TFM__NO_HEAD
-                 : ends_with(name, "ForMaskedLM") || ends_with(name, "ForPreTraining") ? TFM__WORDS_HEAD
-                 : ends_with(name, "ForSequenceClassification")                        ? TFM__CLASSES_HEAD
+                 : ends_with(name, "ForMaskedLM") || ends_with(name, "ForPreTraining") ? TFM__MLM_HEAD
+                 : ends_with(name, "ForSequenceClassification")                        ? TFM__CLASSIFICATION_HEAD
                                                                                        : TFM__NO_HEAD;
-    arch->headless = head->kind != TFM__WORDS_HEAD;
+    arch->headless = head->kind != TFM__MLM_HEAD;
     arch->tied_output = true;
     tfm_status status =
         tfm__read_bool(&arch->tied_output, tfm__network_key(from, "tie_word_embeddings"), "tie_word_embeddings");
-    if (status == TFM_OK && head->kind == TFM__CLASSES_HEAD)
+    if (status == TFM_OK && head->kind == TFM__CLASSIFICATION_HEAD)
         status = read_class_count(&head->classes, from);
     return status;
 }
@@ -178,7 +178,7 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
         .embedding_norm = true,
         .embedding_scale = 1,
         .positions = TFM__LEARNED_POSITIONS,
-        .relative = {.used = k->relative ? 32 : 0, .most = k->relative ? 128 : 0},
+        .relative = {.used = k->relative ? 32 : 0, .max_distance = k->relative ? 128 : 0},
     };
     tfm_status status = tfm__check_encoder(from);
     if (status == TFM_OK)
@@ -192,7 +192,7 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
     return status == TFM_OK ? check_buckets(s, from) : status;
 }
 
-tfm_status tfm__encoder_read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+tfm_status tfm__encoder_read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     const tfm__encoder_kind *k = from->family->encoder_kind;
     tfm__stack_arch *s = &arch->encoder;
     tfm__head_arch *head = &arch->head;
@@ -205,11 +205,11 @@ tfm_status tfm__encoder_read(tfm__arch *arch, tfm__rules *rules, const tfm__conf
         status = tfm__read_encoder_head(arch, from);
     if (status == TFM_OK && k->grouped)
         status = read_groups(s, from);
-    const bool classes = head->kind == TFM__CLASSES_HEAD;
+    const bool classes = head->kind == TFM__CLASSIFICATION_HEAD;
     const tfm_activation own = classes ? k->class_activation : k->mlm_activation;
     head->dense_bias = true;
     head->tanh = classes && own == TFM_NO_ACTIVATION;
     head->activation = own == TFM_NO_ACTIVATION ? s->activation : own;
-    head->norm = head->kind == TFM__WORDS_HEAD;
+    head->norm = head->kind == TFM__MLM_HEAD;
     return status;
 }

@@ -24,7 +24,7 @@ tfm_status tfm__check_encoder(const tfm__config_files *from);
 tfm_status tfm__read_epsilon(float *out, const tfm__config_files *from, const char *key);
 
 /* Rules of a model that writes nothing: the padding, which is `pad` where no key says it. */
-tfm_status tfm__read_padding(tfm__rules *rules, const tfm__config_files *from, int pad, int vocabulary);
+tfm_status tfm__read_padding(tfm__generation_rules *rules, const tfm__config_files *from, int pad, int vocabulary);
 
 /* Which head `architectures` speaks of, with the number of its classes; and with that arch->headless and
  * arch->tied_output. */
@@ -52,6 +52,6 @@ typedef struct tfm__encoder_kind {
 } tfm__encoder_kind;
 
 /* `read` of a family with an encoder_kind. */
-tfm_status tfm__encoder_read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
+tfm_status tfm__encoder_read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from);
 
 #endif

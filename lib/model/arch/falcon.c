@@ -18,16 +18,16 @@ static tfm_status read_form(tfm__arch *arch, const tfm__config_files *from) {
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `parallel_attn` is false with `%s`: take a model without it",
                          from->config_path, NEW);
     s->kv_heads = newer ? s->kv_heads : multi_query ? 1 : s->heads;
-    s->one_norm = newer ? norms == 1 : s->parallel;
+    s->shared_norm = newer ? norms == 1 : s->parallel;
     return status;
 }
 
 static int write_form(json_t *out, const tfm__arch *arch) {
     const tfm__stack_arch *s = &arch->decoder;
-    const bool newer = s->parallel && (!s->one_norm || (s->kv_heads != 1 && s->kv_heads != s->heads));
+    const bool newer = s->parallel && (!s->shared_norm || (s->kv_heads != 1 && s->kv_heads != s->heads));
     int bad = json_object_set_new(out, NEW, json_boolean(newer));
     bad |= json_object_set_new(out, MULTI_QUERY, json_boolean(s->kv_heads == 1));
-    return newer ? bad | json_object_set_new(out, NORMS, json_integer(s->one_norm ? 1 : 2)) : bad;
+    return newer ? bad | json_object_set_new(out, NORMS, json_integer(s->shared_norm ? 1 : 2)) : bad;
 }
 
 static const tfm__decoder_kind KIND = {.feed_forward_key = "ffn_hidden_size",
@@ -56,22 +56,22 @@ static const tfm__decoder_kind KIND = {.feed_forward_key = "ffn_hidden_size",
                                        .write_more = write_form};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("transformer.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("transformer.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
-    [TFM__FINAL_NORM] = TFM__PAIR("transformer.ln_f"),
-    [TFM__SELF_QUERY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_KEY] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_VALUE] = TFM__PAIR("transformer.h.#.self_attention.query_key_value"),
-    [TFM__SELF_OUT] = TFM__PAIR("transformer.h.#.self_attention.dense"),
-    [TFM__SELF_NORM] = TFM__PAIR("transformer.h.#.input_layernorm"),
-    [TFM__SELF_NORM_PARALLEL] = TFM__PAIR("transformer.h.#.ln_attn"),
-    [TFM__UP] = TFM__PAIR("transformer.h.#.mlp.dense_h_to_4h"),
-    [TFM__DOWN] = TFM__PAIR("transformer.h.#.mlp.dense_4h_to_h"),
-    [TFM__FEED_FORWARD_NORM] = TFM__PAIR("transformer.h.#.post_attention_layernorm"),
-    [TFM__FEED_FORWARD_NORM_PARALLEL] = TFM__PAIR("transformer.h.#.ln_mlp"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("transformer.ln_f"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.query_key_value"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_AND_BIAS("transformer.h.#.self_attention.dense"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.input_layernorm"),
+    [TFM__SELF_NORM_PARALLEL] = TFM__WEIGHT_AND_BIAS("transformer.h.#.ln_attn"),
+    [TFM__UP] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.dense_h_to_4h"),
+    [TFM__DOWN] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.dense_4h_to_h"),
+    [TFM__FEED_FORWARD_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.post_attention_layernorm"),
+    [TFM__FEED_FORWARD_NORM_PARALLEL] = TFM__WEIGHT_AND_BIAS("transformer.h.#.ln_mlp"),
 };
 
 const tfm__family tfm__family_falcon = {
@@ -80,7 +80,7 @@ const tfm__family tfm__family_falcon = {
     .classes = (const char *const[]){"Falcon", NULL},
     .prefixes = (const char *const[]){"transformer.", NULL},
     .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
-    .by_head = true,
+    .qkv_by_head = true,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

@@ -26,8 +26,8 @@ static const char *known_families(char *text, size_t size) {
     for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
         for (const char *const *type = FAMILIES[i]->types; *type && used < size; type++)
             used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", used ? ", " : "", *type);
-    for (size_t i = 0; tfm__wrapper_type(i) && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, ", \"%s\"", tfm__wrapper_type(i));
+    for (size_t i = 0; tfm__multimodal_type(i) && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, ", \"%s\"", tfm__multimodal_type(i));
     return text;
 }
 
@@ -64,7 +64,7 @@ const tfm__family *tfm__family_find(const char *type) {
     return lookup(type, false);
 }
 
-static bool is_alone(const tfm__config_files *from) {
+static bool is_encoder_only(const tfm__config_files *from) {
     static const char end[] = "EncoderModel";
     const char *name = json_string_value(json_array_get(tfm__network_key(from, "architectures").value, 0));
     const size_t length = name ? strlen(name) : 0;
@@ -72,7 +72,7 @@ static bool is_alone(const tfm__config_files *from) {
 }
 
 static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {
-    const tfm__found type = tfm__network_key(from, "model_type");
+    const tfm__config_value type = tfm__network_key(from, "model_type");
     const json_t *named = type.value ? type.value : json_array_get(tfm__network_key(from, "architectures").value, 0);
     const char *name = json_string_value(named);
     char known[1024];
@@ -80,8 +80,8 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `model_type` is %s; a string is needed: %s", from->config_path,
                          TFM__VALUE_TEXT(named), known_families(known, sizeof(known)));
     *out = lookup(name, !type.value);
-    if (*out && (*out)->alone && is_alone(from))
-        *out = (*out)->alone;
+    if (*out && (*out)->encoder_only && is_encoder_only(from))
+        *out = (*out)->encoder_only;
     if (*out)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; the families that can be run are %s", from->config_path,
@@ -92,7 +92,7 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
 /* Quantized weights are integers with scales beside them: under the same names, they are other numbers. Those that
  * tfm_model_quantize writes are told by their dtype. */
 static tfm_status refuse_quantized(const tfm__config_files *from) {
-    const tfm__found found = tfm__network_key(from, "quantization_config");
+    const tfm__config_value found = tfm__network_key(from, "quantization_config");
     const json_t *method = json_object_get(found.value, "quant_method");
     if (!found.value || (json_is_string(method) && strcmp(json_string_value(method), TFM__QUANT_METHOD) == 0))
         return TFM_OK;
@@ -104,7 +104,7 @@ static tfm_status refuse_quantized(const tfm__config_files *from) {
 
 /* What single layers have of their own: any key of the configuration, or a part left out. */
 static tfm_status refuse_layers(const tfm__config_files *from) {
-    const tfm__found found = tfm__network_key(from, "per_layer_config");
+    const tfm__config_value found = tfm__network_key(from, "per_layer_config");
     if (!found.value || (json_is_object(found.value) && json_object_size(found.value) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
@@ -124,7 +124,7 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
                          out->config_path);
     tfm_status status = TFM_OK;
     if (!tfm__file_exists(out->config_path))
-        status = tfm__weights_check_other(dir);
+        status = tfm__weights_check_unsupported(dir);
     if (status == TFM_OK && !tfm__file_exists(out->config_path))
         status = tfm__fail(TFM_ERROR_IO,
                            "cannot open %s: there is no such file; give the folder that has it, beside a model's "
@@ -144,18 +144,19 @@ void tfm__family_files_free(tfm__family_files *files) {
     *files = (tfm__family_files){0};
 }
 
-tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, const char *dir) {
+tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
+                            const char *dir) {
     tfm__family_files files = {0};
     const tfm_status status = tfm__family_open(family, arch, rules, &files, dir);
     tfm__family_files_free(&files);
     return status;
 }
 
-tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, tfm__family_files *files,
-                            const char *dir) {
+tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
+                            tfm__family_files *files, const char *dir) {
     tfm__config_files from = {0};
     tfm__marian_folder marian = {0};
-    const tfm__wrapper *wrapper = NULL;
+    const tfm__multimodal *wrapper = NULL;
     *arch = (tfm__arch){0};
     memset(rules, 0, sizeof(*rules));
     tfm_status status = tfm__marian_folder_find(&marian, dir);
@@ -167,7 +168,7 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
     }
     status = open_files(&from, dir);
     if (status == TFM_OK)
-        status = tfm__wrapper_open(&wrapper, &from);
+        status = tfm__multimodal_open(&wrapper, &from);
     if (status == TFM_OK)
         status = find_family(family, &from);
     if (status == TFM_OK)
@@ -179,7 +180,7 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
         status = (*family)->read(arch, rules, &from);
     if (status == TFM_OK)
         tfm__dropout_read(arch, *family, &from);
-    arch->within = wrapper;
+    arch->multimodal = wrapper;
     files->generation = from.generation;
     json_decref(from.config);
     json_decref(from.outer);

@@ -36,7 +36,7 @@ static const tfm__decoder_kind gemma2 = {.width = 2304,
                                          .pattern = 2,
                                          .theta = 10000,
                                          .gemma = true,
-                                         .around = true,
+                                         .sandwich_norm = true,
                                          .score_cap = 50,
                                          .logit_cap = 30};
 
@@ -60,16 +60,16 @@ static const tfm__decoder_kind gemma3_text = {.width = 2304,
                                               .theta = 1000000,
                                               .local_theta = 10000,
                                               .gemma = true,
-                                              .around = true};
+                                              .sandwich_norm = true};
 
-static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_TABLES};
+static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_EMBEDDINGS};
 
 static const tfm__naming NAMES[TFM__ROLES] = {
     TFM__DECODER_NAMES,
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("post_attention_layernorm"),
 };
 
-static const tfm__naming NAMES_AROUND[TFM__ROLES] = {
+static const tfm__naming NAMES_SANDWICH[TFM__ROLES] = {
     TFM__DECODER_NAMES,
     [TFM__SELF_NORM_AFTER] = TFM__DECODER_NORM("post_attention_layernorm"),
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("pre_feedforward_layernorm"),
@@ -77,5 +77,5 @@ static const tfm__naming NAMES_AROUND[TFM__ROLES] = {
 };
 
 TFM__DECODER_FAMILY(gemma, "Gemma", gemma, TABLES, NAMES);
-TFM__DECODER_FAMILY(gemma2, "Gemma2", gemma2, TABLES, NAMES_AROUND);
-TFM__DECODER_FAMILY(gemma3_text, "Gemma3", gemma3_text, TABLES, NAMES_AROUND);
+TFM__DECODER_FAMILY(gemma2, "Gemma2", gemma2, TABLES, NAMES_SANDWICH);
+TFM__DECODER_FAMILY(gemma3_text, "Gemma3", gemma3_text, TABLES, NAMES_SANDWICH);

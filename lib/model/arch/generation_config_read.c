@@ -7,7 +7,7 @@
 /* ---- Token ids ---------------------------------------------------------------------------------------- */
 
 /* The id that one file gives; a list of them, as newer files may write, gives its first. All ends are read besides. */
-static tfm_status read_found_id(int *out, tfm__found key_found, const char *key, int size) {
+static tfm_status read_found_id(int *out, tfm__config_value key_found, const char *key, int size) {
     if (json_is_array(key_found.value)) {
         if (json_array_size(key_found.value) > 1 && strcmp(key, "eos_token_id") != 0)
             tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
@@ -20,7 +20,7 @@ static tfm_status read_found_id(int *out, tfm__found key_found, const char *key,
 /* An id that generation_config.json overrides must be one as well: a file that gives an impossible one is another
  * model's, or is damaged. */
 static tfm_status read_id(int *out, const tfm__config_files *from, const char *key, int fallback, int size) {
-    const tfm__found first = tfm__search_key(from, key), second = tfm__network_key(from, key);
+    const tfm__config_value first = tfm__token_id_key(from, key), second = tfm__network_key(from, key);
     int overridden = 0;
     *out = fallback;
     if (!first.value && fallback >= size)
@@ -38,12 +38,13 @@ static const char FORCED_END[] = "forced_eos_token_id";
  * beams end with any of them, in an order that is no rule. `one`: there must be one, as translations have beams by
  * default. */
 static tfm_status read_forced_end(int *out, const tfm__config_files *from, int size, bool one) {
-    const tfm__found found = tfm__generation_key(from, FORCED_END);
+    const tfm__config_value found = tfm__generation_key(from, FORCED_END);
     const size_t count = json_array_size(found.value);
     tfm_status status = json_is_array(found.value) ? TFM_OK : tfm__read_int(out, found, FORCED_END, 0, size - 1);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         int id = 0;
-        status = tfm__read_int(&id, (tfm__found){json_array_get(found.value, i), found.path}, FORCED_END, 0, size - 1);
+        status = tfm__read_int(&id, (tfm__config_value){json_array_get(found.value, i), found.path}, FORCED_END, 0,
+                               size - 1);
         if (status == TFM_OK && one && i > 0 && id != *out)
             return tfm__fail(
                 TFM_ERROR_UNSUPPORTED,
@@ -58,13 +59,14 @@ static tfm_status read_forced_end(int *out, const tfm__config_files *from, int s
 /* What decoding starts with where nothing says it; by a null, transformers means what a text begins with. */
 static int start_of(const tfm__config_files *from, int fallback) {
     static const char key[] = "decoder_start_token_id";
-    const tfm__found first = tfm__search_key(from, "bos_token_id");
+    const tfm__config_value first = tfm__token_id_key(from, "bos_token_id");
     const json_int_t id = json_is_integer(first.value) ? json_integer_value(first.value) : -1;
     const bool null = json_is_null(json_object_get(from->config, key));
     return null && id >= 0 && id <= INT_MAX ? (int)id : fallback;
 }
 
-static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults, int size) {
+static tfm_status read_ids(tfm__generation_rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                           int size) {
     const struct {
         const char *key;
         int *value;
@@ -90,7 +92,7 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
     return read_forced_end(&out->forced_eos_id, from, size, true);
 }
 
-static tfm_status read_open_value(int *out, tfm__found found, const char *key, int size) {
+static tfm_status read_optional_value(int *out, tfm__config_value found, const char *key, int size) {
     const tfm_status status = tfm__read_int(out, found, key, -1, INT_MAX);
     *out = *out < size ? *out : -1;
     return status;
@@ -98,13 +100,13 @@ static tfm_status read_open_value(int *out, tfm__found found, const char *key, i
 
 /* An id of a text that goes on, or -1. transformers takes generation_config.json as it is, without a look at
  * config.json, and where that file is missing config.json as it is, without its class's defaults. */
-static tfm_status read_open_id(int *out, const tfm__config_files *from, const char *key, int size) {
+static tfm_status read_optional_id(int *out, const tfm__config_files *from, const char *key, int size) {
     *out = -1;
-    return read_open_value(out, tfm__generation_key(from, key), key, size);
+    return read_optional_value(out, tfm__generation_key(from, key), key, size);
 }
 
 /* All ends: those of `found`, which may be a list, or -1 for none. */
-static tfm_status read_ends(tfm__rules *out, tfm__found found, int size) {
+static tfm_status read_ends(tfm__generation_rules *out, tfm__config_value found, int size) {
     static const char key[] = "eos_token_id";
     const size_t count = json_is_array(found.value) ? json_array_size(found.value) : 1;
     tfm_status status = TFM_OK;
@@ -114,7 +116,7 @@ static tfm_status read_ends(tfm__rules *out, tfm__found found, int size) {
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         const json_t *value = json_is_array(found.value) ? json_array_get(found.value, i) : found.value;
         int id = -1;
-        status = read_open_value(&id, (tfm__found){value, found.path}, key, size);
+        status = read_optional_value(&id, (tfm__config_value){value, found.path}, key, size);
         if (id >= 0)
             out->eos_ids[out->eos_id_count++] = id;
     }
@@ -124,25 +126,25 @@ static tfm_status read_ends(tfm__rules *out, tfm__found found, int size) {
     return status;
 }
 
-static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *from, int size) {
-    out->prompted = true;
+static tfm_status read_decoder_only_ids(tfm__generation_rules *out, const tfm__config_files *from, int size) {
+    out->decoder_only = true;
     out->forced_bos_id = out->forced_eos_id = -1;
     tfm_status status = read_ends(out, tfm__generation_key(from, "eos_token_id"), size);
     if (status == TFM_OK)
         status = read_forced_end(&out->forced_eos_id, from, size, false);
     if (status == TFM_OK)
-        status = read_open_id(&out->pad_id, from, "pad_token_id", size);
+        status = read_optional_id(&out->pad_id, from, "pad_token_id", size);
     if (status == TFM_OK)
-        status = read_open_id(&out->start_id, from, "bos_token_id", size);
+        status = read_optional_id(&out->start_id, from, "bos_token_id", size);
     return status;
 }
 
 /* Keeps a word of `bad_words_ids`; false: there is no room for it. */
-static bool keep_word(tfm__rules *out, const json_t *word) {
+static bool add_bad_word(tfm__generation_rules *out, const json_t *word) {
     const size_t count = json_array_size(word);
     const int first = (int)json_integer_value(json_array_get(word, 0)), used = out->bad_words[out->bad_word_count];
-    if (count == 1 && out->bad_id_count < TFM__MAX_BAD_IDS) {
-        out->bad_ids[out->bad_id_count++] = first;
+    if (count == 1 && out->suppress_id_count < TFM__MAX_SUPPRESS_IDS) {
+        out->suppress_ids[out->suppress_id_count++] = first;
         return true;
     }
     if (count == 1 || out->bad_word_count == TFM__MAX_BAD_WORDS || count > (size_t)(TFM__MAX_BAD_WORD_IDS - used))
@@ -154,8 +156,8 @@ static bool keep_word(tfm__rules *out, const json_t *word) {
 }
 
 /* `bad_words_ids` is a list of lists. The end alone stays allowed: Hugging Face leaves it out as well. */
-static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
-    tfm__found key = tfm__generation_key(from, "bad_words_ids");
+static tfm_status read_bad_words(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
+    tfm__config_value key = tfm__generation_key(from, "bad_words_ids");
     if (key.value && !json_is_array(key.value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `bad_words_ids` is %s; a list of lists of ids is allowed", key.path,
                          TFM__VALUE_TEXT(key.value));
@@ -168,14 +170,14 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
                              TFM__VALUE_TEXT(word));
         int id = 0;
         for (size_t i = 0; i < json_array_size(word); i++) {
-            tfm__found item = {json_array_get(word, i), key.path};
+            tfm__config_value item = {json_array_get(word, i), key.path};
             tfm_status status = tfm__read_int(&id, item, "bad_words_ids", 0, vocabulary - 1);
             if (status != TFM_OK)
                 return status;
         }
-        if (json_array_size(word) == 1 && tfm__rules_end(out, id))
+        if (json_array_size(word) == 1 && tfm__generation_is_eos(out, id))
             continue;
-        if (!keep_word(out, word)) {
+        if (!add_bad_word(out, word)) {
             first = first ? first : word;
             left_out++;
         }
@@ -184,7 +186,7 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
         tfm__log(TFM_LOG_WARNING,
                  "%s: `bad_words_ids` has too many words: the search may write %zu of them, the first is %s; there is "
                  "room for %d single ids, and for %d words of several ids, %d ids in all",
-                 key.path, left_out, TFM__VALUE_TEXT(first), TFM__MAX_BAD_IDS, TFM__MAX_BAD_WORDS,
+                 key.path, left_out, TFM__VALUE_TEXT(first), TFM__MAX_SUPPRESS_IDS, TFM__MAX_BAD_WORDS,
                  TFM__MAX_BAD_WORD_IDS);
     return TFM_OK;
 }
@@ -192,13 +194,13 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
 /* A list of ids that are not written. transformers passes over those that the vocabulary does not have. */
 static tfm_status read_suppressed(int *out, int *count, int most, const tfm__config_files *from, const char *key,
                                   int vocabulary) {
-    const tfm__found found = tfm__generation_key(from, key);
+    const tfm__config_value found = tfm__generation_key(from, key);
     if (found.value && !json_is_array(found.value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of ids is allowed", found.path, key,
                          TFM__VALUE_TEXT(found.value));
     for (size_t i = 0; i < json_array_size(found.value); i++) {
         int id = -1;
-        const tfm__found item = {json_array_get(found.value, i), found.path};
+        const tfm__config_value item = {json_array_get(found.value, i), found.path};
         const tfm_status status = tfm__read_int(&id, item, key, INT_MIN, INT_MAX);
         if (status != TFM_OK)
             return status;
@@ -215,8 +217,8 @@ static tfm_status read_suppressed(int *out, int *count, int most, const tfm__con
 
 /* `sequence_bias`: a list of pairs, a list of ids and what is added to the score of the last where it follows the
  * others. */
-static tfm_status read_biased(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
-    const tfm__found found = tfm__generation_key(from, "sequence_bias");
+static tfm_status read_sequence_bias(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
+    const tfm__config_value found = tfm__generation_key(from, "sequence_bias");
     size_t index, k;
     json_t *pair, *id;
     if (found.value && !json_is_array(found.value))
@@ -224,49 +226,52 @@ static tfm_status read_biased(tfm__rules *out, const tfm__config_files *from, in
                          found.path, TFM__VALUE_TEXT(found.value));
     json_array_foreach((json_t *)(uintptr_t)found.value, index, pair) {
         const json_t *ids = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
-        const int used = out->biased[out->biased_count];
+        const int used = out->sequence_bias_starts[out->sequence_bias_count];
         if (json_array_size(pair) != 2 || json_array_size(ids) == 0 || !json_is_number(bias) ||
             !(fabs(json_number_value(bias)) < 1e30))
             return tfm__fail(TFM_ERROR_FORMAT, "%s: `sequence_bias` holds %s; a list of ids and a number are needed",
                              found.path, TFM__VALUE_TEXT(pair));
-        if (out->biased_count == TFM__MAX_BIASED || json_array_size(ids) > (size_t)(TFM__MAX_BIASED_IDS - used))
+        if (out->sequence_bias_count == TFM__MAX_SEQUENCE_BIAS ||
+            json_array_size(ids) > (size_t)(TFM__MAX_SEQUENCE_BIAS_IDS - used))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
                              "%s: `sequence_bias` has %zu words; there is room for %d, with %d ids in all", found.path,
-                             json_array_size(found.value), TFM__MAX_BIASED, TFM__MAX_BIASED_IDS);
+                             json_array_size(found.value), TFM__MAX_SEQUENCE_BIAS, TFM__MAX_SEQUENCE_BIAS_IDS);
         json_array_foreach((json_t *)(uintptr_t)ids, k, id) {
-            const tfm_status status = tfm__read_int(&out->biased_ids[used + (int)k], (tfm__found){id, found.path},
-                                                    "sequence_bias", 0, vocabulary - 1);
+            const tfm_status status =
+                tfm__read_int(&out->sequence_bias_ids[used + (int)k], (tfm__config_value){id, found.path},
+                              "sequence_bias", 0, vocabulary - 1);
             if (status != TFM_OK)
                 return status;
         }
-        out->bias[out->biased_count++] = (float)json_number_value(bias);
-        out->biased[out->biased_count] = used + (int)json_array_size(ids);
+        out->bias[out->sequence_bias_count++] = (float)json_number_value(bias);
+        out->sequence_bias_starts[out->sequence_bias_count] = used + (int)json_array_size(ids);
     }
     return TFM_OK;
 }
 
 /* All that is never written, or not at some places, or less. */
-static tfm_status read_forbidden(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
+static tfm_status read_forbidden(tfm__generation_rules *out, const tfm__config_files *from, int vocabulary) {
     static const char repeat[] = "no_repeat_ngram_size", normal[] = "renormalize_logits";
-    tfm_status status = read_bad_ids(out, from, vocabulary);
+    tfm_status status = read_bad_words(out, from, vocabulary);
     if (status == TFM_OK)
-        status =
-            read_suppressed(out->bad_ids, &out->bad_id_count, TFM__MAX_BAD_IDS, from, "suppress_tokens", vocabulary);
+        status = read_suppressed(out->suppress_ids, &out->suppress_id_count, TFM__MAX_SUPPRESS_IDS, from,
+                                 "suppress_tokens", vocabulary);
     if (status == TFM_OK)
-        status = read_suppressed(out->first_bad_ids, &out->first_bad_count, TFM__MAX_FIRST_BAD_IDS, from,
+        status = read_suppressed(out->begin_suppress_ids, &out->begin_suppress_count, TFM__MAX_BEGIN_SUPPRESS_IDS, from,
                                  "begin_suppress_tokens", vocabulary);
     if (status == TFM_OK)
-        status = read_biased(out, from, vocabulary);
+        status = read_sequence_bias(out, from, vocabulary);
     if (status == TFM_OK)
-        status = tfm__read_int(&out->no_repeat, tfm__generation_key(from, repeat), repeat, 0, INT_MAX);
-    return status == TFM_OK ? tfm__read_bool(&out->renormalizes, tfm__generation_key(from, normal), normal) : status;
+        status = tfm__read_int(&out->no_repeat_ngram, tfm__generation_key(from, repeat), repeat, 0, INT_MAX);
+    return status == TFM_OK ? tfm__read_bool(&out->renormalize_logits, tfm__generation_key(from, normal), normal)
+                            : status;
 }
 
 /* ---- Search ------------------------------------------------------------------------------------------- */
 
 /* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing; what would
  * change each token is refused. */
-static tfm_status check_others(const tfm__config_files *from, bool prompted) {
+static tfm_status check_others(const tfm__config_files *from, bool decoder_only) {
     enum { NEVER, PROMPTED, TRANSLATED, REFUSED }; /* in which texts it is obeyed: those that go on, or translations */
     static const struct {
         const char *key;
@@ -289,10 +294,10 @@ static tfm_status check_others(const tfm__config_files *from, bool prompted) {
                   {"max_time", 0, NEVER},
                   {"num_return_sequences", 1, NEVER}};
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
-        tfm__found key = tfm__generation_key(from, others[i].key);
+        tfm__config_value key = tfm__generation_key(from, others[i].key);
         const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
                            (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
-        if (!key.value || empty || others[i].obeyed == (prompted ? PROMPTED : TRANSLATED))
+        if (!key.value || empty || others[i].obeyed == (decoder_only ? PROMPTED : TRANSLATED))
             continue;
         if (others[i].obeyed == REFUSED)
             return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take the key away",
@@ -304,27 +309,27 @@ static tfm_status check_others(const tfm__config_files *from, bool prompted) {
 }
 
 /* transformers' words for it: false, true, or "never". */
-static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *from) {
-    const tfm__found found = tfm__generation_key(from, "early_stopping");
+static tfm_status read_early_stopping(tfm__sampling_defaults *out, const tfm__config_files *from) {
+    const tfm__config_value found = tfm__generation_key(from, "early_stopping");
     const char *word = json_string_value(found.value);
     if (!found.value || json_is_false(found.value))
         return TFM_OK;
     if (!json_is_true(found.value) && !(word && strcmp(word, "never") == 0))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `early_stopping` is %s; true, false or \"never\" is allowed",
                          found.path, TFM__VALUE_TEXT(found.value));
-    out->early = word ? TFM__EARLY_NEVER : TFM__EARLY_TRUE;
+    out->early_stopping = word ? TFM__EARLY_NEVER : TFM__EARLY_TRUE;
     return TFM_OK;
 }
 
-static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
-    tfm_status status = check_others(from, out->prompted);
+static tfm_status read_search(tfm__generation_rules *out, const tfm__config_files *from) {
+    tfm_status status = check_others(from, out->decoder_only);
     if (status == TFM_OK)
-        status = tfm__read_int(&out->beams, tfm__generation_key(from, "num_beams"), "num_beams", 1, 1024);
+        status = tfm__read_int(&out->num_beams, tfm__generation_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status == TFM_OK)
-        status = read_early(&out->prompt, from);
+        status = read_early_stopping(&out->sampling, from);
     if (status != TFM_OK)
         return status;
-    tfm__found penalty = tfm__generation_key(from, "length_penalty");
+    tfm__config_value penalty = tfm__generation_key(from, "length_penalty");
     if (!penalty.value)
         return TFM_OK;
     double value = json_number_value(penalty.value);
@@ -337,28 +342,31 @@ static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
 }
 
 /* `exponential_decay_length_penalty`: how many tokens there are before it begins, and a factor. */
-static tfm_status read_decay(tfm__prompt_rules *out, const tfm__config_files *from) {
+static tfm_status read_length_decay(tfm__sampling_defaults *out, const tfm__config_files *from) {
     static const char key[] = "exponential_decay_length_penalty";
-    const tfm__found found = tfm__generation_key(from, key);
+    const tfm__config_value found = tfm__generation_key(from, key);
     if (!found.value)
         return TFM_OK;
     const json_t *start = json_array_get(found.value, 0), *factor = json_array_get(found.value, 1);
     if (json_array_size(found.value) != 2 || !json_is_integer(start) || !json_is_number(factor))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of a count and a factor is allowed", found.path, key,
                          TFM__VALUE_TEXT(found.value));
-    const tfm_status status = tfm__read_int(&out->decay_from, (tfm__found){start, found.path}, key, 0, INT_MAX);
-    return status == TFM_OK ? tfm__read_number(&out->decay, (tfm__found){factor, found.path}, key, 1e-6, 1e6) : status;
+    const tfm_status status =
+        tfm__read_int(&out->length_decay_from, (tfm__config_value){start, found.path}, key, 0, INT_MAX);
+    return status == TFM_OK
+               ? tfm__read_number(&out->length_decay, (tfm__config_value){factor, found.path}, key, 1e-6, 1e6)
+               : status;
 }
 
-static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_files *from) {
+static tfm_status read_sampling_defaults(tfm__sampling_defaults *out, const tfm__config_files *from) {
     const struct {
         const char *key;
         int *value;
-    } counts[] = {{"max_new_tokens", &out->max_new},
-                  {"min_new_tokens", &out->min_new},
+    } counts[] = {{"max_new_tokens", &out->max_new_tokens},
+                  {"min_new_tokens", &out->min_new_tokens},
                   {"max_length", &out->max_length},
                   {"top_k", &out->top_k},
-                  {"encoder_no_repeat_ngram_size", &out->no_repeat_source}};
+                  {"encoder_no_repeat_ngram_size", &out->encoder_no_repeat_ngram}};
     const struct {
         const char *key;
         double *value, high;
@@ -366,10 +374,10 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
                    {"top_p", &out->top_p, 1},
                    {"min_p", &out->min_p, 1},
                    {"repetition_penalty", &out->repetition_penalty, 1e6},
-                   {"encoder_repetition_penalty", &out->source_penalty, 1e6}};
+                   {"encoder_repetition_penalty", &out->encoder_repetition_penalty, 1e6}};
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++) {
-        const tfm__found found = tfm__generation_key(from, counts[i].key);
+        const tfm__config_value found = tfm__generation_key(from, counts[i].key);
         if (counts[i].value == &out->top_k && json_is_integer(found.value) && json_integer_value(found.value) == -1)
             out->top_k = 0; /* some files say so of all tokens */
         else
@@ -378,39 +386,39 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++)
         status = tfm__read_number(numbers[i].value, tfm__generation_key(from, numbers[i].key), numbers[i].key, 0,
                                   numbers[i].high);
-    return status == TFM_OK ? read_decay(out, from) : status;
+    return status == TFM_OK ? read_length_decay(out, from) : status;
 }
 
 /* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count; a text that
  * goes on has them with its prompt. */
-static tfm_status read_least(tfm__prompt_rules *out, const tfm__config_files *from, bool prompted) {
+static tfm_status read_min_length(tfm__sampling_defaults *out, const tfm__config_files *from, bool decoder_only) {
     int least = 0;
     const tfm_status status = tfm__read_int(&least, tfm__generation_key(from, "min_length"), "min_length", 0, INT_MAX);
     if (least > 0 && !tfm__generation_key(from, "min_new_tokens").value)
-        *(prompted ? &out->min_length : &out->min_new) = prompted ? least : least - 1;
+        *(decoder_only ? &out->min_length : &out->min_new_tokens) = decoder_only ? least : least - 1;
     return status;
 }
 
-tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
-                           int vocabulary, int smallest) {
+tfm_status tfm__read_generation_rules(tfm__generation_rules *rules, const tfm__config_files *from,
+                                      const tfm__id_defaults *defaults, int vocabulary, int smallest) {
     tfm_status status = read_ids(rules, from, defaults, smallest);
-    if (status == TFM_OK && json_array_size(tfm__search_key(from, "eos_token_id").value) > 1)
-        status = read_ends(rules, tfm__search_key(from, "eos_token_id"), smallest);
+    if (status == TFM_OK && json_array_size(tfm__token_id_key(from, "eos_token_id").value) > 1)
+        status = read_ends(rules, tfm__token_id_key(from, "eos_token_id"), smallest);
     if (status == TFM_OK)
-        status = read_prompt_rules(&rules->prompt, from);
+        status = read_sampling_defaults(&rules->sampling, from);
     if (status == TFM_OK)
-        status = read_least(&rules->prompt, from, false);
+        status = read_min_length(&rules->sampling, from, false);
     if (status == TFM_OK)
         status = read_forbidden(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;
 }
 
-tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, int vocabulary) {
-    tfm_status status = read_prompted_ids(rules, from, vocabulary);
+tfm_status tfm__read_decoder_only_rules(tfm__generation_rules *rules, const tfm__config_files *from, int vocabulary) {
+    tfm_status status = read_decoder_only_ids(rules, from, vocabulary);
     if (status == TFM_OK)
-        status = read_prompt_rules(&rules->prompt, from);
+        status = read_sampling_defaults(&rules->sampling, from);
     if (status == TFM_OK)
-        status = read_least(&rules->prompt, from, true);
+        status = read_min_length(&rules->sampling, from, true);
     if (status == TFM_OK)
         status = read_forbidden(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;

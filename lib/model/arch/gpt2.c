@@ -29,7 +29,7 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
     return tfm__read_int(&s->feed_forward, tfm__network_key(from, "n_inner"), "n_inner", 1, 4 * TFM__MAX_WIDTH);
 }
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     static const char *const others[] = {"add_cross_attention", NULL};
     tfm__stack_arch *s = &arch->decoder;
     *s = (tfm__stack_arch){.layers = 12,
@@ -53,7 +53,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     arch->tied_output = true;
     const tfm__bool_key flags[] = {
         {"scale_attn_weights", &scaled},
-        {"scale_attn_by_inverse_layer_idx", &s->score_scale_falls},
+        {"scale_attn_by_inverse_layer_idx", &s->scale_by_inverse_layer},
         {"tie_word_embeddings", &arch->tied_output},
     };
     tfm_status status = tfm__refuse_keys(from, others);
@@ -62,7 +62,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
     if (status == TFM_OK)
-        status = tfm__check_sight(from, false, s->max_positions);
+        status = tfm__check_attention_span(from, false, s->max_positions);
     if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
@@ -71,12 +71,12 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
         status = tfm__read_head(&arch->headless, from, "LMHeadModel", arch->tied_output);
     s->epsilon = (float)epsilon;
     s->score_scale = scaled ? 0 : 1;
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_decoder_only_rules(rules, from, s->vocabulary);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     json_t *out = json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b}", "architectures",
                             arch->headless ? "GPT2Model" : "GPT2LMHeadModel", "model_type", family->name,
@@ -84,8 +84,8 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
                             s->layers, "n_head", s->heads, "n_inner", s->feed_forward, "n_positions", s->max_positions,
                             "vocab_size", s->vocabulary, "layer_norm_epsilon", tfm__short_number(s->epsilon),
                             "scale_attn_weights", (int)(s->score_scale == 0), "scale_attn_by_inverse_layer_idx",
-                            (int)s->score_scale_falls, "tie_word_embeddings", (int)arch->tied_output);
-    if (out && !tfm__write_prompted_ids(out, rules)) {
+                            (int)s->scale_by_inverse_layer, "tie_word_embeddings", (int)arch->tied_output);
+    if (out && !tfm__write_decoder_only_ids(out, rules)) {
         json_decref(out);
         out = NULL;
     }
@@ -128,8 +128,8 @@ static const tfm__naming DECODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = {"transformer.wte.weight", NULL, false},
-    [TFM__OUTPUT_TABLE] = {"lm_head.weight", NULL, false},
+    [TFM__TARGET_EMBEDDING] = {"transformer.wte.weight", NULL, false},
+    [TFM__OUTPUT_PROJECTION] = {"lm_head.weight", NULL, false},
 };
 
 const tfm__family tfm__family_gpt2 = {

@@ -26,23 +26,23 @@ static const tfm__decoder_kind KIND = {.width = 6144,
                                        .theta_key = "rotary_emb_base",
                                        .partial = 0.25,
                                        .rounded = true,
-                                       .part_key = "rotary_pct"};
+                                       .partial_key = "rotary_pct"};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = {"gpt_neox.embed_in.weight", NULL, false},
-    [TFM__OUTPUT_TABLE] = {"embed_out.weight", NULL, false},
+    [TFM__TARGET_EMBEDDING] = {"gpt_neox.embed_in.weight", NULL, false},
+    [TFM__OUTPUT_PROJECTION] = {"embed_out.weight", NULL, false},
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
-    [TFM__FINAL_NORM] = TFM__PAIR("gpt_neox.final_layer_norm"),
-    [TFM__SELF_QUERY] = TFM__PAIR("gpt_neox.layers.#.attention.query_key_value"),
-    [TFM__SELF_KEY] = TFM__PAIR("gpt_neox.layers.#.attention.query_key_value"),
-    [TFM__SELF_VALUE] = TFM__PAIR("gpt_neox.layers.#.attention.query_key_value"),
-    [TFM__SELF_OUT] = TFM__PAIR("gpt_neox.layers.#.attention.dense"),
-    [TFM__SELF_NORM] = TFM__PAIR("gpt_neox.layers.#.input_layernorm"),
-    [TFM__UP] = TFM__PAIR("gpt_neox.layers.#.mlp.dense_h_to_4h"),
-    [TFM__DOWN] = TFM__PAIR("gpt_neox.layers.#.mlp.dense_4h_to_h"),
-    [TFM__FEED_FORWARD_NORM] = TFM__PAIR("gpt_neox.layers.#.post_attention_layernorm"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("gpt_neox.final_layer_norm"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.attention.query_key_value"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.attention.query_key_value"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.attention.query_key_value"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.attention.dense"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.input_layernorm"),
+    [TFM__UP] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.mlp.dense_h_to_4h"),
+    [TFM__DOWN] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.mlp.dense_4h_to_h"),
+    [TFM__FEED_FORWARD_NORM] = TFM__WEIGHT_AND_BIAS("gpt_neox.layers.#.post_attention_layernorm"),
 };
 
 const tfm__family tfm__family_gpt_neox = {
@@ -51,8 +51,8 @@ const tfm__family tfm__family_gpt_neox = {
     .classes = (const char *const[]){"GPTNeoX", NULL},
     .prefixes = (const char *const[]){"gpt_neox.", NULL},
     .ignored = (const char *const[]){".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq", NULL},
-    .respelled = (const char *const[]){"embed_out.weight", "lm_head.weight", NULL},
-    .by_head = true,
+    .legacy_names = (const char *const[]){"embed_out.weight", "lm_head.weight", NULL},
+    .qkv_by_head = true,
     TFM__DECODER_CALLS,
     .decoder_kind = &KIND,
     .common = COMMON,

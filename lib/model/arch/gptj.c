@@ -29,23 +29,23 @@ static const tfm__decoder_kind KIND = {.width_key = "n_embd",
                                        .partial = 1,
                                        .rotary_size_key = "rotary_dim",
                                        .rotary_size = 64,
-                                       .fixed_rotation = true};
+                                       .fixed_rope = true};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("transformer.wte"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("transformer.wte"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
     [TFM__OUTPUT_BIAS] = {NULL, "lm_head.bias", false},
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
-    [TFM__FINAL_NORM] = TFM__PAIR("transformer.ln_f"),
-    [TFM__SELF_QUERY] = TFM__TABLE_NAME("transformer.h.#.attn.q_proj"),
-    [TFM__SELF_KEY] = TFM__TABLE_NAME("transformer.h.#.attn.k_proj"),
-    [TFM__SELF_VALUE] = TFM__TABLE_NAME("transformer.h.#.attn.v_proj"),
-    [TFM__SELF_OUT] = TFM__TABLE_NAME("transformer.h.#.attn.out_proj"),
-    [TFM__SELF_NORM] = TFM__PAIR("transformer.h.#.ln_1"),
-    [TFM__UP] = TFM__PAIR("transformer.h.#.mlp.fc_in"),
-    [TFM__DOWN] = TFM__PAIR("transformer.h.#.mlp.fc_out"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("transformer.ln_f"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_ONLY("transformer.h.#.attn.q_proj"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_ONLY("transformer.h.#.attn.k_proj"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_ONLY("transformer.h.#.attn.v_proj"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_ONLY("transformer.h.#.attn.out_proj"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_AND_BIAS("transformer.h.#.ln_1"),
+    [TFM__UP] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.fc_in"),
+    [TFM__DOWN] = TFM__WEIGHT_AND_BIAS("transformer.h.#.mlp.fc_out"),
 };
 
 const tfm__family tfm__family_gptj = {

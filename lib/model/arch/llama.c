@@ -77,7 +77,7 @@ static const tfm__decoder_kind smollm3 = {.width = 2048,
                                           .activation = TFM_SILU,
                                           .attention_biases = "attention_bias",
                                           .mlp_biases = "mlp_bias",
-                                          .windows = TFM__WINDOW_IF_UNTURNED,
+                                          .windows = TFM__WINDOW_IF_NO_ROPE,
                                           .theta = 2000000};
 
 static const tfm__decoder_kind phi3 = {.width = 3072,
@@ -93,7 +93,7 @@ static const tfm__decoder_kind phi3 = {.width = 3072,
                                        .theta = 10000,
                                        .partial = 1,
                                        .rounded = true,
-                                       .long_only = true,
+                                       .longrope_only = true,
                                        .original = 4096};
 
 static const tfm__decoder_kind granite = {.width = 4096,
@@ -122,10 +122,10 @@ static const tfm__decoder_kind olmo2 = {.width = 4096,
                                         .attention_biases = "attention_bias",
                                         .head_norms = true,
                                         .joint_head_norms = true,
-                                        .on_results = true,
+                                        .post_sublayer_norm = true,
                                         .theta = 10000};
 
-static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_TABLES};
+static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_EMBEDDINGS};
 
 static const tfm__naming NAMES[TFM__ROLES] = {
     TFM__DECODER_NAMES,
@@ -135,30 +135,30 @@ static const tfm__naming NAMES[TFM__ROLES] = {
 /* Its matrices are stored together: queries, keys and values; gate and the other half. */
 static const tfm__naming PHI3_NAMES[TFM__ROLES] = {
     [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false},
-    [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.qkv_proj"),
-    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.qkv_proj"),
-    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.qkv_proj"),
-    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.o_proj"),
+    [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.qkv_proj"),
+    [TFM__SELF_KEY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.qkv_proj"),
+    [TFM__SELF_VALUE] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.qkv_proj"),
+    [TFM__SELF_OUT] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.o_proj"),
     [TFM__SELF_NORM] = TFM__DECODER_NORM("input_layernorm"),
-    [TFM__GATE] = TFM__DECODER_PAIR("mlp.gate_up_proj"),
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.gate_up_proj"),
-    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj"),
+    [TFM__GATE] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.gate_up_proj"),
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.gate_up_proj"),
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.down_proj"),
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("post_attention_layernorm"),
 };
 
 /* Norms are on the results of sub-layers. */
 static const tfm__naming OLMO2[TFM__ROLES] = {
     [TFM__FINAL_NORM] = {"model.norm.weight", NULL, false},
-    [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.q_proj"),
-    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.k_proj"),
-    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),
-    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.o_proj"),
+    [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_proj"),
+    [TFM__SELF_KEY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.k_proj"),
+    [TFM__SELF_VALUE] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.v_proj"),
+    [TFM__SELF_OUT] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.o_proj"),
     [TFM__SELF_NORM] = TFM__DECODER_NORM("post_attention_layernorm"),
     [TFM__SELF_QUERY_NORM] = TFM__DECODER_NORM("self_attn.q_norm"),
     [TFM__SELF_KEY_NORM] = TFM__DECODER_NORM("self_attn.k_norm"),
-    [TFM__GATE] = TFM__DECODER_PAIR("mlp.gate_proj"),
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.up_proj"),
-    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj"),
+    [TFM__GATE] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.gate_proj"),
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.up_proj"),
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.down_proj"),
     [TFM__FEED_FORWARD_NORM] = TFM__DECODER_NORM("post_feedforward_layernorm"),
 };
 

@@ -13,17 +13,17 @@ static void describe(tfm__stack_arch *s, int pad) {
     s->skipped_id = pad;
 }
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     static const tfm__id_defaults ids = {.pad = 1, .eos = 2, .start = 2};
     tfm__seq2seq c = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 128112, .scale_embedding = true};
     c.activation = TFM_RELU;
-    rules->as_transformers = true;
+    rules->hf_search = true;
     tfm_status status = tfm__seq2seq_read(&c, from);
     int pad = ids.pad; /* where positions begin is the network's, whatever pads a search */
     if (status == TFM_OK)
         status = tfm__read_int(&pad, tfm__network_key(from, "pad_token_id"), "pad_token_id", 0, c.vocab_size - 1);
     if (status == TFM_OK)
-        status = tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
+        status = tfm__read_generation_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
     if (status != TFM_OK)
         return status;
     arch->encoder = tfm__seq2seq_stack(&c, false);
@@ -35,7 +35,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     return TFM_OK;
 }
 
-static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     json_t *out = tfm__seq2seq_write(family, arch, rules);
     if (out && json_object_set_new(out, "pad_token_id", json_integer(arch->encoder.position_offset - 1)) != 0) {
         json_decref(out);
@@ -46,10 +46,10 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
 
 /* Without the bias of the logits that BART has, and without stored positions. */
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SHARED_TABLE] = TFM__TABLE_NAME("model.shared"),
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("model.encoder.embed_tokens"),
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("model.decoder.embed_tokens"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__SHARED_EMBEDDING] = TFM__WEIGHT_ONLY("model.shared"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("model.encoder.embed_tokens"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("model.decoder.embed_tokens"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
 const tfm__family tfm__family_m2m100 = {

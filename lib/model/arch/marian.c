@@ -30,7 +30,7 @@ static tfm_status check_positions(const config *c, const tfm__config_files *from
     static const char *const TYPES[] = {"position_embedding_type", "position_embeddings_type"};
     static const char *const OTHERS[] = {"rope_scaling", "rope_parameters", "alibi"};
     for (size_t i = 0; i < TFM__COUNT(TYPES); i++) {
-        const tfm__found found = tfm__network_key(from, TYPES[i]);
+        const tfm__config_value found = tfm__network_key(from, TYPES[i]);
         const char *name = json_string_value(found.value);
         if (found.value && !(name && (strcmp(name, "absolute") == 0 ||
                                       strcmp(name, c->static_positions ? "sinusoidal" : "learned") == 0)))
@@ -40,7 +40,7 @@ static tfm_status check_positions(const config *c, const tfm__config_files *from
                              found.path, TYPES[i], TFM__VALUE_TEXT(found.value));
     }
     for (size_t i = 0; i < TFM__COUNT(OTHERS); i++) {
-        const tfm__found found = tfm__network_key(from, OTHERS[i]);
+        const tfm__config_value found = tfm__network_key(from, OTHERS[i]);
         if (found.value && !json_is_false(found.value))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,
                              "%s: `%s` asks for positions that tfm does not run: take a model with absolute positions",
@@ -90,7 +90,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
     return stack;
 }
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     static const tfm__id_defaults ids = {.pad = 58100, .eos = 0, .start = 58100};
     config c = {.common = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 58101}};
     tfm_status status = read_layout(&c, from);
@@ -103,12 +103,12 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     arch->decoder = stack_of(&c, true);
     arch->shared_tables = c.share;
     arch->tied_output = c.common.tie;
-    return tfm__read_rules(rules, from, &ids, target, source < target ? source : target);
+    return tfm__read_generation_rules(rules, from, &ids, target, source < target ? source : target);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *e = &arch->encoder;
     json_t *root = tfm__seq2seq_write(family, arch, rules);
     json_t *own = json_pack("{s:i, s:b, s:b, s:b, s:b, s:b, s:i}", "decoder_vocab_size", arch->decoder.vocabulary,
@@ -127,7 +127,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
 /* ---- Tokenizer ---------------------------------------------------------------------------------------- */
 
 /* vocab.json is made with the model, so that its special ids are the configuration's. */
-static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir) {
+static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__generation_rules *rules, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
     if (text.source_pad >= 0 && text.source_pad != rules->pad_id)

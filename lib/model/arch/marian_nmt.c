@@ -25,7 +25,7 @@ typedef struct config {
 
 /* The word of a key, or `fallback`. */
 static tfm_status read_word(const char **out, const tfm__config_files *from, const char *key, const char *fallback) {
-    const tfm__found found = tfm__network_key(from, key);
+    const tfm__config_value found = tfm__network_key(from, key);
     *out = found.value ? json_string_value(found.value) : fallback;
     return *out ? TFM_OK
                 : tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a word is needed", found.path, key,
@@ -217,7 +217,7 @@ static tfm__stack_arch stack_of(const config *c, int layers, int stored, int voc
 
 /* The rows of a table: configurations may leave the sizes of vocabularies out. */
 static tfm_status count_rows(int *out, const tfm__weights *weights, const char *name) {
-    const tfm__stored *table;
+    const tfm__stored_tensor *table;
     const tfm_status status = tfm__weights_get(weights, &table, name, 2, (int64_t[]){-1, -1});
     if (status == TFM_OK && (table->dims[0] < 2 || table->dims[0] >= TFM__MAX_VOCABULARY))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: %s has %lld rows; from 2 to %d are allowed", table->file, name,
@@ -249,19 +249,20 @@ static double number_of(const tfm__config_files *from, const char *key, double f
 }
 
 /* What the file beside the model says of searching. */
-static tfm_status make_rules(tfm__rules *rules, const tfm__config_files *from, int vocabulary) {
-    const tfm__found beam = {json_object_get(from->generation, "beam-size"), from->generation_path};
+static tfm_status make_rules(tfm__generation_rules *rules, const tfm__config_files *from, int vocabulary) {
+    const tfm__config_value beam = {json_object_get(from->generation, "beam-size"), from->generation_path};
     bool unknown = false;
-    *rules = (tfm__rules){
+    *rules = (tfm__generation_rules){
         .pad_id = vocabulary - 1, .start_id = vocabulary - 1, .eos_id = END, .forced_bos_id = -1, .forced_eos_id = -1};
-    tfm_status status = tfm__read_int(&rules->beams, beam, "beam-size", 1, 1024);
+    tfm_status status = tfm__read_int(&rules->num_beams, beam, "beam-size", 1, 1024);
     if (status == TFM_OK)
         status = tfm__read_bool(
-            &unknown, (tfm__found){json_object_get(from->generation, "allow-unk"), from->generation_path}, "allow-unk");
+            &unknown, (tfm__config_value){json_object_get(from->generation, "allow-unk"), from->generation_path},
+            "allow-unk");
     if (status != TFM_OK)
         return status;
     if (!unknown)
-        rules->bad_ids[rules->bad_id_count++] = UNKNOWN;
+        rules->suppress_ids[rules->suppress_id_count++] = UNKNOWN;
     const double normalize = number_of(from, "normalize", 0);
     if (!isfinite(normalize) || fabs(normalize) > 100)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `normalize` is %g; a number from -100 to 100 is allowed",
@@ -278,7 +279,7 @@ static tfm_status make_rules(tfm__rules *rules, const tfm__config_files *from, i
 
 static tfm_status read_files(config *c, tfm__config_files *from, const tfm__family_files *files,
                              const tfm__marian_folder *found) {
-    const char *text = tfm__weights_remark(files->weights, TFM__MARIAN_CONFIG);
+    const char *text = tfm__weights_metadata(files->weights, TFM__MARIAN_CONFIG);
     if (!text)
         return tfm__fail(TFM_ERROR_FORMAT, "%s has no " TFM__MARIAN_CONFIG ", so it is no model that Marian wrote",
                          found->model);
@@ -289,7 +290,7 @@ static tfm_status read_files(config *c, tfm__config_files *from, const tfm__fami
     return status == TFM_OK ? read_config(c, from) : status;
 }
 
-tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules,
+tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                                 tfm__family_files *files, const tfm__marian_folder *found) {
     tfm__config_files from = {.generation = found->options, .generation_path = found->options_path};
     config c;
@@ -302,7 +303,7 @@ tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm
         status = make_rules(rules, &from, arch->decoder.vocabulary);
     if (status == TFM_OK && found->shortlist && !(files->shortlist = tfm__strdup(found->shortlist)))
         status = TFM_ERROR_MEMORY;
-    files->one_vocabulary = found->source && found->target && strcmp(found->source, found->target) == 0;
+    files->shared_vocabulary = found->source && found->target && strcmp(found->source, found->target) == 0;
     if (status == TFM_OK)
         *family = &FAMILIES[c.recurrent];
     json_decref(from.config);
@@ -310,7 +311,7 @@ tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm
     return status;
 }
 
-static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir) {
+static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__generation_rules *rules, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     if (text.source_eos == rules->eos_id && text.target_eos == rules->eos_id && text.target_unk == UNKNOWN)
         return TFM_OK;
@@ -343,18 +344,18 @@ static const tfm__naming DECODER[TFM__ROLES] = {ATTENTION(SELF, "decoder_l#_self
                                                 ATTENTION(CROSS, "decoder_l#_context"), OTHERS("decoder")};
 
 static const tfm__naming RECURRENT[TFM__ROLES] = {
-    [TFM__CELL_INPUT] = {"decoder_l#_rnn_W", NULL, true},
-    [TFM__CELL_FORGET] = {"decoder_l#_rnn_Wf", "decoder_l#_rnn_bf", true},
+    [TFM__SSRU_INPUT] = {"decoder_l#_rnn_W", NULL, true},
+    [TFM__SSRU_FORGET] = {"decoder_l#_rnn_Wf", "decoder_l#_rnn_bf", true},
     [TFM__SELF_NORM] = NORM("decoder_l#_rnn_ffn", ""),
     ATTENTION(CROSS, "decoder_l#_context"),
     OTHERS("decoder"),
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SHARED_TABLE] = TABLE("Wemb"),
-    [TFM__SOURCE_TABLE] = TABLE("encoder_Wemb"),
-    [TFM__TARGET_TABLE] = TABLE("decoder_Wemb"),
-    [TFM__OUTPUT_TABLE] = TABLE("decoder_ff_logit_out_Wt"),
+    [TFM__SHARED_EMBEDDING] = TABLE("Wemb"),
+    [TFM__SOURCE_EMBEDDING] = TABLE("encoder_Wemb"),
+    [TFM__TARGET_EMBEDDING] = TABLE("decoder_Wemb"),
+    [TFM__OUTPUT_PROJECTION] = TABLE("decoder_ff_logit_out_Wt"),
     [TFM__OUTPUT_BIAS] = {NULL, "decoder_ff_logit_out_b", false},
 };
 

@@ -7,7 +7,7 @@
 
 /* Opens the model of these files, and reads its arch and rules. What of it tfm does not run is TFM_ERROR_UNSUPPORTED by
  * its key. */
-tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules,
+tfm_status tfm__marian_nmt_read(const tfm__family **family, tfm__arch *arch, tfm__generation_rules *rules,
                                 tfm__family_files *files, const tfm__marian_folder *found);
 
 #endif

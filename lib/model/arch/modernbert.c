@@ -7,22 +7,22 @@
 
 /* ---- Layers ---------------------------------------------------------------------------------------- */
 
-static const tfm__rope GLOBAL = {.layers = "full_attention",
-                                 .theta_key = "global_rope_theta",
-                                 .theta = 160000,
-                                 .partial = 1,
-                                 .whole = true,
-                                 .scaled = true};
-static const tfm__rope LOCAL = {.layers = "sliding_attention",
-                                .theta_key = "local_rope_theta",
-                                .theta = 10000,
-                                .partial = 1,
-                                .whole = true,
-                                .scaled = true};
+static const tfm__rope_spec GLOBAL = {.layers = "full_attention",
+                                      .theta_key = "global_rope_theta",
+                                      .theta = 160000,
+                                      .partial = 1,
+                                      .whole = true,
+                                      .scaled = true};
+static const tfm__rope_spec LOCAL = {.layers = "sliding_attention",
+                                     .theta_key = "local_rope_theta",
+                                     .theta = 10000,
+                                     .partial = 1,
+                                     .whole = true,
+                                     .scaled = true};
 
 /* Which layers see a window: `layer_types`, or all but every n-th. */
 static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *from) {
-    const tfm__found types = tfm__network_key(from, "layer_types");
+    const tfm__config_value types = tfm__network_key(from, "layer_types");
     int every = 3;
     tfm_status status = tfm__read_int(&every, tfm__network_key(from, "global_attn_every_n_layers"),
                                       "global_attn_every_n_layers", 1, TFM__MAX_LAYERS);
@@ -41,7 +41,7 @@ static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *f
                                "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are known",
                                types.path, TFM__VALUE_TEXT(type));
     }
-    stack->layer[0] |= TFM__UNNORMED_LAYER;
+    stack->layer[0] |= TFM__NO_NORM_LAYER;
     return status;
 }
 
@@ -58,7 +58,7 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
         {"local_attention", &out->window, 128, TFM__MAX_WIDTH},
     };
     /* Half of it, which counts where a file has both, as in transformers. */
-    const tfm__found half = tfm__network_key(from, "sliding_window");
+    const tfm__config_value half = tfm__network_key(from, "sliding_window");
     int side = 0;
     tfm_status status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
     if (status == TFM_OK)
@@ -98,7 +98,7 @@ static tfm_status read_flags(tfm__stack_arch *out, tfm__head_arch *head, const t
 
 static tfm_status read_head(tfm__arch *arch, const tfm__config_files *from) {
     tfm__head_arch *head = &arch->head;
-    const tfm__found pooling = tfm__network_key(from, "classifier_pooling");
+    const tfm__config_value pooling = tfm__network_key(from, "classifier_pooling");
     const char *name = json_string_value(pooling.value);
     head->activation = TFM_GELU;
     head->norm = true;
@@ -110,7 +110,7 @@ static tfm_status read_head(tfm__arch *arch, const tfm__config_files *from) {
     return status == TFM_OK ? tfm__read_activation(&head->activation, from, "classifier_activation") : status;
 }
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     tfm__stack_arch *stack = &arch->encoder;
     *stack = (tfm__stack_arch){
         .activation = TFM_GELU,
@@ -144,12 +144,12 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
-#define BLOCK(name) TFM__PAIR("model.layers.#." name)
+#define BLOCK(name) TFM__WEIGHT_AND_BIAS("model.layers.#." name)
 
 /* Queries, keys and values are one tensor, and so are the two matrices before the feed-forward layer's product. */
 static const tfm__naming ENCODER[TFM__ROLES] = {
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("model.embeddings.norm"),
-    [TFM__FINAL_NORM] = TFM__PAIR("model.final_norm"),
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("model.embeddings.norm"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("model.final_norm"),
     [TFM__SELF_QUERY] = BLOCK("attn.Wqkv"),
     [TFM__SELF_KEY] = BLOCK("attn.Wqkv"),
     [TFM__SELF_VALUE] = BLOCK("attn.Wqkv"),
@@ -162,14 +162,14 @@ static const tfm__naming ENCODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("model.embeddings.tok_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("decoder"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("model.embeddings.tok_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("decoder"),
     [TFM__OUTPUT_BIAS] = {NULL, "decoder.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("head.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("head.norm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("head.dense"),
-    [TFM__CLASSES_NORM] = TFM__PAIR("head.norm"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("head.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("head.norm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("head.dense"),
+    [TFM__CLASSIFIER_NORM] = TFM__WEIGHT_AND_BIAS("head.norm"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier"),
 };
 
 const tfm__family tfm__family_modernbert = {

@@ -17,12 +17,12 @@ static const tfm__encoder_kind KIND = {.no_token_types = true,
                                        .position_base = TFM__POSITIONS_AFTER_FIXED,
                                        .mlm_activation = TFM_GELU};
 
-#define BLOCK(name) TFM__PAIR("mpnet.encoder.layer.#." name)
+#define BLOCK(name) TFM__WEIGHT_AND_BIAS("mpnet.encoder.layer.#." name)
 
 static const tfm__naming ENCODER[TFM__ROLES] = {
-    [TFM__POSITIONS] = TFM__TABLE_NAME("mpnet.embeddings.position_embeddings"),
-    [TFM__RELATIVE_BIAS] = TFM__TABLE_NAME("mpnet.encoder.relative_attention_bias"),
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("mpnet.embeddings.LayerNorm"),
+    [TFM__POSITIONS] = TFM__WEIGHT_ONLY("mpnet.embeddings.position_embeddings"),
+    [TFM__RELATIVE_BIAS] = TFM__WEIGHT_ONLY("mpnet.encoder.relative_attention_bias"),
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("mpnet.embeddings.LayerNorm"),
     [TFM__SELF_QUERY] = BLOCK("attention.attn.q"),
     [TFM__SELF_KEY] = BLOCK("attention.attn.k"),
     [TFM__SELF_VALUE] = BLOCK("attention.attn.v"),
@@ -34,13 +34,13 @@ static const tfm__naming ENCODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("mpnet.embeddings.word_embeddings"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head.decoder"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("mpnet.embeddings.word_embeddings"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head.decoder"),
     [TFM__OUTPUT_BIAS] = {"lm_head.decoder.bias", "lm_head.bias", false},
-    [TFM__WORDS_DENSE] = TFM__PAIR("lm_head.dense"),
-    [TFM__WORDS_NORM] = TFM__PAIR("lm_head.layer_norm"),
-    [TFM__CLASSES_DENSE] = TFM__PAIR("classifier.dense"),
-    [TFM__CLASSES_OUT] = TFM__PAIR("classifier.out_proj"),
+    [TFM__MLM_DENSE] = TFM__WEIGHT_AND_BIAS("lm_head.dense"),
+    [TFM__MLM_NORM] = TFM__WEIGHT_AND_BIAS("lm_head.layer_norm"),
+    [TFM__CLASSIFIER_DENSE] = TFM__WEIGHT_AND_BIAS("classifier.dense"),
+    [TFM__CLASSIFIER_OUT] = TFM__WEIGHT_AND_BIAS("classifier.out_proj"),
 };
 
 const tfm__family tfm__family_mpnet = {

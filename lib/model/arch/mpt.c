@@ -8,7 +8,7 @@ static const char CONFIG[] = "attn_config", SCALE[] = "softmax_scale";
 /* `attn_config` is an object of its own. */
 static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from) {
     static const char *const refused[] = {"clip_qkv", "qk_ln", "prefix_lm", NULL};
-    const tfm__found found = tfm__network_key(from, CONFIG);
+    const tfm__config_value found = tfm__network_key(from, CONFIG);
     const tfm__config_files inner = {.config = (json_t *)found.value, .config_path = from->config_path};
     double scale = 0;
     bool alibi = true;
@@ -17,7 +17,7 @@ static tfm_status read_attention(tfm__arch *arch, const tfm__config_files *from)
     if (!json_is_object(found.value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; an object is needed", found.path, CONFIG,
                          TFM__VALUE_TEXT(found.value));
-    const tfm__found type = tfm__network_key(&inner, "attn_type");
+    const tfm__config_value type = tfm__network_key(&inner, "attn_type");
     const char *name = json_string_value(type.value);
     tfm_status status = tfm__refuse_keys(&inner, refused);
     if (status == TFM_OK)
@@ -64,20 +64,20 @@ static const tfm__decoder_kind KIND = {.width_key = "d_model",
                                        .write_more = write_attention};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("transformer.wte"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("transformer.wte"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
-    [TFM__FINAL_NORM] = TFM__TABLE_NAME("transformer.norm_f"),
-    [TFM__SELF_QUERY] = TFM__TABLE_NAME("transformer.blocks.#.attn.Wqkv"),
-    [TFM__SELF_KEY] = TFM__TABLE_NAME("transformer.blocks.#.attn.Wqkv"),
-    [TFM__SELF_VALUE] = TFM__TABLE_NAME("transformer.blocks.#.attn.Wqkv"),
-    [TFM__SELF_OUT] = TFM__TABLE_NAME("transformer.blocks.#.attn.out_proj"),
-    [TFM__SELF_NORM] = TFM__TABLE_NAME("transformer.blocks.#.norm_1"),
-    [TFM__UP] = TFM__TABLE_NAME("transformer.blocks.#.ffn.up_proj"),
-    [TFM__DOWN] = TFM__TABLE_NAME("transformer.blocks.#.ffn.down_proj"),
-    [TFM__FEED_FORWARD_NORM] = TFM__TABLE_NAME("transformer.blocks.#.norm_2"),
+    [TFM__FINAL_NORM] = TFM__WEIGHT_ONLY("transformer.norm_f"),
+    [TFM__SELF_QUERY] = TFM__WEIGHT_ONLY("transformer.blocks.#.attn.Wqkv"),
+    [TFM__SELF_KEY] = TFM__WEIGHT_ONLY("transformer.blocks.#.attn.Wqkv"),
+    [TFM__SELF_VALUE] = TFM__WEIGHT_ONLY("transformer.blocks.#.attn.Wqkv"),
+    [TFM__SELF_OUT] = TFM__WEIGHT_ONLY("transformer.blocks.#.attn.out_proj"),
+    [TFM__SELF_NORM] = TFM__WEIGHT_ONLY("transformer.blocks.#.norm_1"),
+    [TFM__UP] = TFM__WEIGHT_ONLY("transformer.blocks.#.ffn.up_proj"),
+    [TFM__DOWN] = TFM__WEIGHT_ONLY("transformer.blocks.#.ffn.down_proj"),
+    [TFM__FEED_FORWARD_NORM] = TFM__WEIGHT_ONLY("transformer.blocks.#.norm_2"),
 };
 
 const tfm__family tfm__family_mpt = {

@@ -18,7 +18,7 @@
 
 #define VISION NAMES("vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.")
 
-static const tfm__wrapper WRAPPERS[] = {
+static const tfm__multimodal MULTIMODAL_CLASSES[] = {
     {.type = "gemma3",
      .class_name = "Gemma3ForConditionalGeneration",
      .texts = NAMES("gemma3_text"),
@@ -43,14 +43,15 @@ static const tfm__wrapper WRAPPERS[] = {
     QWEN2_VL("qwen2_5_vl", "Qwen2_5_VL"),
 };
 
-const char *const tfm__wrapper_inner[] = {"model.language_model.", "language_model.model.", "language_model.", NULL};
-const char *const tfm__wrapper_outer[] = {"", "language_model.", NULL};
+const char *const tfm__multimodal_text_prefixes[] = {"model.language_model.", "language_model.model.",
+                                                     "language_model.", NULL};
+const char *const tfm__multimodal_other_prefixes[] = {"", "language_model.", NULL};
 
-const char *tfm__wrapper_type(size_t index) {
-    return index < TFM__COUNT(WRAPPERS) ? WRAPPERS[index].type : NULL;
+const char *tfm__multimodal_type(size_t index) {
+    return index < TFM__COUNT(MULTIMODAL_CLASSES) ? MULTIMODAL_CLASSES[index].type : NULL;
 }
 
-bool tfm__wrapper_aside(const tfm__wrapper *wrapper, const char *name) {
+bool tfm__multimodal_ignores(const tfm__multimodal *wrapper, const char *name) {
     for (const char *const *start = wrapper->aside; *start; start++)
         if (strncmp(name, *start, strlen(*start)) == 0)
             return true;
@@ -61,19 +62,19 @@ static const char *class_of(const json_t *config) {
     return json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
 }
 
-static const tfm__wrapper *find(const json_t *config) {
+static const tfm__multimodal *find(const json_t *config) {
     const json_t *type = json_object_get(config, "model_type");
     const char *name = json_string_value(type), *class_name = class_of(config);
     const bool given = type && !json_is_null(type);
-    for (size_t i = 0; i < TFM__COUNT(WRAPPERS); i++)
-        if (given ? name && strcmp(name, WRAPPERS[i].type) == 0
-                  : class_name && strcmp(class_name, WRAPPERS[i].class_name) == 0)
-            return &WRAPPERS[i];
+    for (size_t i = 0; i < TFM__COUNT(MULTIMODAL_CLASSES); i++)
+        if (given ? name && strcmp(name, MULTIMODAL_CLASSES[i].type) == 0
+                  : class_name && strcmp(class_name, MULTIMODAL_CLASSES[i].class_name) == 0)
+            return &MULTIMODAL_CLASSES[i];
     return NULL;
 }
 
 /* Other programs use the same `model_type` for classes of their own, which have their keys elsewhere. */
-static tfm_status check_class(const tfm__wrapper *w, const json_t *config, const char *path) {
+static tfm_status check_class(const tfm__multimodal *w, const json_t *config, const char *path) {
     static const char ending[] = "ForCausalLM";
     const char *name = class_of(config);
     const size_t length = name ? strlen(name) : 0;
@@ -86,7 +87,7 @@ static tfm_status check_class(const tfm__wrapper *w, const json_t *config, const
 }
 
 /* Which family the text is of; refuses what is not run. */
-static tfm_status find_text(const char **out, const tfm__wrapper *w, const json_t *text, const char *path) {
+static tfm_status find_text(const char **out, const tfm__multimodal *w, const json_t *text, const char *path) {
     const json_t *type = json_object_get(text, "model_type");
     const char *name = json_string_value(type);
     char known[128] = "";
@@ -108,7 +109,7 @@ static tfm_status find_text(const char **out, const tfm__wrapper *w, const json_
 }
 
 /* A rotation by three positions as that by one which it is in a text. */
-static int turn_by_one(json_t *text) {
+static int simplify_mrope(json_t *text) {
     static const char *const KEYS[] = {"rope_scaling", "rope_parameters"};
     int bad = 0;
     for (size_t i = 0; i < TFM__COUNT(KEYS); i++) {
@@ -122,7 +123,8 @@ static int turn_by_one(json_t *text) {
 }
 
 /* The same object as config.json of a model of the text alone; false: there is no memory. */
-static bool stand_alone(json_t *text, const tfm__wrapper *w, const char *type, const json_t *outer, const char *path) {
+static bool stand_alone(json_t *text, const tfm__multimodal *w, const char *type, const json_t *outer,
+                        const char *path) {
     static const char tie_key[] = "tie_word_embeddings", class_key[] = "architectures", small[] = "quantization_config";
     json_t *tie = json_object_get(outer, tie_key), *class_names = json_object_get(outer, class_key);
     const char *class_name = json_string_value(json_array_get(class_names, 0));
@@ -130,7 +132,7 @@ static bool stand_alone(json_t *text, const tfm__wrapper *w, const char *type, c
     json_t *defaults = w->defaults ? json_loads(w->defaults, 0, NULL) : NULL;
     bad |= w->defaults && (!defaults || json_object_update_missing(text, defaults) != 0);
     json_decref(defaults);
-    bad |= w->sections && turn_by_one(text) != 0;
+    bad |= w->sections && simplify_mrope(text) != 0;
     for (const char *const *key = w->unread; key && *key; key++) {
         const json_t *value = json_object_get(text, *key);
         if (value && !json_is_null(value))
@@ -152,8 +154,8 @@ static bool stand_alone(json_t *text, const tfm__wrapper *w, const char *type, c
     return bad == 0;
 }
 
-tfm_status tfm__wrapper_open(const tfm__wrapper **out, tfm__config_files *from) {
-    const tfm__wrapper *w = *out = find(from->config);
+tfm_status tfm__multimodal_open(const tfm__multimodal **out, tfm__config_files *from) {
+    const tfm__multimodal *w = *out = find(from->config);
     if (!w)
         return TFM_OK;
     const json_t *given = json_object_get(from->config, "text_config");

@@ -7,7 +7,7 @@
 
 #include "model/arch/config_keys.h"
 
-struct tfm__wrapper {
+struct tfm__multimodal {
     const char *type;         /* The `model_type` of config.json. */
     const char *class_name;   /* The class that writes, as `architectures` has it. */
     const char *const *texts; /* The `model_type`s of its `text_config` that are run, the default first, NULL last. */
@@ -23,22 +23,22 @@ struct tfm__wrapper {
     const char *const *aside;  /* How the names of the other parts' tensors begin, NULL last. */
 };
 
-typedef struct tfm__wrapper tfm__wrapper;
+typedef struct tfm__multimodal tfm__multimodal;
 
 /* Where config.json is that of a wrapper, sets *out to it, puts its text's configuration in the place of from->config,
  * as a model of that text alone would have it, and the whole into from->outer. Else sets *out to NULL. A text that is
  * not run, and a class of another program, are TFM_ERROR_UNSUPPORTED; a `text_config` that is no object is
  * TFM_ERROR_FORMAT. */
-tfm_status tfm__wrapper_open(const tfm__wrapper **out, tfm__config_files *from);
+tfm_status tfm__multimodal_open(const tfm__multimodal **out, tfm__config_files *from);
 
 /* The `model_type`s of all wrappers, one at a time; NULL after the last. */
-const char *tfm__wrapper_type(size_t index);
+const char *tfm__multimodal_type(size_t index);
 
 /* Whether a stored tensor belongs to another part. */
-bool tfm__wrapper_aside(const tfm__wrapper *wrapper, const char *name);
+bool tfm__multimodal_ignores(const tfm__multimodal *wrapper, const char *name);
 
 /* Where files have the tensors of the text that begin with its family's own prefix, and the others, such as the output
  * projection: NULL last, the spelling of today first. */
-extern const char *const tfm__wrapper_inner[], *const tfm__wrapper_outer[];
+extern const char *const tfm__multimodal_text_prefixes[], *const tfm__multimodal_other_prefixes[];
 
 #endif

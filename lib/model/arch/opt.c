@@ -26,7 +26,7 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
     return status;
 }
 
-static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
     *s = (tfm__stack_arch){.layers = 12,
                            .width = 768,
@@ -55,7 +55,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
     if (status == TFM_OK)
-        status = tfm__check_sight(from, false, s->max_positions);
+        status = tfm__check_attention_span(from, false, s->max_positions);
     if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
@@ -64,21 +64,22 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     s->final_norm = before && !no_final_norm;
     s->plain_norms = !affine;
     s->input_biases = s->output_biases = s->feed_forward_biases = biases;
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_decoder_only_rules(rules, from, s->vocabulary);
 }
 
-static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
     const bool before = s->norm_place == TFM_NORM_BEFORE;
-    json_t *out = json_pack(
-        "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
-        arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", family->name, "activation_function",
-        tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim", tfm__stack_embedded(s),
-        "num_hidden_layers", s->layers, "num_attention_heads", s->heads, "ffn_dim", s->feed_forward,
-        "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary, "do_layer_norm_before", (int)before,
-        "_remove_final_layer_norm", (int)(before && !s->final_norm), "enable_bias", (int)s->input_biases,
-        "layer_norm_elementwise_affine", (int)!s->plain_norms, "tie_word_embeddings", (int)arch->tied_output);
-    if (out && !tfm__write_prompted_ids(out, rules)) {
+    json_t *out =
+        json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
+                  arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", family->name, "activation_function",
+                  tfm__activation_name(s->activation), "hidden_size", s->width, "word_embed_proj_dim",
+                  tfm__stack_embedding_width(s), "num_hidden_layers", s->layers, "num_attention_heads", s->heads,
+                  "ffn_dim", s->feed_forward, "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary,
+                  "do_layer_norm_before", (int)before, "_remove_final_layer_norm", (int)(before && !s->final_norm),
+                  "enable_bias", (int)s->input_biases, "layer_norm_elementwise_affine", (int)!s->plain_norms,
+                  "tie_word_embeddings", (int)arch->tied_output);
+    if (out && !tfm__write_decoder_only_ids(out, rules)) {
         json_decref(out);
         out = NULL;
     }
@@ -104,8 +105,8 @@ static const tfm__naming DECODER[TFM__ROLES] = {
 };
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__TARGET_TABLE] = {"model.decoder.embed_tokens.weight", NULL, false},
-    [TFM__OUTPUT_TABLE] = {"lm_head.weight", NULL, false},
+    [TFM__TARGET_EMBEDDING] = {"model.decoder.embed_tokens.weight", NULL, false},
+    [TFM__OUTPUT_PROJECTION] = {"lm_head.weight", NULL, false},
 };
 
 const tfm__family tfm__family_opt = {

@@ -23,21 +23,21 @@ static const tfm__decoder_kind phi = {.width = 2048,
                                       .partial = 0.5};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    TFM__DECODER_TABLES,
+    TFM__DECODER_EMBEDDINGS,
     [TFM__OUTPUT_BIAS] = {NULL, "lm_head.bias", false},
 };
 
 static const tfm__naming DECODER[TFM__ROLES] = {
     [TFM__FINAL_NORM] = {"model.final_layernorm.weight", "model.final_layernorm.bias", false},
-    [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.q_proj"),
-    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.k_proj"),
-    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),
-    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.dense"),
-    [TFM__SELF_NORM] = TFM__DECODER_PAIR("input_layernorm"),
-    [TFM__SELF_QUERY_NORM] = TFM__DECODER_PAIR("self_attn.q_layernorm"),
-    [TFM__SELF_KEY_NORM] = TFM__DECODER_PAIR("self_attn.k_layernorm"),
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.fc1"),
-    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.fc2"),
+    [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_proj"),
+    [TFM__SELF_KEY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.k_proj"),
+    [TFM__SELF_VALUE] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.v_proj"),
+    [TFM__SELF_OUT] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.dense"),
+    [TFM__SELF_NORM] = TFM__DECODER_WEIGHT_AND_BIAS("input_layernorm"),
+    [TFM__SELF_QUERY_NORM] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_layernorm"),
+    [TFM__SELF_KEY_NORM] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.k_layernorm"),
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.fc1"),
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.fc2"),
 };
 
 TFM__DECODER_FAMILY(phi, "Phi", phi, COMMON, DECODER);

@@ -20,17 +20,17 @@ enum { LARGEST = 1 << 30 };
 
 /* The power of theta that a pair's wave is 2 pi times as long as. */
 static float power_of(const tfm__rotary_arch *r, int i) {
-    return (float)pow(r->form.theta, (double)((float)(2 * i) / (float)r->share));
+    return (float)pow(r->config.theta, (double)((float)(2 * i) / (float)r->freq_dim));
 }
 
 /* At which pair, not a whole number, a wave turns so often within the original length. */
 static double pair_of(const tfm__rotary_arch *r, double turns) {
-    return r->width * log(r->form.original / (turns * 2 * acos(-1))) / (2 * log(r->form.theta));
+    return r->width * log(r->config.original / (turns * 2 * acos(-1))) / (2 * log(r->config.theta));
 }
 
 /* Fast pairs keep their rates, slow ones are divided by the factor, and those between are mixed. */
 static void make_yarn(tfm__rotary_arch *r) {
-    const tfm__rope_form *f = &r->form;
+    const tfm__rope_config *f = &r->config;
     double low = pair_of(r, f->beta_fast ? f->beta_fast : 32), high = pair_of(r, f->beta_slow ? f->beta_slow : 1);
     if (!f->untruncated) {
         low = floor(low);
@@ -44,23 +44,23 @@ static void make_yarn(tfm__rotary_arch *r) {
         const float power = power_of(r, i), ramp = ((float)i - (float)low) / (float)(high - low);
         const float kept = 1 - (ramp < 0 ? 0 : ramp > 1 ? 1 : ramp);
         const float fast = 1 / power, slow = 1 / ((float)f->factor * power);
-        r->rates[i] = (double)(slow * (1 - kept) + fast * kept);
+        r->inv_freq[i] = (double)(slow * (1 - kept) + fast * kept);
     }
 }
 
 static void make_llama3(tfm__rotary_arch *r) {
-    const tfm__rope_form *f = &r->form;
+    const tfm__rope_config *f = &r->config;
     const float low = (float)(f->original / f->low_freq_factor), high = (float)(f->original / f->high_freq_factor);
     for (int i = 0; i < r->width / 2; i++) {
         const float rate = 1 / power_of(r, i), length = (float)(2 * acos(-1)) / rate, slow = rate / (float)f->factor;
         const float share = ((float)f->original / length - (float)f->low_freq_factor) /
                             (float)(f->high_freq_factor - f->low_freq_factor);
-        r->rates[i] = (double)(length > low ? slow : length < high ? rate : (1 - share) * slow + share * rate);
+        r->inv_freq[i] = (double)(length > low ? slow : length < high ? rate : (1 - share) * slow + share * rate);
     }
 }
 
 static void make_rates(tfm__rotary_arch *r) {
-    const tfm__rope_form *f = &r->form;
+    const tfm__rope_config *f = &r->config;
     if (f->type == TFM__ROPE_YARN)
         make_yarn(r);
     if (f->type == TFM__ROPE_LLAMA3)
@@ -70,16 +70,16 @@ static void make_rates(tfm__rotary_arch *r) {
     const bool stretched = f->type == TFM__ROPE_LONGROPE;
     for (int i = 0; i < r->width / 2; i++) {
         const float power = power_of(r, i);
-        r->rates[i] = (double)(1 / ((stretched ? f->short_factor[i] : 1) * power));
-        r->far_rates[i] = stretched ? (double)(1 / (f->long_factor[i] * power)) : 0;
+        r->inv_freq[i] = (double)(1 / ((stretched ? f->short_factor[i] : 1) * power));
+        r->inv_freq_long[i] = stretched ? (double)(1 / (f->long_factor[i] * power)) : 0;
         if (f->type == TFM__ROPE_LINEAR)
-            r->rates[i] = (double)((float)r->rates[i] / (float)f->factor);
+            r->inv_freq[i] = (double)((float)r->inv_freq[i] / (float)f->factor);
     }
 }
 
 /* What cosines and sines are multiplied by, where the file does not say: it makes up for the larger sums of longer
  * texts. */
-static double attention_factor(const tfm__rope_form *f, double factor) {
+static double attention_factor(const tfm__rope_config *f, double factor) {
     if (f->attention_factor != 0)
         return f->attention_factor;
     if (f->type == TFM__ROPE_LONGROPE)
@@ -96,7 +96,7 @@ static double attention_factor(const tfm__rope_form *f, double factor) {
 /* The object that speaks of these layers, new; NULL: none does. Where a family has objects for kinds of layers, one
  * that is for all is not looked at, and the keys of `rope_scaling` come over theirs; else that is in the place of
  * `rope_parameters`. So it is in transformers, where a type must be called `rope_type` then. */
-static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope *rope) {
+static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const json_t *now = tfm__network_key(from, "rope_parameters").value;
     const json_t *before = rope->scaled ? tfm__network_key(from, "rope_scaling").value : NULL;
     if (rope->fixed)
@@ -129,15 +129,16 @@ static tfm_status check_object(const json_t *object, const tfm__config_files *fr
 }
 
 /* A key of that object, or else one beside it. */
-static tfm__found key_of(const tfm__config_files *from, const json_t *object, const char *key, const char *beside) {
+static tfm__config_value key_of(const tfm__config_files *from, const json_t *object, const char *key,
+                                const char *beside) {
     const json_t *value = json_object_get(object, key);
     if (value && !json_is_null(value))
-        return (tfm__found){value, from->config_path};
-    return beside ? tfm__network_key(from, beside) : (tfm__found){NULL, from->config_path};
+        return (tfm__config_value){value, from->config_path};
+    return beside ? tfm__network_key(from, beside) : (tfm__config_value){NULL, from->config_path};
 }
 
-static tfm_status read_type(tfm__rope_form *form, const tfm__config_files *from, const json_t *object,
-                            const tfm__rope *rope) {
+static tfm_status read_type(tfm__rope_config *form, const tfm__config_files *from, const json_t *object,
+                            const tfm__rope_spec *rope) {
     const json_t *value = json_object_get(object, "rope_type");
     const bool newer = value && !json_is_null(value);
     value = newer ? value : json_object_get(object, "type");
@@ -145,29 +146,29 @@ static tfm_status read_type(tfm__rope_form *form, const tfm__config_files *from,
     form->type = TFM__ROPE_DEFAULT;
     if (!value || json_is_null(value))
         return TFM_OK;
-    if (rope->long_only && name && (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0))
+    if (rope->longrope_only && name && (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0))
         name = "longrope";
     for (size_t i = 0; name && i < TFM__COUNT(TYPES); i++)
         if (strcmp(name, TYPES[i].name) == 0) {
             form->type = TYPES[i].type;
-            if (!rope->long_only || form->type == TFM__ROPE_DEFAULT || form->type == TFM__ROPE_LONGROPE)
+            if (!rope->longrope_only || form->type == TFM__ROPE_DEFAULT || form->type == TFM__ROPE_LONGROPE)
                 return TFM_OK;
         }
     return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
                      "%s: `%s` of the rotation is %s; %s\"longrope\" are run with this family", from->config_path,
                      newer ? "rope_type" : "type", TFM__VALUE_TEXT(value),
-                     rope->long_only ? "\"default\" and "
-                                     : "\"default\", \"linear\", \"dynamic\", \"yarn\", \"llama3\" and ");
+                     rope->longrope_only ? "\"default\" and "
+                                         : "\"default\", \"linear\", \"dynamic\", \"yarn\", \"llama3\" and ");
 }
 
-static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from, const json_t *object,
-                               const tfm__rope *rope) {
+static tfm_status read_numbers(tfm__rope_config *f, const tfm__config_files *from, const json_t *object,
+                               const tfm__rope_spec *rope) {
     const struct {
         const char *key, *beside;
         double *value, fallback, low, high;
     } numbers[] = {
         {"rope_theta", rope->fixed ? NULL : rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
-        {"partial_rotary_factor", rope->fixed ? NULL : tfm__key_or(rope->part_key, "partial_rotary_factor"),
+        {"partial_rotary_factor", rope->fixed ? NULL : tfm__key_or(rope->partial_key, "partial_rotary_factor"),
          &f->partial, rope->partial, 0, 1},
         {"factor", NULL, &f->factor, 0, 1e-3, 1e6},
         {"attention_factor", NULL, &f->attention_factor, 0, 0, 1e6},
@@ -192,7 +193,7 @@ static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from,
 }
 
 /* Models whose heads turn whole ignore another factor in transformers, but for scaled rotations, where it fails. */
-static tfm_status check_partial(tfm__rope_form *f, const tfm__config_files *from, const tfm__rope *rope) {
+static tfm_status check_partial(tfm__rope_config *f, const tfm__config_files *from, const tfm__rope_spec *rope) {
     const double partial = f->partial;
     if (!rope->whole || partial == 1)
         return TFM_OK;
@@ -210,14 +211,14 @@ static tfm_status check_partial(tfm__rope_form *f, const tfm__config_files *from
 /* A factor for each pair. */
 static tfm_status read_factors(float *out, int pairs, const tfm__config_files *from, const json_t *object,
                                const char *key) {
-    const tfm__found found = key_of(from, object, key, NULL);
+    const tfm__config_value found = key_of(from, object, key, NULL);
     if (!json_is_array(found.value) || json_array_size(found.value) != (size_t)pairs)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: `%s` is %s; a list of %d numbers, one for each pair of columns, is needed",
                          from->config_path, key, TFM__VALUE_TEXT(found.value), pairs);
     for (int i = 0; i < pairs; i++) {
         double value = 0;
-        const tfm__found item = {json_array_get(found.value, (size_t)i), from->config_path};
+        const tfm__config_value item = {json_array_get(found.value, (size_t)i), from->config_path};
         const tfm_status status = tfm__read_number(&value, item, key, 1e-6, 1e6);
         if (status != TFM_OK)
             return status;
@@ -228,7 +229,7 @@ static tfm_status read_factors(float *out, int pairs, const tfm__config_files *f
 
 /* What a type needs besides theta. */
 static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from, const json_t *object) {
-    tfm__rope_form *f = &r->form;
+    tfm__rope_config *f = &r->config;
     const bool ratio = f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE; /* else the factor */
     const char *missing = f->type == TFM__ROPE_LLAMA3 && f->low_freq_factor == 0     ? "low_freq_factor"
                           : f->type == TFM__ROPE_LLAMA3 && f->high_freq_factor == 0  ? "high_freq_factor"
@@ -244,7 +245,7 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
         return tfm__fail(TFM_ERROR_FORMAT, "%s: a dynamic rotation needs heads of four columns or more",
                          from->config_path);
     if (f->type == TFM__ROPE_DYNAMIC || f->type == TFM__ROPE_LONGROPE)
-        r->border = f->type == TFM__ROPE_DYNAMIC ? f->positions : f->original;
+        r->switch_length = f->type == TFM__ROPE_DYNAMIC ? f->positions : f->original;
     tfm_status status = TFM_OK;
     if (f->type == TFM__ROPE_LONGROPE)
         status = read_factors(f->short_factor, r->width / 2, from, object, "short_factor");
@@ -254,7 +255,7 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
 }
 
 /* How long the texts are that the rotation is made for. */
-static int reach(const tfm__rope_form *f, double factor) {
+static int reach(const tfm__rope_config *f, double factor) {
     const bool within = f->type == TFM__ROPE_DEFAULT || f->type == TFM__ROPE_LLAMA3 || f->type == TFM__ROPE_LONGROPE;
     const double most = factor * (f->type == TFM__ROPE_YARN ? f->original : f->positions);
     if (f->type == TFM__ROPE_DYNAMIC) /* for all lengths */
@@ -265,9 +266,9 @@ static int reach(const tfm__rope_form *f, double factor) {
 }
 
 static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int positions,
-                              const tfm__config_files *from, const tfm__rope *rope, const json_t *object) {
+                              const tfm__config_files *from, const tfm__rope_spec *rope, const json_t *object) {
     static const char original[] = "original_max_position_embeddings";
-    tfm__rope_form *f = &out->form;
+    tfm__rope_config *f = &out->config;
     tfm_status status = check_object(object, from);
     if (status == TFM_OK)
         status = read_type(f, from, object, rope);
@@ -283,28 +284,28 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->share = rope->size_key ? rope->size : (int)(stack->head_width * f->partial);
+    out->freq_dim = rope->size_key ? rope->size : (int)(stack->head_width * f->partial);
     if (rope->size_key)
-        status = tfm__read_int(&out->share, tfm__network_key(from, rope->size_key), rope->size_key, 1, LARGEST);
+        status = tfm__read_int(&out->freq_dim, tfm__network_key(from, rope->size_key), rope->size_key, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->width = out->share + out->share % 2; /* A column without another to turn with takes the next one. */
+    out->width = out->freq_dim + out->freq_dim % 2; /* A column without another to turn with takes the next one. */
     if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: %d of %d columns of a head turn; an even number from 2 to %d is needed",
-                         from->config_path, out->share, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
-    if (out->width != out->share && (!rope->rounded || f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE))
+                         from->config_path, out->freq_dim, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
+    if (out->width != out->freq_dim && (!rope->rounded || f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE))
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
             "%s: %d of %d columns of a head turn; an even number is needed with this family and this type of "
             "rotation",
-            from->config_path, out->share, stack->head_width);
+            from->config_path, out->freq_dim, stack->head_width);
     status = check_type(out, from, object);
     if (status != TFM_OK)
         return status;
     const double factor = f->factor != 0 ? f->factor : (double)positions / f->original;
     out->scale = (float)attention_factor(f, factor);
-    out->again = rope->long_only && out->border > 0;
+    out->recompute_keys = rope->longrope_only && out->switch_length > 0;
     f->factor = f->type == TFM__ROPE_YARN ? factor : f->factor;
     make_rates(out);
     const int most = rope->scaled ? reach(f, factor) : positions;
@@ -313,7 +314,7 @@ static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int
 }
 
 tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int positions, const tfm__config_files *from,
-                          const tfm__rope *rope) {
+                          const tfm__rope_spec *rope) {
     json_t *object = NULL;
     tfm_status status = find_object(&object, from, rope);
     if (status == TFM_OK)
@@ -332,7 +333,7 @@ static json_t *list_of(const float *values, int count) {
 }
 
 json_t *tfm__write_rope(const tfm__rotary_arch *rotary) {
-    const tfm__rope_form *f = &rotary->form;
+    const tfm__rope_config *f = &rotary->config;
     json_t *out = json_pack("{s:f}", "rope_theta", f->theta);
     const struct {
         const char *key;

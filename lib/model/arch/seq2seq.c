@@ -6,7 +6,7 @@
 /* ---- Reading ---- */
 
 tfm_status tfm__seq2seq_check_class(const tfm__config_files *from) {
-    const tfm__found found = tfm__network_key(from, "architectures");
+    const tfm__config_value found = tfm__network_key(from, "architectures");
     const char *name = json_string_value(json_array_get(found.value, 0));
     const char *purpose = name ? strstr(name, "For") : NULL, *part = name ? strstr(name, "coderModel") : NULL;
     if (!part && (!purpose || strcmp(purpose, "ForConditionalGeneration") == 0))
@@ -56,7 +56,7 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
     for (size_t i = 0; i < TFM__COUNT(flags) && status == TFM_OK; i++)
         status = tfm__read_bool(flags[i].value, tfm__network_key(from, flags[i].key), flags[i].key);
     if (status == TFM_OK)
-        status = tfm__check_sight(from, false, c->max_positions);
+        status = tfm__check_attention_span(from, false, c->max_positions);
     if (status == TFM_OK)
         status = tfm__read_activation(&c->activation, from, "activation_function");
     return status == TFM_OK ? check_heads(c, from) : status;
@@ -89,7 +89,7 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
 
 /* ---- Writing ---- */
 
-json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     return json_pack(
         "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:i, s:i, s:i}", "architectures",
@@ -115,10 +115,10 @@ const tfm__naming tfm__seq2seq_decoder[TFM__ROLES] = {
 };
 
 const tfm__naming tfm__seq2seq_common[TFM__ROLES] = {
-    [TFM__SHARED_TABLE] = TFM__TABLE_NAME("model.shared"),
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("model.encoder.embed_tokens"),
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("model.decoder.embed_tokens"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__SHARED_EMBEDDING] = TFM__WEIGHT_ONLY("model.shared"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("model.encoder.embed_tokens"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("model.decoder.embed_tokens"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
     [TFM__OUTPUT_BIAS] = {.bias = "final_logits_bias"},
 };
 

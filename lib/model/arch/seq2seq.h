@@ -30,15 +30,15 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
 tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder);
 
 /* `write` of a family: the same keys of config.json, and the ids. */
-json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules);
+json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules);
 
 /* ---- Names ---- */
 
-#define TFM__SEQ2SEQ_BLOCK(stack, name) TFM__PAIR("model." stack ".layers.#." name)
+#define TFM__SEQ2SEQ_BLOCK(stack, name) TFM__WEIGHT_AND_BIAS("model." stack ".layers.#." name)
 #define TFM__SEQ2SEQ_STACK(stack)                                                                                      \
-    [TFM__EMBEDDING_NORM] = TFM__PAIR("model." stack ".layernorm_embedding"),                                          \
-    [TFM__FINAL_NORM] = TFM__PAIR("model." stack ".layer_norm"),                                                       \
-    [TFM__POSITIONS] = TFM__TABLE_NAME("model." stack ".embed_positions"),                                             \
+    [TFM__EMBEDDING_NORM] = TFM__WEIGHT_AND_BIAS("model." stack ".layernorm_embedding"),                               \
+    [TFM__FINAL_NORM] = TFM__WEIGHT_AND_BIAS("model." stack ".layer_norm"),                                            \
+    [TFM__POSITIONS] = TFM__WEIGHT_ONLY("model." stack ".embed_positions"),                                            \
     [TFM__SELF_QUERY] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.q_proj"),                                                 \
     [TFM__SELF_KEY] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.k_proj"),                                                   \
     [TFM__SELF_VALUE] = TFM__SEQ2SEQ_BLOCK(stack, "self_attn.v_proj"),                                                 \

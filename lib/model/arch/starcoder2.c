@@ -46,27 +46,28 @@ static const tfm__decoder_kind stablelm = {.width = 2560,
 
 #define COMMON_NAMES                                                                                                   \
     [TFM__FINAL_NORM] = {"model.norm.weight", "model.norm.bias", false},                                               \
-    [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.q_proj"),                                                         \
-    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.k_proj"),                                                           \
-    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),                                                         \
-    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.o_proj"), [TFM__SELF_NORM] = TFM__DECODER_PAIR("input_layernorm"),  \
-    [TFM__FEED_FORWARD_NORM] = TFM__DECODER_PAIR("post_attention_layernorm")
+    [TFM__SELF_QUERY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.q_proj"),                                              \
+    [TFM__SELF_KEY] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.k_proj"),                                                \
+    [TFM__SELF_VALUE] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.v_proj"),                                              \
+    [TFM__SELF_OUT] = TFM__DECODER_WEIGHT_AND_BIAS("self_attn.o_proj"),                                                \
+    [TFM__SELF_NORM] = TFM__DECODER_WEIGHT_AND_BIAS("input_layernorm"),                                                \
+    [TFM__FEED_FORWARD_NORM] = TFM__DECODER_WEIGHT_AND_BIAS("post_attention_layernorm")
 
-static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_TABLES};
+static const tfm__naming TABLES[TFM__ROLES] = {TFM__DECODER_EMBEDDINGS};
 
 static const tfm__naming STARCODER2[TFM__ROLES] = {
     COMMON_NAMES,
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.c_fc"),
-    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.c_proj"),
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.c_fc"),
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.c_proj"),
 };
 
 static const tfm__naming STABLELM[TFM__ROLES] = {
     COMMON_NAMES,
     [TFM__SELF_QUERY_NORM] = TFM__DECODER_NORM("self_attn.q_layernorm.norms.#"),
     [TFM__SELF_KEY_NORM] = TFM__DECODER_NORM("self_attn.k_layernorm.norms.#"),
-    [TFM__GATE] = TFM__DECODER_PAIR("mlp.gate_proj"),
-    [TFM__UP] = TFM__DECODER_PAIR("mlp.up_proj"),
-    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.down_proj"),
+    [TFM__GATE] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.gate_proj"),
+    [TFM__UP] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.up_proj"),
+    [TFM__DOWN] = TFM__DECODER_WEIGHT_AND_BIAS("mlp.down_proj"),
 };
 
 TFM__DECODER_FAMILY(starcoder2, "Starcoder2", starcoder2, TABLES, STARCODER2);

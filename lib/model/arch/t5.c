@@ -65,7 +65,7 @@ static tfm_status read_sizes(config *c, const tfm__config_files *from) {
 /* "relu", or "gated-gelu": an activation, with a gate in front of it. */
 static tfm_status read_projection(config *c, const tfm__config_files *from) {
     static const char key[] = "feed_forward_proj", gate[] = "gated-";
-    const tfm__found found = tfm__network_key(from, key);
+    const tfm__config_value found = tfm__network_key(from, key);
     const char *name = json_string_value(found.value);
     if (!found.value)
         return TFM_OK;
@@ -75,7 +75,7 @@ static tfm_status read_projection(config *c, const tfm__config_files *from) {
         rest = "gelu_new";
     json_t *activation = json_string(rest);
     const tfm_status status =
-        activation ? tfm__read_activation_value(&c->activation, (tfm__found){activation, found.path}, key)
+        activation ? tfm__read_activation_value(&c->activation, (tfm__config_value){activation, found.path}, key)
                    : TFM_ERROR_MEMORY;
     json_decref(activation);
     return status;
@@ -126,7 +126,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
         .embedding_scale = 1,
         .positions = TFM__NO_POSITIONS,
         .max_positions = MAX_POSITIONS,
-        .relative = {.buckets = c->buckets, .most = c->most, .each = c->bias_each},
+        .relative = {.buckets = c->buckets, .max_distance = c->most, .per_layer = c->bias_each},
         .score_scale = 1,
     };
 }
@@ -134,12 +134,12 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
 static tfm_status read_stacks(config *c, const tfm__config_files *from) {
     tfm_status status = read_sizes(c, from);
     if (status == TFM_OK)
-        status = tfm__check_sight(from, false, MAX_POSITIONS);
+        status = tfm__check_attention_span(from, false, MAX_POSITIONS);
     return status == TFM_OK ? read_feed_forward(c, from) : status;
 }
 
 /* The encoder alone, as makers of vectors have it. */
-static tfm_status read_alone(config c, tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_alone(config c, tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     tfm_status status = read_stacks(&c, from);
     if (status != TFM_OK)
         return status;
@@ -148,10 +148,10 @@ static tfm_status read_alone(config c, tfm__arch *arch, tfm__rules *rules, const
     return tfm__read_padding(rules, from, 0, c.vocab_size);
 }
 
-static tfm_status read_with(config c, tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_with(config c, tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     static const tfm__id_defaults ids = {.pad = 0, .eos = 1, .start = 0};
     bool scaled = false;
-    rules->as_transformers = true;
+    rules->hf_search = true;
     tfm_status status = tfm__seq2seq_check_class(from);
     if (status == TFM_OK)
         status = read_stacks(&c, from);
@@ -163,7 +163,7 @@ static tfm_status read_with(config c, tfm__arch *arch, tfm__rules *rules, const 
     arch->decoder = stack_of(&c, true);
     arch->shared_tables = arch->tied_output = true;
     arch->output_scale = scaled ? (float)pow(c.d_model, -0.5) : 0;
-    return tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
+    return tfm__read_generation_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }
 
 static const config T5_DEFAULTS = {.scaling = BY_KEYS,
@@ -178,11 +178,11 @@ static const config T5_DEFAULTS = {.scaling = BY_KEYS,
                                    .epsilon = 1e-6,
                                    .activation = TFM_RELU};
 
-static tfm_status read_t5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_t5(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_with(T5_DEFAULTS, arch, rules, from);
 }
 
-static tfm_status read_t5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_t5_alone(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_alone(T5_DEFAULTS, arch, rules, from);
 }
 
@@ -203,25 +203,25 @@ static config many_languages(scaling when, bool bias_each) {
                     .activation = TFM_GELU_TANH};
 }
 
-static tfm_status read_mt5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_mt5(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_with(many_languages(NEVER, false), arch, rules, from);
 }
 
-static tfm_status read_umt5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_umt5(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_with(many_languages(ALWAYS, true), arch, rules, from);
 }
 
-static tfm_status read_mt5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_mt5_alone(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_alone(many_languages(NEVER, false), arch, rules, from);
 }
 
-static tfm_status read_umt5_alone(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+static tfm_status read_umt5_alone(tfm__arch *arch, tfm__generation_rules *rules, const tfm__config_files *from) {
     return read_alone(many_languages(ALWAYS, true), arch, rules, from);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__rules *rules) {
+static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     /* With a gate, "gelu" means the other one. */
     const char *name = !e->gated                        ? tfm__activation_name(e->activation)
@@ -235,7 +235,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
         "architectures", family->classes[0], "model_type", family->name, "feed_forward_proj", proj, "d_model", e->width,
         "d_kv", e->head_width, "d_ff", e->feed_forward, "num_layers", e->layers, "num_decoder_layers", d->layers,
         "num_heads", e->heads, "relative_attention_num_buckets", e->relative.buckets, "relative_attention_max_distance",
-        e->relative.most, "vocab_size", e->vocabulary, "layer_norm_epsilon", tfm__short_number(e->epsilon),
+        e->relative.max_distance, "vocab_size", e->vocabulary, "layer_norm_epsilon", tfm__short_number(e->epsilon),
         "tie_word_embeddings", (int)(arch->output_scale != 0), "scale_decoder_outputs", (int)(arch->output_scale != 0),
         "is_encoder_decoder", 1, "pad_token_id", rules->pad_id, "eos_token_id", rules->eos_id, "decoder_start_token_id",
         rules->start_id);
@@ -252,7 +252,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
     [TFM__SELF_QUERY] = NAME(stack, "0.SelfAttention.q"), [TFM__SELF_KEY] = NAME(stack, "0.SelfAttention.k"),          \
     [TFM__SELF_VALUE] = NAME(stack, "0.SelfAttention.v"), [TFM__SELF_OUT] = NAME(stack, "0.SelfAttention.o"),          \
     [TFM__SELF_NORM] = NAME(stack, "0.layer_norm"), [TFM__GATE] = NAME(stack, last ".DenseReluDense.wi_0"),            \
-    [TFM__UP] = NAME(stack, last ".DenseReluDense.wi_1"), [TFM__UP_ALONE] = NAME(stack, last ".DenseReluDense.wi"),    \
+    [TFM__UP] = NAME(stack, last ".DenseReluDense.wi_1"), [TFM__UP_UNGATED] = NAME(stack, last ".DenseReluDense.wi"),  \
     [TFM__DOWN] = NAME(stack, last ".DenseReluDense.wo"), [TFM__FEED_FORWARD_NORM] = NAME(stack, last ".layer_norm")
 
 #define DECODER_STACK(number)                                                                                          \
@@ -268,10 +268,10 @@ static const tfm__naming ENCODER_EACH[TFM__ROLES] = {STACK("encoder", "1", "#")}
 static const tfm__naming DECODER_EACH[TFM__ROLES] = {DECODER_STACK("#")};
 
 static const tfm__naming COMMON[TFM__ROLES] = {
-    [TFM__SHARED_TABLE] = TFM__TABLE_NAME("shared"),
-    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("encoder.embed_tokens"),
-    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("decoder.embed_tokens"),
-    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+    [TFM__SHARED_EMBEDDING] = TFM__WEIGHT_ONLY("shared"),
+    [TFM__SOURCE_EMBEDDING] = TFM__WEIGHT_ONLY("encoder.embed_tokens"),
+    [TFM__TARGET_EMBEDDING] = TFM__WEIGHT_ONLY("decoder.embed_tokens"),
+    [TFM__OUTPUT_PROJECTION] = TFM__WEIGHT_ONLY("lm_head"),
 };
 
 /* A bias of the cross-attention, which early checkpoints of T5 have and nothing ever read. */
@@ -300,7 +300,7 @@ const tfm__family tfm__family_t5 = {
     .classes =
         (const char *const[]){"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model", "T5EncoderModel", NULL},
     .read = read_t5,
-    .alone = &t5_alone,
+    .encoder_only = &t5_alone,
     .write = write,
     .encoder = ENCODER,
     .decoder = DECODER,
@@ -312,7 +312,7 @@ const tfm__family tfm__family_mt5 = {
     .types = (const char *const[]){"mt5", NULL},
     .classes = (const char *const[]){"MT5ForConditionalGeneration", "MT5Model", "MT5EncoderModel", NULL},
     .read = read_mt5,
-    .alone = &mt5_alone,
+    .encoder_only = &mt5_alone,
     .write = write,
     .encoder = ENCODER,
     .decoder = DECODER,
@@ -324,7 +324,7 @@ const tfm__family tfm__family_umt5 = {
     .types = (const char *const[]){"umt5", NULL},
     .classes = (const char *const[]){"UMT5ForConditionalGeneration", "UMT5Model", "UMT5EncoderModel", NULL},
     .read = read_umt5,
-    .alone = &umt5_alone,
+    .encoder_only = &umt5_alone,
     .write = write,
     .encoder = ENCODER_EACH,
     .decoder = DECODER_EACH,

@@ -10,45 +10,60 @@
 static const struct {
     tfm__role role;
     bool shared, tied; /* needs these flags */
-} STAND_INS[2][TFM__TABLES][6] = {
-    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 1, 1}, {TFM__TARGET_TABLE, 1, 0}},
-     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 1}, {TFM__SOURCE_TABLE, 1, 0}},
-     {{TFM__OUTPUT_TABLE, 0, 0},
-      {TFM__SHARED_TABLE, 1, 1},
-      {TFM__TARGET_TABLE, 0, 1},
-      {TFM__SHARED_TABLE, 0, 1},
-      {TFM__SOURCE_TABLE, 1, 1}}},
-    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
-     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
-     {{TFM__OUTPUT_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}}},
+} FALLBACKS[2][TFM__TABLES][6] = {
+    {{{TFM__SOURCE_EMBEDDING, 0, 0},
+      {TFM__SHARED_EMBEDDING, 0, 0},
+      {TFM__OUTPUT_PROJECTION, 1, 1},
+      {TFM__TARGET_EMBEDDING, 1, 0}},
+     {{TFM__TARGET_EMBEDDING, 0, 0},
+      {TFM__SHARED_EMBEDDING, 0, 0},
+      {TFM__OUTPUT_PROJECTION, 0, 1},
+      {TFM__SOURCE_EMBEDDING, 1, 0}},
+     {{TFM__OUTPUT_PROJECTION, 0, 0},
+      {TFM__SHARED_EMBEDDING, 1, 1},
+      {TFM__TARGET_EMBEDDING, 0, 1},
+      {TFM__SHARED_EMBEDDING, 0, 1},
+      {TFM__SOURCE_EMBEDDING, 1, 1}}},
+    {{{TFM__SOURCE_EMBEDDING, 0, 0},
+      {TFM__SHARED_EMBEDDING, 0, 0},
+      {TFM__TARGET_EMBEDDING, 0, 0},
+      {TFM__OUTPUT_PROJECTION, 0, 0}},
+     {{TFM__TARGET_EMBEDDING, 0, 0},
+      {TFM__SHARED_EMBEDDING, 0, 0},
+      {TFM__SOURCE_EMBEDDING, 0, 0},
+      {TFM__OUTPUT_PROJECTION, 0, 0}},
+     {{TFM__OUTPUT_PROJECTION, 0, 0},
+      {TFM__SHARED_EMBEDDING, 0, 0},
+      {TFM__SOURCE_EMBEDDING, 0, 0},
+      {TFM__TARGET_EMBEDDING, 0, 0}}},
 };
 
 static const char *table_name(const tfm__loader *l, tfm__role role) {
     return tfm__role_naming(l->family, true, role)->weight;
 }
 
-static const tfm__stored *find_table(const tfm__loader *l, int role) {
+static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
     /* Where there is one stack, it is its own other. */
     const bool shared = l->arch->shared_tables || l->arch->encoder.layers == 0 || l->arch->decoder.layers == 0;
     const int order = l->family->output_by_file;
-    for (size_t i = 0; STAND_INS[order][role][i].role != TFM__NO_ROLE; i++) {
-        const tfm__role name = STAND_INS[order][role][i].role;
+    for (size_t i = 0; FALLBACKS[order][role][i].role != TFM__NO_ROLE; i++) {
+        const tfm__role name = FALLBACKS[order][role][i].role;
         const bool allowed =
-            (shared || !STAND_INS[order][role][i].shared) && (l->arch->tied_output || !STAND_INS[order][role][i].tied);
+            (shared || !FALLBACKS[order][role][i].shared) && (l->arch->tied_output || !FALLBACKS[order][role][i].tied);
         if (!table_name(l, name) || !allowed)
             continue;
-        const tfm__stored *stored = tfm__load_find(l, table_name(l, name));
+        const tfm__stored_tensor *stored = tfm__load_find(l, table_name(l, name));
         if (stored)
             return stored;
     }
     tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
-              table_name(l, STAND_INS[order][role][0].role),
+              table_name(l, FALLBACKS[order][role][0].role),
               role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
     return NULL;
 }
 
 /* Whether two stored tensors are one: the same, or copies. */
-static bool equal(const tfm__stored *a, const tfm__stored *b) {
+static bool equal(const tfm__stored_tensor *a, const tfm__stored_tensor *b) {
     bool same = a->usable && b->usable && a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes;
     for (int i = 0; same && i < a->rank; i++)
         same = a->dims[i] == b->dims[i];
@@ -57,8 +72,8 @@ static bool equal(const tfm__stored *a, const tfm__stored *b) {
 
 /* Whether two roles have one table. Where the configuration says so and the file has two that differ, the file counts,
  * as it does in transformers. */
-static bool one_table(const tfm__loader *l, int a, int b, bool tied) {
-    const tfm__stored *x = l->tables[a], *y = l->tables[b];
+static bool is_tied(const tfm__loader *l, int a, int b, bool tied) {
+    const tfm__stored_tensor *x = l->tables[a], *y = l->tables[b];
     if (x == y || (tied && equal(x, y)))
         return true;
     if (tied && x->usable && y->usable && !(a == 2 && l->family->output_by_file))
@@ -79,10 +94,10 @@ void tfm__load_tables(tfm__loader *l) {
     if (l->status != TFM_OK)
         return;
     if (encodes && decodes)
-        l->arch->shared_tables = one_table(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
+        l->arch->shared_tables = is_tied(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
                                  (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
     if (!l->arch->headless)
-        l->arch->tied_output = one_table(l, 2, decodes ? 1 : 0, l->arch->tied_output);
+        l->arch->tied_output = is_tied(l, 2, decodes ? 1 : 0, l->arch->tied_output);
     /* One table for both sides has one size. */
     if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
         l->status = tfm__fail(
@@ -95,7 +110,7 @@ void tfm__load_tables(tfm__loader *l) {
 }
 
 /* Whether this is another copy of a table that is used. */
-bool tfm__load_alias(const tfm__loader *l, const tfm__stored *stored) {
+bool tfm__load_is_alias(const tfm__loader *l, const tfm__stored_tensor *stored) {
     for (int role = 0; role < TFM__TABLES; role++)
         if (l->tables[role] && equal(stored, l->tables[role]))
             return true;
@@ -115,10 +130,11 @@ void tfm__model_set_tables(tfm_model *model) {
 }
 
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
-    const int64_t size = tfm__arch_writer(&model->arch)->vocabulary;
-    const int64_t some = tfm__arch_writer(&model->arch)->stored_vocabulary, stored = some ? some : size;
+    const int64_t size = tfm__arch_output_stack(&model->arch)->vocabulary;
+    const int64_t some = tfm__arch_output_stack(&model->arch)->stored_vocabulary, stored = some ? some : size;
     tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
-    bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
+    bool (*const without[])(const tfm__generation_rules *, int32_t) = {NULL, tfm__generation_is_pad,
+                                                                       tfm__generation_is_banned};
     tfm_status status = TFM_OK;
     for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
         tfm__tensor_new_persistent(model->ctx, tensors[k], TFM_F32, 1, &size);

@@ -6,9 +6,9 @@
 #include "ops/autograd/tape.h"
 #include "ops/ops.h"
 
-void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes) {
+void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recompute) {
     model->training = training;
-    model->recomputes = training && recomputes;
+    model->recompute = training && recompute;
     for (int i = 0; i < model->arch.encoder.layers; i++)
         model->encoder.blocks[i].training = model->encoder.blocks[i].feed_forward.training = training;
     for (int i = 0; i < model->arch.decoder.layers; i++)
@@ -19,15 +19,15 @@ void tfm__model_set_training(tfm_model *model, tfm_training *training, bool reco
 typedef struct pass {
     tfm__stack *stack;
     const tfm__stack_arch *arch;
-    int64_t position;         /* of the first id of each row */
-    tfm_tensor positions;     /* (B, T) of each id, in place of that; or empty */
-    tfm_tensor lengths;       /* (B) of the stack's own input, or empty */
-    tfm_tensor types;         /* (B, T) of the ids, or empty: all are 0 */
-    tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
-    tfm_tensor cross_lengths; /* (N) */
-    const tfm__step *step;    /* NULL: whole sequences */
-    bool keys_alone;          /* of the last block only the keys and values in the log are wanted */
-    tfm_tensor buckets;       /* of distances (T, S), or empty */
+    int64_t position;             /* of the first id of each row */
+    tfm_tensor positions;         /* (B, T) of each id, in place of that; or empty */
+    tfm_tensor lengths;           /* (B) of the stack's own input, or empty */
+    tfm_tensor types;             /* (B, T) of the ids, or empty: all are 0 */
+    tfm_tensor encoded;           /* (N, S, E) to be projected by each block, or empty: `step` has it */
+    tfm_tensor cross_lengths;     /* (N) */
+    const tfm__decode_step *step; /* NULL: whole sequences */
+    bool kv_only;                 /* of the last block only the keys and values in the log are wanted */
+    tfm_tensor buckets;           /* of distances (T, S), or empty */
     tfm_tensor bias;         /* of scores by distance (1, H, T, S), or empty: layers have their own, or there is none */
     tfm__observer *observer; /* or NULL */
     tfm_attention_kind own, cross;
@@ -40,13 +40,14 @@ static bool has_stopped(const pass *p) {
 /* (P, E): what is added to the embedding at each position, or empty. */
 static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor used = stack->positions;
-    if (stack->learned.value.buffer)
-        tfm_tensor_rows(ctx, &used, stack->learned.value, arch->position_offset, arch->max_positions);
+    if (stack->learned_positions.value.buffer)
+        tfm_tensor_rows(ctx, &used, stack->learned_positions.value, arch->position_offset, arch->max_positions);
     return used;
 }
 
 /* *x (R, 1, e): what ids (R, 1) get that stand where p->positions says, but for those that stand nowhere. */
-static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids, tfm_tensor table) {
+static tfm_status embed_except_padding(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids,
+                                       tfm_tensor table) {
     tfm_context *ctx = model->ctx;
     const int64_t tokens = ids.dims[0] * ids.dims[1];
     const tfm__padding_token skip = {.id = p->arch->skipped_id, .blank = true};
@@ -98,7 +99,7 @@ static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p
 
 /* x (B, T, e) = embedding * scale + positions, then the norm over it where the stack has one, and in training
  * dropout. */
-static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+static tfm_status embed_tokens(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
@@ -113,7 +114,7 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     const bool skips = p->arch->skips != TFM__SKIPS_NONE && positions.buffer;
     tfm_scope_open(ctx);
     if (scattered && skips)
-        embed_skipping(model, placed, p, ids, positions);
+        embed_except_padding(model, placed, p, ids, positions);
     else
         tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
                              scattered ? (tfm_tensor){0} : positions, p->position, skips ? &skip : NULL);
@@ -139,9 +140,9 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     if (p->arch->projected)
         return embed_projected(model, x, p, ids);
     if (!p->arch->narrow_width)
-        return embed_narrow(model, x, p, ids);
+        return embed_tokens(model, x, p, ids);
     tfm_scope_open(model->ctx);
-    embed_narrow(model, &narrow, p, ids);
+    embed_tokens(model, &narrow, p, ids);
     tfm_dense_forward(model->ctx, x, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){x});
 }
@@ -158,13 +159,13 @@ static bool is_wanted(const pass *p, tfm_attention_kind kind, int layer) {
 }
 
 /* Shows one layer's weights to the observer. There are none where he does not want them, and after a failure. */
-static void show(tfm_model *model, const pass *p, tfm_attention_kind kind, int layer, tfm_tensor weights) {
+static void notify_observer(tfm_model *model, const pass *p, tfm_attention_kind kind, int layer, tfm_tensor weights) {
     if (weights.buffer && !has_stopped(p) && tfm_context_status(model->ctx) == TFM_OK)
-        p->observer->stopped = !p->observer->see(p->observer->user, kind, layer, &weights);
+        p->observer->stopped = !p->observer->on_weights(p->observer->user, kind, layer, &weights);
 }
 
 /* *bias, which may be empty, and what the mask hides besides. */
-static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
+static void add_mask(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
     tfm_tensor both = {0};
     if (mask.buffer && bias->buffer)
         tfm_add(ctx, &both, *bias, mask);
@@ -172,94 +173,94 @@ static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
 }
 
 /* *bias of scores in a layer, or in all layers where they share it. */
-static void find_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
+static void position_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
     if (p->buckets.buffer)
-        tfm__places_bias(model, bias, p->stack, p->arch, layer, p->buckets);
+        tfm__positions_bias(model, bias, p->stack, p->arch, layer, p->buckets);
     else if (p->step)
-        tfm__places_bias_row(model, bias, p->step->relative, layer, p->position);
+        tfm__positions_bias_row(model, bias, p->step->position_bias, layer, p->position);
     if (p->step)
-        hide(model->ctx, bias, p->step->mask);
+        add_mask(model->ctx, bias, p->step->mask);
 }
 
-static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+static void run_block(tfm_model *model, int layer, tfm__residual *residual, const pass *p) {
     tfm_context *ctx = model->ctx;
     tfm_block *block = &p->stack->blocks[layer];
     const bool cross = p->arch->cross;
     const unsigned bits = p->arch->layer[layer];
-    const tfm__turns *turns = &p->stack->turns[bits & TFM__LOCAL_LAYER ? 1 : 0];
+    const tfm__rope_table *rope = &p->stack->rope[bits & TFM__LOCAL_LAYER ? 1 : 0];
     tfm_block_memory memory = {.lengths = p->lengths,
                                .cross_lengths = p->cross_lengths,
                                .bias = p->bias,
-                               .cosines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->cosines,
-                               .sines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->sines,
+                               .cosines = bits & TFM__NO_ROPE_LAYER ? (tfm_tensor){0} : rope->cosines,
+                               .sines = bits & TFM__NO_ROPE_LAYER ? (tfm_tensor){0} : rope->sines,
                                .interleaved = p->arch->rotary.interleaved,
                                .position = p->position,
                                .positions = p->positions};
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
-    if (p->arch->relative.each)
-        find_bias(model, &memory.bias, p, layer);
+    if (p->arch->relative.per_layer)
+        position_bias(model, &memory.bias, p, layer);
     if (p->step) {
-        const int64_t rows = stream->x.dims[0] * stream->x.dims[1];
+        const int64_t rows = residual->x.dims[0] * residual->x.dims[1];
         memory.lengths = p->step->lengths;
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
         memory.cross_lengths = p->step->cross_lengths;
         memory.cross_sources = p->step->sources;
         if (p->step->cache->logs) /* else the context has failed, and nothing is computed */
             memory.log = p->step->cache->logs[layer];
-        memory.rows = p->step->table;
-        tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, p->step->node, rows);
-        tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->node, rows);
+        memory.rows = p->step->block_table;
+        tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, p->step->slot, rows);
+        tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->slot, rows);
     } else if (cross) {
         tfm_multi_head_project(ctx, &memory.cross, &block->cross, p->encoded);
     }
-    if (p->keys_alone && layer == p->arch->layers - 1) {
-        tfm__block_remember(ctx, stream, block, &memory);
+    if (p->kv_only && layer == p->arch->layers - 1) {
+        tfm__block_write_kv(ctx, residual, block, &memory);
         tfm_scope_close(ctx, 0, NULL);
         return;
     }
-    tfm__block_run(ctx, stream, !p->arch->recurrent && is_wanted(p, p->own, layer) ? &own : NULL,
+    tfm__block_run(ctx, residual, !p->arch->recurrent && is_wanted(p, p->own, layer) ? &own : NULL,
                    cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, &memory);
-    show(model, p, p->own, layer, own);
-    show(model, p, p->cross, layer, over_source);
-    tfm_scope_close(ctx, 2, (tfm_tensor *[]){&stream->x, &stream->added});
+    notify_observer(model, p, p->own, layer, own);
+    notify_observer(model, p, p->cross, layer, over_source);
+    tfm_scope_close(ctx, 2, (tfm_tensor *[]){&residual->x, &residual->pending});
 }
 
 /* A block, as the backward pass runs it once more. */
-typedef struct again {
+typedef struct recompute_data {
     tfm_model *model;
     int layer;
-    tfm__stream stream;
+    tfm__residual residual;
     pass pass;
-    uint64_t draws; /* the stream of random numbers that its first draw has */
-} again;
+    uint64_t rng_stream; /* the stream of random numbers that its first draw has */
+} recompute_data;
 
-_Static_assert(sizeof(again) <= TFM__TAPE_DATA, "the tape copies it");
+_Static_assert(sizeof(recompute_data) <= TFM__TAPE_DATA, "the tape copies it");
 
-static tfm_status block_again(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
-    const again *a = record->data;
+static tfm_status recompute_block(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
+    const recompute_data *a = record->data;
     tfm_training *training = a->model->training;
-    tfm__stream stream = a->stream;
-    const uint64_t draws = training->stream;
-    training->stream = a->draws;
-    run_block(a->model, a->layer, &stream, &a->pass);
-    training->stream = draws;
-    out[0] = stream.x;
-    out[1] = stream.added;
+    tfm__residual residual = a->residual;
+    const uint64_t rng_stream = training->stream;
+    training->stream = a->rng_stream;
+    run_block(a->model, a->layer, &residual, &a->pass);
+    training->stream = rng_stream;
+    out[0] = residual.x;
+    out[1] = residual.pending;
     return tfm_context_status(ctx);
 }
 
 /* Of a block the tape keeps only what it has read. */
-static void run_block_checkpointed(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+static void run_block_checkpointed(tfm_model *model, int layer, tfm__residual *residual, const pass *p) {
     const size_t place = tfm__tape_checkpoint_begin(model->ctx);
-    const again a = {model, layer, *stream, *p, model->training->stream};
-    const tfm_tensor x = stream->x, added = stream->added;
-    run_block(model, layer, stream, p);
+    const recompute_data a = {model, layer, *residual, *p, model->training->stream};
+    const tfm_tensor x = residual->x, added = residual->pending;
+    run_block(model, layer, residual, p);
     tfm__tape_checkpoint_end(
         model->ctx, place,
         &(tfm__record){.op = "block",
-                       .recompute = block_again,
-                       .out = {stream->x.buffer == x.buffer ? (tfm_tensor){0} : stream->x, stream->added},
+                       .recompute = recompute_block,
+                       .out = {residual->x.buffer == x.buffer ? (tfm_tensor){0} : residual->x, residual->pending},
                        .in = {x, added, p->encoded, p->bias},
                        .saved = {x, added, p->encoded, p->bias, p->lengths, p->cross_lengths, p->positions, p->buckets},
                        .data = &a,
@@ -267,21 +268,21 @@ static void run_block_checkpointed(tfm_model *model, int layer, tfm__stream *str
 }
 
 /* Gives back what a block has read: memory for one layer at a time. */
-static void free_read(tfm_context *ctx, tfm__stream *read, const tfm__stream *stream) {
-    tfm_tensor_free(ctx, &read->added);
-    if (read->x.buffer != stream->x.buffer)
+static void free_read(tfm_context *ctx, tfm__residual *read, const tfm__residual *residual) {
+    tfm_tensor_free(ctx, &read->pending);
+    if (read->x.buffer != residual->x.buffer)
         tfm_tensor_free(ctx, &read->x);
 }
 
 /* Blocks that are no step's, which the tape may record. */
-static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
+static void run_blocks(tfm_model *model, tfm__residual *residual, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
-        tfm__stream read = *stream;
-        if (model->recomputes && !p->observer)
-            run_block_checkpointed(model, i, stream, p);
+        tfm__residual read = *residual;
+        if (model->recompute && !p->observer)
+            run_block_checkpointed(model, i, residual, p);
         else
-            run_block(model, i, stream, p);
-        free_read(model->ctx, &read, stream);
+            run_block(model, i, residual, p);
+        free_read(model->ctx, &read, residual);
     }
 }
 
@@ -301,7 +302,7 @@ tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor
 
 /* *out: what a stack gives of x (..., E), which comes out of its last block: the norm of it, and its projection, or
  * what there is of them. */
-static tfm_status end_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
+static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p, tfm_tensor x) {
     tfm_context *ctx = model->ctx;
     tfm_tensor normed = {0}, dropped = {0};
     tfm_dropout_options draw;
@@ -322,23 +323,24 @@ static tfm_status end_stack(tfm_model *model, tfm_tensor *out, const pass *p, tf
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
 
-/* out (B, T, tfm__stack_given): all of a stack, from ids (B, T) to its end. Empty where the observer stopped it. */
+/* out (B, T, tfm__stack_output_width): all of a stack, from ids (B, T) to its end. Empty where the observer stopped it.
+ */
 static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
     tfm_context *ctx = model->ctx;
-    tfm__stream stream = {0};
+    tfm__residual residual = {0};
     tfm_tensor last = {0};
     const bool ends = p->arch->final_norm || p->arch->projected;
     tfm_scope_open(ctx);
-    tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
-    tfm__places_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
-    if (!p->arch->relative.each)
-        find_bias(model, &p->bias, p, 0);
-    embed(model, &stream.x, p, ids);
-    run_blocks(model, &stream, p);
+    tfm__positions_rope(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
+    tfm__positions_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
+    if (!p->arch->relative.per_layer)
+        position_bias(model, &p->bias, p, 0);
+    embed(model, &residual.x, p, ids);
+    run_blocks(model, &residual, p);
     if (!has_stopped(p)) {
-        tfm__stream_settle(ctx, ends ? &last : out, &stream);
+        tfm__residual_materialize(ctx, ends ? &last : out, &residual);
         if (ends)
-            end_stack(model, out, p, last);
+            finish_stack(model, out, p, last);
     }
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
@@ -441,87 +443,88 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
 }
 
-tfm_status tfm__model_log_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
+tfm_status tfm__model_kv_cache_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     return tfm_kv_cache_new_as(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
-                               arch->recurrent ? TFM_F32 : model->kept);
+                               arch->recurrent ? TFM_F32 : model->kv_dtype);
 }
 
-tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded) {
+tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t dims[] = {encoded.dims[0], encoded.dims[1], (int64_t)arch->kv_heads * arch->head_width};
     for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {
-        tfm_tensor_new(model->ctx, &cross[i].keys, model->kept, 3, dims);
-        tfm_tensor_new(model->ctx, &cross[i].values, model->kept, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].keys, model->kv_dtype, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].values, model->kv_dtype, 3, dims);
         tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
     }
     return tfm_context_status(model->ctx);
 }
 
-/* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
- * them where nothing stands between the two. Or what they would be made of, where the step has `read`. */
-static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
+/* Logits of what the blocks left in the residual for the last of a row's T tokens: in one launch with the norm before
+ * them where nothing stands between the two. Or what they would be made of, where the step has `projection_input`. */
+static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__residual *residual, const pass *p, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_param *const projection = p->step->output ? p->step->output : model->output;
-    const int64_t tokens = stream->x.dims[1];
+    const int64_t tokens = residual->x.dims[1];
     tfm_tensor whole = {0}, ended = {0}, scaled = {0};
-    if (tokens == 1 && !p->arch->projected && model->arch.output_scale == 0 && !p->step->read) {
+    if (tokens == 1 && !p->arch->projected && model->arch.output_scale == 0 && !p->step->projection_input) {
         const tfm__fused_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
-        tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
-                         TFM_NO_ACTIVATION);
+        tfm__residual_linear(ctx, residual, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
+                             TFM_NO_ACTIVATION);
         return;
     }
-    tfm__stream_settle(ctx, &whole, stream);
+    tfm__residual_materialize(ctx, &whole, residual);
     if (tokens > 1) {
         tfm_tensor last = {0};
         tfm_slice(ctx, &last, whole, (tfm_range[]){TFM_WHOLE, {tokens - 1, tokens, 1}, TFM_WHOLE});
         whole = last;
     }
     if (p->arch->final_norm || p->arch->projected)
-        end_stack(model, &ended, p, whole);
+        finish_stack(model, &ended, p, whole);
     tfm__model_scale_output(model, &scaled, ended.buffer ? ended : whole);
-    if (p->step->read)
-        tfm_tensor_reshape(ctx, p->step->read, scaled, 2, (int64_t[]){scaled.dims[0], tfm__last_dim(scaled)});
+    if (p->step->projection_input)
+        tfm_tensor_reshape(ctx, p->step->projection_input, scaled, 2,
+                           (int64_t[]){scaled.dims[0], tfm__last_dim(scaled)});
     else
         tfm_linear(ctx, logits, scaled, projection, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 
-tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
+tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__decode_step *step,
                            tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
     tfm_tensor block = {0}, last = {0};
-    tfm__stream stream = {0};
+    tfm__residual residual = {0};
     pass p = {.stack = &model->decoder,
               .arch = arch,
               .position = step->position,
               .positions = step->positions,
               .step = step,
-              .keys_alone = !logits};
-    if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
+              .kv_only = !logits};
+    if (step->position > 0 && step->length == 0 && !tfm__model_rope_matches(model, step->position, end))
         return tfm__op_error(ctx, "model_step",
                              "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
                              "log: it must be run again from its first token",
                              (long long)end);
     tfm_scope_open(ctx);
-    tfm__places_turn(model, &model->decoder, arch, end, step->length > end ? step->length : end);
+    tfm__positions_rope(model, &model->decoder, arch, end, step->length > end ? step->length : end);
     if (tokens > 1)
-        tfm__places_buckets(model, &p.buckets, arch, step->position, tokens);
-    if (!arch->relative.each)
-        find_bias(model, &p.bias, &p, 0);
+        tfm__positions_buckets(model, &p.buckets, arch, step->position, tokens);
+    if (!arch->relative.per_layer)
+        position_bias(model, &p.bias, &p, 0);
     tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
-    embed(model, &stream.x, &p, block);
+    embed(model, &residual.x, &p, block);
     for (int i = 0; i < arch->layers; i++) {
-        tfm__stream read = stream;
-        run_block(model, i, &stream, &p);
-        free_read(ctx, &read, &stream);
+        tfm__residual read = residual;
+        run_block(model, i, &residual, &p);
+        free_read(ctx, &read, &residual);
     }
     if (!logits)
         return tfm_scope_close(ctx, 0, NULL);
-    finish_step(model, &last, &stream, &p, bias);
-    if (step->read)
-        return tfm_scope_close(ctx, 1, (tfm_tensor *[]){step->read});
+    finish_step(model, &last, &residual, &p, bias);
+    if (step->projection_input)
+        return tfm_scope_close(ctx, 1, (tfm_tensor *[]){step->projection_input});
     if (model->arch.logit_cap != 0)
         cap_logits(model, last, bias);
     const int64_t words = step->output ? step->output->value.dims[0] : arch->vocabulary;

@@ -58,7 +58,7 @@ tfm_status tfm_model_word_logits(tfm_model *model, tfm_tensor *logits, tfm_tenso
     const char *what = "model_word_logits";
     if (TFM__NEEDS(what, model, logits) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (check_encoded(model, what, TFM__NEEDS_WORDS, encoded, 2) != TFM_OK)
+    if (check_encoded(model, what, TFM__NEEDS_MLM_HEAD, encoded, 2) != TFM_OK)
         return tfm_context_status(model->ctx);
     tfm_tensor hidden = {0};
     tfm_scope_open(model->ctx);
@@ -71,7 +71,7 @@ tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tens
     const char *what = "model_class_logits";
     if (TFM__NEEDS(what, model, logits) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (check_encoded(model, what, TFM__NEEDS_CLASSES, encoded, 3) != TFM_OK)
+    if (check_encoded(model, what, TFM__NEEDS_CLASSIFIER, encoded, 3) != TFM_OK)
         return tfm_context_status(model->ctx);
     tfm_tensor text = {0}, hidden = {0};
     tfm_scope_open(model->ctx);
@@ -87,7 +87,7 @@ tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tens
 static tfm__scores scores_of(const json_t *config, int count) {
     const char *type = json_string_value(json_object_get(config, "problem_type"));
     if (type && strcmp(type, "regression") == 0)
-        return TFM__PLAIN_SCORES;
+        return TFM__RAW_SCORES;
     return count == 1 || (type && strcmp(type, "multi_label_classification") == 0) ? TFM__SIGMOID_SCORES
                                                                                    : TFM__SOFTMAX_SCORES;
 }

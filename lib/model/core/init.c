@@ -7,16 +7,16 @@
 #include "ops/ops.h"
 
 /* As many as a directory may say, or what is saved could not be opened. */
-enum { MOST_HEADS = 1024 };
+enum { MAX_HEADS = 1024 };
 
 static tfm_status check_choices(const tfm_model_shape *s) {
     if ((unsigned)s->activation >= TFM_ACTIVATIONS || (unsigned)s->init > TFM_INIT_KAIMING)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: there is no such one",
                          (int)s->activation, (int)s->init);
-    return s->heads <= MOST_HEADS
+    return s->heads <= MAX_HEADS
                ? TFM_OK
                : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads are more than the %d that are allowed", s->heads,
-                           MOST_HEADS);
+                           MAX_HEADS);
 }
 
 static tfm_status check_shape(const tfm_model_shape *s) {
@@ -98,16 +98,16 @@ static tfm__arch arch_of(const tfm_model_shape *s) {
     return arch;
 }
 
-static void fill_rules(tfm__rules *rules, const tfm_model_shape *s) {
-    rules->pad_id = rules->bad_ids[0] = s->pad_id;
+static void fill_rules(tfm__generation_rules *rules, const tfm_model_shape *s) {
+    rules->pad_id = rules->suppress_ids[0] = s->pad_id;
     rules->eos_id = s->eos_id;
     rules->start_id = s->start_id;
     rules->forced_bos_id = rules->forced_eos_id = -1;
-    rules->bad_id_count = s->pad_id != s->eos_id;
+    rules->suppress_id_count = s->pad_id != s->eos_id;
 }
 
 /* What the family makes of a config.json of these sizes. */
-static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__family *family,
+static tfm_status read_described(tfm__arch *arch, tfm__generation_rules *rules, const tfm__family *family,
                                  const tfm_model_shape *s) {
     char name[] = "model_new";
     tfm__config_files from = {
@@ -127,32 +127,32 @@ static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__
     return status;
 }
 
-typedef struct maker {
+typedef struct initializer {
     tfm_model *model;
     tfm_init init;
     uint64_t seed, stream, parameters;
-} maker;
+} initializer;
 
 /* Deviation or bound of a matrix (outputs, inputs). */
-static double spread_of(tfm_init init, const tfm__parameter *p) {
+static double init_scale(tfm_init init, const tfm__parameter *p) {
     const double outputs = (double)p->dims[0], inputs = (double)p->dims[1];
-    if (p->kind == TFM__TABLE)
+    if (p->kind == TFM__EMBEDDING)
         return 1 / sqrt(inputs);
     return init == TFM_INIT_GAUSSIAN  ? 0.02
            : init == TFM_INIT_KAIMING ? sqrt(2 / inputs)
                                       : sqrt(6 / (inputs + outputs));
 }
 
-static tfm_status make(void *user, const tfm__parameter *p) {
-    maker *k = user;
+static tfm_status init_param(void *user, const tfm__parameter *p) {
+    initializer *k = user;
     tfm_context *ctx = k->model->ctx;
     const int64_t count = p->dims[0] * (p->rank == 2 ? p->dims[1] : 1);
     float *host = tfm__alloc((size_t)count, sizeof(*host));
     if (!host)
         return TFM_ERROR_MEMORY;
-    const bool drawn = p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
+    const bool drawn = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING;
     const bool uniform = p->kind == TFM__MATRIX && k->init == TFM_INIT_XAVIER;
-    const double spread = drawn ? spread_of(k->init, p) : 0;
+    const double spread = drawn ? init_scale(k->init, p) : 0;
     tfm__random random = tfm__random_new(k->seed, k->stream++);
     for (int64_t i = 0; i < count; i++)
         host[i] = drawn
@@ -185,8 +185,8 @@ static tfm_status make_constants(tfm_model *model) {
 static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__family *family,
                              const tfm_model_shape *shape) {
     tfm__arch *arch = tfm__alloc(1, sizeof(*arch));
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* both are large for a thread's stack */
-    maker k = {.init = shape->init, .seed = shape->seed};
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* both are large for a thread's stack */
+    initializer k = {.init = shape->init, .seed = shape->seed};
     tfm_status status = arch && rules ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK && family->describe) {
         status = read_described(arch, rules, family, shape);
@@ -199,7 +199,7 @@ static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__famil
     if (status == TFM_OK)
         status = make_constants(k.model);
     if (status == TFM_OK)
-        status = tfm__roles_walk(family, arch, k.model, make, &k);
+        status = tfm__params_visit(family, arch, k.model, init_param, &k);
     if (status == TFM_OK)
         tfm__model_describe_arch(&k.model->info, family, arch, &k.model->rules, k.parameters, 4 * k.parameters,
                                  TFM_F32);

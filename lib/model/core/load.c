@@ -8,27 +8,27 @@
 
 /* ---- One tensor ---- */
 
-static bool is_used(const tfm__loader *l, const tfm__stored *stored) {
+static bool is_used(const tfm__loader *l, const tfm__stored_tensor *stored) {
     for (size_t i = 0; i < l->used_count; i++)
         if (l->used[i] == stored)
             return true;
     return false;
 }
 
-static void use(tfm__loader *l, const tfm__stored *stored) {
+static void use(tfm__loader *l, const tfm__stored_tensor *stored) {
     if (!is_used(l, stored))
         l->used[l->used_count++] = stored;
 }
 
-static const tfm__stored *table_of(const tfm__loader *l, tfm__role role) {
-    return role == TFM__TARGET_TABLE ? l->tables[1] : role == TFM__OUTPUT_TABLE ? l->tables[2] : l->tables[0];
+static const tfm__stored_tensor *table_of(const tfm__loader *l, tfm__role role) {
+    return role == TFM__TARGET_EMBEDDING ? l->tables[1] : role == TFM__OUTPUT_PROJECTION ? l->tables[2] : l->tables[0];
 }
 
 /* Bytes are taken where a parameter may be that, with a scale for each of its outputs. */
-static tfm_status check_bytes(const tfm__parameter *p, const tfm__stored *stored) {
+static tfm_status check_int8(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     if (stored->dtype != TFM_I8)
         return TFM_OK;
-    if (!tfm__may_be_bytes(p))
+    if (!tfm__param_is_quantizable(p))
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: tensor %s is of bytes, which only matrices of layers and tables of "
                          "words may be",
@@ -41,28 +41,28 @@ static tfm_status check_bytes(const tfm__parameter *p, const tfm__stored *stored
 
 /* Its name in the file. */
 static const char *name_of(const tfm__loader *l, const tfm__parameter *p) {
-    const bool is_words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+    const bool is_words = p->kind == TFM__EMBEDDING && p->role <= TFM__OUTPUT_PROJECTION;
     return is_words ? table_of(l, p->role)->name : tfm__load_name(l, p->name);
 }
 
 static tfm_status load_tensor(tfm__loader *l, const tfm__parameter *p) {
-    const tfm__stored *stored;
+    const tfm__stored_tensor *stored;
     const char *name = name_of(l, p);
     const int64_t rows = p->total, columns = p->dims[1];
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
     const bool row = p->rank == 1 && l->family->row_vectors;
     tfm_status status = tfm__weights_get(l->file, &stored, name, row ? 2 : p->rank, row ? (int64_t[]){1, rows} : dims);
     if (status == TFM_OK)
-        status = check_bytes(p, stored);
+        status = check_int8(p, stored);
     if (status == TFM_OK && l->model)
-        status = tfm__load_put(l, p, stored);
+        status = tfm__load_upload(l, p, stored);
     if (status == TFM_OK && l->model)
-        tfm__weights_leave(l->file, stored); /* it has been copied, or has a map of its own */
-    if (status == TFM_OK && l->see)
-        status = l->see(l->user, p, stored);
+        tfm__weights_evict(l->file, stored); /* it has been copied, or has a map of its own */
+    if (status == TFM_OK && l->on_match)
+        status = l->on_match(l->user, p, stored);
     const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
     if (status == TFM_OK) {
-        const uint64_t count = (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        const uint64_t count = (uint64_t)((p->dims[0] - p->zero_rows) * (p->rank == 2 ? p->dims[1] : 1));
         l->parameters += again ? 0 : count;
         const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
         l->bytes += tfm_dtype_size(dtype) * count; /* each has its own */
@@ -106,7 +106,7 @@ static tfm_status compute_positions(tfm__loader *l, tfm_tensor *out, const tfm__
 }
 
 /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
-static int rows_before(const tfm__stored *stored, const tfm__stack_arch *arch) {
+static int padding_rows(const tfm__stored_tensor *stored, const tfm__stack_arch *arch) {
     return stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
 }
 
@@ -119,12 +119,12 @@ static void load_positions(tfm__loader *l, bool decoder) {
     tfm_tensor *out = !l->model ? NULL : decoder ? &l->model->decoder.positions : &l->model->encoder.positions;
     if (l->status != TFM_OK || arch->layers == 0 || arch->positions == TFM__NO_POSITIONS)
         return;
-    const tfm__stored *stored = name ? tfm__load_find(l, name) : NULL;
+    const tfm__stored_tensor *stored = name ? tfm__load_find(l, name) : NULL;
     if (!stored && arch->positions == TFM__SINUSOIDS) {
         l->status = compute_positions(l, out, arch);
         return;
     }
-    const int skipped = rows_before(stored, arch);
+    const int skipped = padding_rows(stored, arch);
     if (arch->positions == TFM__LEARNED_POSITIONS) {
         arch->position_offset = skipped;
         if (skipped == 0 && arch->skips == TFM__SKIPS_TO_ROW) /* the table has no such row */
@@ -157,10 +157,11 @@ static void load_positions(tfm__loader *l, bool decoder) {
 }
 
 static void load_output_bias(tfm__loader *l) {
-    const int64_t rows = tfm__arch_writer(l->arch)->vocabulary, some = tfm__arch_writer(l->arch)->stored_vocabulary;
+    const int64_t rows = tfm__arch_output_stack(l->arch)->vocabulary,
+                  some = tfm__arch_output_stack(l->arch)->stored_vocabulary;
     const int64_t size = some ? some : rows;
     const tfm__naming *naming = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS);
-    const tfm__stored *stored = naming->weight && !l->arch->headless ? tfm__load_find(l, naming->weight) : NULL;
+    const tfm__stored_tensor *stored = naming->weight && !l->arch->headless ? tfm__load_find(l, naming->weight) : NULL;
     if (!stored && naming->bias && !l->arch->headless)
         stored = tfm__load_find(l, naming->bias);
     const bool flat = stored && stored->rank == 1; /* else (1, V) */
@@ -173,7 +174,7 @@ static void load_output_bias(tfm__loader *l) {
         return;
     float *bias = tfm__alloc((size_t)rows, sizeof(*bias));
     if (stored && bias)
-        tfm__stored_floats(bias, stored, 0, (size_t)size, 1);
+        tfm__stored_to_floats(bias, stored, 0, (size_t)size, 1);
     l->status = bias ? tfm__model_set_biases(l->model, bias) : TFM_ERROR_MEMORY;
     free(bias);
 }
@@ -181,7 +182,7 @@ static void load_output_bias(tfm__loader *l) {
 /* A head that config.json speaks of may have been left out when the encoder was trained for something else. */
 static void find_head(tfm__loader *l) {
     tfm__head_arch *head = &l->arch->head;
-    const tfm__role role = head->kind == TFM__WORDS_HEAD ? TFM__WORDS_DENSE : TFM__CLASSES_OUT;
+    const tfm__role role = head->kind == TFM__MLM_HEAD ? TFM__MLM_DENSE : TFM__CLASSIFIER_OUT;
     const char *name = tfm__role_naming(l->family, false, role)->weight;
     if (head->kind == TFM__NO_HEAD || (name && tfm__load_find(l, name)))
         return;
@@ -222,30 +223,30 @@ static bool is_of_block(const tfm__loader *l, const char *name) {
 }
 
 /* Whether these are the scales of bytes. */
-static bool are_scales(const tfm__loader *l, const tfm__stored *stored) {
+static bool are_scales(const tfm__loader *l, const tfm__stored_tensor *stored) {
     char name[1024];
     if (!tfm__ends_with(stored->name, TFM__SCALES))
         return false;
     snprintf(name, sizeof(name), "%.*s", (int)(strlen(stored->name) - strlen(TFM__SCALES)), stored->name);
-    const tfm__stored *bytes = tfm__weights_find(l->file, name);
+    const tfm__stored_tensor *bytes = tfm__weights_find(l->file, name);
     return bytes && bytes->scales == stored->data;
 }
 
 /* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
  * same. Anything else is said. */
 static tfm_status check_unused(const tfm__loader *l) {
-    const tfm__wrapper *wrapper = l->arch->within;
+    const tfm__multimodal *wrapper = l->arch->multimodal;
     size_t aside = 0;
     char text[1024];
     for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
-        const tfm__stored *stored = tfm__weights_at(l->file, i);
-        if (is_used(l, stored) || tfm__load_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
+        const tfm__stored_tensor *stored = tfm__weights_at(l->file, i);
+        if (is_used(l, stored) || tfm__load_is_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
             continue;
-        if (wrapper && tfm__wrapper_aside(wrapper, stored->name)) {
+        if (wrapper && tfm__multimodal_ignores(wrapper, stored->name)) {
             aside++;
             continue;
         }
-        if (is_of_block(l, tfm__load_plain(l, text, sizeof(text), stored->name)) ||
+        if (is_of_block(l, tfm__load_family_name(l, text, sizeof(text), stored->name)) ||
             strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
             return tfm__fail(TFM_ERROR_FORMAT,
                              "%s: %s has no place in the model that config.json describes: check its numbers of layers "
@@ -253,7 +254,7 @@ static tfm_status check_unused(const tfm__loader *l) {
                              stored->file, stored->name);
         tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
     }
-    if (wrapper && !l->see) /* who is shown all has no part in this */
+    if (wrapper && !l->on_match) /* who is shown all has no part in this */
         tfm__log(TFM_LOG_WARNING,
                  "%s: of %s the text is run, and pictures are not taken: %zu tensors of the parts that see are left "
                  "aside",
@@ -262,18 +263,18 @@ static tfm_status check_unused(const tfm__loader *l) {
 }
 
 /* What the file calls otherwise is remembered: whoever names parameters may know it so. */
-static tfm_status keep_name(void *user, const tfm__parameter *p) {
+static tfm_status record_alias(void *user, const tfm__parameter *p) {
     const tfm__loader *l = user;
     tfm_model *model = l->model;
     const char *name = name_of(l, p);
     if (strcmp(name, tfm__model_name_in_file(model, p->name)) == 0)
         return TFM_OK;
-    tfm__other_name *more = tfm__realloc(model->other_names, model->other_name_count + 1, sizeof(*more));
+    tfm__tensor_alias *more = tfm__realloc(model->tensor_aliases, model->tensor_alias_count + 1, sizeof(*more));
     if (!more)
         return TFM_ERROR_MEMORY;
-    model->other_names = more;
-    const tfm__other_name one = more[model->other_name_count++] =
-        (tfm__other_name){tfm__strdup(p->name), tfm__strdup(name)};
+    model->tensor_aliases = more;
+    const tfm__tensor_alias one = more[model->tensor_alias_count++] =
+        (tfm__tensor_alias){tfm__strdup(p->name), tfm__strdup(name)};
     return one.name && one.in_file ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
@@ -287,11 +288,11 @@ static tfm_status find_all(tfm__loader *l) {
     load_positions(l, true);
     load_output_bias(l);
     if (l->status == TFM_OK)
-        l->status = tfm__roles_walk(l->family, l->arch, l->model, load_parameter, l);
+        l->status = tfm__params_visit(l->family, l->arch, l->model, load_parameter, l);
     if (l->status == TFM_OK)
         l->status = check_unused(l);
     if (l->status == TFM_OK && l->model)
-        l->status = tfm__roles_walk(l->family, l->arch, l->model, keep_name, l);
+        l->status = tfm__params_visit(l->family, l->arch, l->model, record_alias, l);
     return l->status;
 }
 
@@ -300,7 +301,7 @@ tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__fam
     tfm__loader l = {.family = family, .arch = arch, .file = file, .model = model, .precision = precision};
     tfm_status status = find_all(&l);
     if (status == TFM_OK)
-        status = tfm__load_offer(&l);
+        status = tfm__load_publish(&l);
     *parameters = l.parameters;
     *bytes = l.bytes;
     free(l.used);
@@ -308,20 +309,20 @@ tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__fam
     return status;
 }
 
-tfm_status tfm__model_places(const tfm__family *family, tfm__arch *arch, const tfm__weights *file, tfm__place_fn see,
-                             void *user) {
-    tfm__loader l = {.family = family, .arch = arch, .file = file, .see = see, .user = user};
+tfm_status tfm__model_map_tensors(const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
+                                  tfm__tensor_map_fn on_match, void *user) {
+    tfm__loader l = {.family = family, .arch = arch, .file = file, .on_match = on_match, .user = user};
     tfm_status status = find_all(&l);
     for (size_t i = 0; i < tfm__weights_count(file) && status == TFM_OK; i++) {
-        const tfm__stored *stored = tfm__weights_at(file, i);
-        const tfm__parameter copy = {.role = TFM__OUTPUT_TABLE,
-                                     .kind = TFM__TABLE,
+        const tfm__stored_tensor *stored = tfm__weights_at(file, i);
+        const tfm__parameter copy = {.role = TFM__OUTPUT_PROJECTION,
+                                     .kind = TFM__EMBEDDING,
                                      .rank = 2,
                                      .dims = {stored->dims[0], stored->dims[1]},
                                      .name = stored->name,
                                      .total = stored->dims[0]};
-        if (!is_used(&l, stored) && tfm__load_alias(&l, stored))
-            status = see(user, &copy, stored);
+        if (!is_used(&l, stored) && tfm__load_is_alias(&l, stored))
+            status = on_match(user, &copy, stored);
     }
     free(l.used);
     return status;

@@ -8,22 +8,22 @@
 
 /* What the weights lie in, and the dtype of the largest tensor, in static strings. */
 static void describe_file(tfm_model_info *info, const tfm__weights *file) {
-    const tfm__stored *largest = NULL;
+    const tfm__stored_tensor *largest = NULL;
     for (size_t i = 0; i < tfm__weights_count(file); i++) {
-        const tfm__stored *stored = tfm__weights_at(file, i);
+        const tfm__stored_tensor *stored = tfm__weights_at(file, i);
         if (stored->usable && (!largest || stored->count > largest->count))
             largest = stored;
     }
-    info->stored_dtype = !largest ? "none" : largest->coded ? largest->coded : tfm_dtype_name(largest->dtype);
+    info->stored_dtype = !largest ? "none" : largest->encoding ? largest->encoding : tfm_dtype_name(largest->dtype);
     info->stored_as = tfm__weights_kind(file);
     info->stored_files = (int)tfm__weights_files(file);
 }
 
 /* Rows of an embedding that have no piece: some checkpoints round the number of rows up, Marian's by little, others by
  * as much as they like (Qwen's have 290), but not by most of it. */
-enum { MOST_PADDING = 256 };
+enum { MAX_PADDING_ROWS = 256 };
 
-static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int rows) {
+static int64_t count_ids_without_token(const tfm_tokenizer *tokenizer, tfm_side side, int rows) {
     int64_t count = 0;
     for (int32_t id = 0; id < rows; id++)
         count += tfm_tokenizer_piece(tokenizer, side, id) == NULL;
@@ -31,10 +31,10 @@ static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int r
 }
 
 /* An id without a token gives no text: a model that writes one leaves something out. Encoders alone write none. */
-static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
+static void warn_ids_without_token(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
     if (!arch->decoder.layers)
         return;
-    const tfm__stack_arch *writer = tfm__arch_writer(arch);
+    const tfm__stack_arch *writer = tfm__arch_output_stack(arch);
     const tfm_side side = TFM_TARGET;
     int32_t first = -1;
     int64_t within = 0;
@@ -44,7 +44,7 @@ static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch,
             first = id;
             within += id < named;
         }
-    const int64_t all = nameless_ids(tokenizer, side, writer->vocabulary);
+    const int64_t all = count_ids_without_token(tokenizer, side, writer->vocabulary);
     if (within > 0 || (all > 0 && tfm__tokenizer_is_marian(tokenizer)))
         tfm__log(TFM_LOG_WARNING,
                  "%s: %lld of the model's %d ids have no token in the vocabulary, the first is %d: what the model "
@@ -57,14 +57,14 @@ static void warn_nameless(const tfm_tokenizer *tokenizer, const tfm__arch *arch,
 
 /* Some tokenizers have a few tokens more than the model has rows, such as Gemma 3's for pictures, or a padding that
  * somebody has added: texts without these are as good as any. */
-enum { MOST_WITHOUT_ROW = 64 };
+enum { MAX_TOKENS_WITHOUT_ROW = 64 };
 
 static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     /* A model with one stack has one vocabulary. */
     const int source = (arch->encoder.layers ? &arch->encoder : &arch->decoder)->vocabulary;
-    const int target = tfm__arch_writer(arch)->vocabulary;
-    const int more = tfm__tokenizer_is_marian(tokenizer) ? 0 : MOST_WITHOUT_ROW;
+    const int target = tfm__arch_output_stack(arch)->vocabulary;
+    const int more = tfm__tokenizer_is_marian(tokenizer) ? 0 : MAX_TOKENS_WITHOUT_ROW;
     if (text.source_size - more > source || text.target_size - more > target) {
         const bool first = text.source_size - more > source;
         return tfm__fail(TFM_ERROR_FORMAT,
@@ -77,20 +77,21 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
                          first ? text.source_size : text.target_size, first ? source : target);
     }
     tfm__tokenizer_limit(tokenizer, source, target);
-    int64_t nameless = nameless_ids(tokenizer, TFM_SOURCE, source) + nameless_ids(tokenizer, TFM_TARGET, target);
+    int64_t nameless =
+        count_ids_without_token(tokenizer, TFM_SOURCE, source) + count_ids_without_token(tokenizer, TFM_TARGET, target);
     const int64_t rows = (int64_t)source + target, half = tfm__tokenizer_is_marian(tokenizer) ? 0 : rows / 2;
-    if (nameless > (half > 2 * MOST_PADDING ? half : 2 * MOST_PADDING))
+    if (nameless > (half > 2 * MAX_PADDING_ROWS ? half : 2 * MAX_PADDING_ROWS))
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: %lld rows of the embeddings have no piece in the vocabulary: it is not the model's", dir,
                          (long long)nameless);
     if (arch->decoder.layers) /* an encoder writes no text */
-        warn_nameless(tokenizer, arch, dir);
+        warn_ids_without_token(tokenizer, arch, dir);
     return TFM_OK;
 }
 
 /* The directory's tokenizer, if it goes with the model. */
 static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
-                                 const tfm__rules *rules, const char *dir) {
+                                 const tfm__generation_rules *rules, const char *dir) {
     tfm_status status = tfm_tokenizer_open(out, dir);
     if (status == TFM_OK)
         status = check_vocabulary(*out, arch, dir);
@@ -114,7 +115,7 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
 static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *files, const tfm__arch *arch) {
     const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
     return files->shortlist ? tfm__shortlist_open(out, files->shortlist, e->stored_vocabulary, d->stored_vocabulary,
-                                                  files->one_vocabulary)
+                                                  files->shared_vocabulary)
                             : TFM_OK;
 }
 
@@ -140,7 +141,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__RESERVED_SET_MESSAGE);
     if (!precision_known("model_read_info", options))
         return TFM_ERROR_ARGUMENT;
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
@@ -171,11 +172,12 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
                                   .kv_heads = arch->kv_heads,
                                   .query_norm = norm,
                                   .key_norm = norm,
-                                  .scale = arch->score_scale_falls ? scale / (float)(layer + 1) : arch->score_scale,
+                                  .scale =
+                                      arch->scale_by_inverse_layer ? scale / (float)(layer + 1) : arch->score_scale,
                                   .soft_cap = arch->score_cap};
     return (tfm_block){
         .attention = heads,
-        .attention_norm = bits & TFM__UNNORMED_LAYER ? none : norm,
+        .attention_norm = bits & TFM__NO_NORM_LAYER ? none : norm,
         .cross = heads,
         .cross_norm = norm,
         .feed_forward = {.activation = arch->activation},
@@ -188,7 +190,7 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
         .after = arch->causal ? 0 : arch->window / 2,
         .norm_place = arch->norm_place,
         .parallel = arch->parallel,
-        .one_norm = arch->one_norm,
+        .one_norm = arch->shared_norm,
         .residual_scale = arch->residual_scale,
     };
 }
@@ -199,7 +201,7 @@ static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
         return TFM_OK;
     stack->blocks = tfm__alloc((size_t)arch->layers, sizeof(*stack->blocks));
     if (arch->relative.buckets)
-        stack->relative = tfm__alloc((size_t)tfm__relative_count(arch), sizeof(*stack->relative));
+        stack->relative = tfm__alloc((size_t)tfm__position_bias_tables(arch), sizeof(*stack->relative));
     if (!stack->blocks || (arch->relative.buckets && !stack->relative))
         return TFM_ERROR_MEMORY;
     stack->embedding_norm = stack->final_norm = (tfm_norm){.epsilon = arch->epsilon, .kind = arch->norm};
@@ -209,11 +211,11 @@ static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
 }
 
 tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,
-                          const tfm__rules *rules) {
+                          const tfm__generation_rules *rules) {
     tfm_model *model = *out = tfm__alloc(1, sizeof(*model));
     if (!model)
         return TFM_ERROR_MEMORY;
-    atomic_init(&model->owners, 1);
+    atomic_init(&model->refcount, 1);
     model->ctx = tfm_context_retain(ctx);
     model->family = family;
     model->arch = *arch;
@@ -233,9 +235,9 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
     uint64_t parameters, bytes;
     tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
     if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_FP16)
-        model->kept = TFM_F16;
+        model->kv_dtype = TFM_F16;
     if (tfm__context_tuning(model->ctx)->kv_half && precision == TFM_PRECISION_BF16)
-        model->kept = TFM_BF16;
+        model->kv_dtype = TFM_BF16;
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
     if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
@@ -244,7 +246,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {
         tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
-                                 model->kept);
+                                 model->kv_dtype);
         describe_file(&model->info, files->weights);
         model->info.shortlist = model->shortlist != NULL;
     }
@@ -254,7 +256,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
 static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
     const tfm__family *family = NULL;
     tfm__arch arch;
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm__family_files files = {0};
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
@@ -266,7 +268,7 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
         status = open_tokenizer(&(*out)->tokenizer, family, &(*out)->arch, &(*out)->rules, dir);
     if (status == TFM_OK)
         status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_STORED);
-    if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
+    if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD)
         status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
     tfm__family_files_free(&files);
     if (status != TFM_OK)
@@ -294,14 +296,14 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
 
 static void free_stack(tfm_context *ctx, tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor_free(ctx, &stack->positions);
-    tfm_param_free(ctx, &stack->learned);
+    tfm_param_free(ctx, &stack->learned_positions);
     tfm_param_free(ctx, &stack->token_types);
-    for (int i = 0; stack->relative && i < tfm__relative_count(arch); i++)
+    for (int i = 0; stack->relative && i < tfm__position_bias_tables(arch); i++)
         tfm_param_free(ctx, &stack->relative[i]);
     free(stack->relative);
     for (int k = 0; k < 2; k++) {
-        tfm_tensor_free(ctx, &stack->turns[k].cosines);
-        tfm_tensor_free(ctx, &stack->turns[k].sines);
+        tfm_tensor_free(ctx, &stack->rope[k].cosines);
+        tfm_tensor_free(ctx, &stack->rope[k].sines);
     }
     tfm_norm_free(ctx, &stack->embedding_norm);
     tfm_dense_free(ctx, &stack->embedding_dense);
@@ -317,14 +319,14 @@ void tfm_model_free(tfm_model **pointer) {
     if (!model)
         return;
     *pointer = NULL;
-    if (atomic_fetch_sub(&model->owners, 1) > 1)
+    if (atomic_fetch_sub(&model->refcount, 1) > 1)
         return;
     tfm_context *ctx = model->ctx;
-    if (model->mates)
-        model->free_mates(&model->mates);
+    if (model->replicas)
+        model->free_replicas(&model->replicas);
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
-    tfm__int8_screen_free(ctx, &model->screen);
+    tfm__int8_screen_free(ctx, &model->output_int8);
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
     tfm_tensor_free(ctx, &model->score_bias);
@@ -333,11 +335,11 @@ void tfm_model_free(tfm_model **pointer) {
     tfm__head_free(ctx, &model->head);
     tfm__classes_free(&model->classes);
     json_decref(model->generation);
-    for (size_t i = 0; i < model->other_name_count; i++) {
-        free(model->other_names[i].name);
-        free(model->other_names[i].in_file);
+    for (size_t i = 0; i < model->tensor_alias_count; i++) {
+        free(model->tensor_aliases[i].name);
+        free(model->tensor_aliases[i].in_file);
     }
-    free(model->other_names);
+    free(model->tensor_aliases);
     tfm_tokenizer_free(&model->tokenizer);
     tfm__shortlist_free(&model->shortlist);
     free(model);
@@ -345,7 +347,7 @@ void tfm_model_free(tfm_model **pointer) {
 }
 
 tfm_model *tfm__model_retain(tfm_model *model) {
-    atomic_fetch_add(&model->owners, 1);
+    atomic_fetch_add(&model->refcount, 1);
     return model;
 }
 

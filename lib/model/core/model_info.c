@@ -38,14 +38,15 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
                       : s->relative.buckets                    ? "relative"
                       : s->alibi                               ? "alibi"
                                                                : "none";
-    info->rope_type = s->rotary.width ? scalings[s->rotary.form.type] : "none";
+    info->rope_type = s->rotary.width ? scalings[s->rotary.config.type] : "none";
     info->window_layers = window_layers(s);
     info->window = info->window_layers ? s->window : 0;
 }
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
-                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes, tfm_dtype kept) {
-    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
+                              const tfm__generation_rules *rules, uint64_t parameters, uint64_t bytes,
+                              tfm_dtype kv_dtype) {
+    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_output_stack(arch);
     *info = (tfm_model_info){
         .family = family->name,
         .written = family->write != NULL,
@@ -73,9 +74,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .gated = writer->gated,
         .tied_output = arch->tied_output,
         .has_output = !arch->headless,
-        .classes = arch->head.kind == TFM__CLASSES_HEAD ? arch->head.classes : 0,
+        .classes = arch->head.kind == TFM__CLASSIFICATION_HEAD ? arch->head.classes : 0,
         .recurrent = decoder->recurrent,
-        .part_of = arch->within ? arch->within->class_name : NULL,
+        .part_of = arch->multimodal ? arch->multimodal->class_name : NULL,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
         .parameters = parameters,
@@ -86,12 +87,12 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
-        .beam = rules->beams      ? rules->beams
-                : rules->prompted ? 1
-                                  : 4,
+        .beam = rules->num_beams      ? rules->num_beams
+                : rules->decoder_only ? 1
+                                      : 4,
     };
     describe_positions(info, writer);
-    info->estimated_bytes = estimate(info, arch, kept);
+    info->estimated_bytes = estimate(info, arch, kv_dtype);
 }
 
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts) {
@@ -104,8 +105,8 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
         {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder: generate with it, or"},
         {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder: embed with it, or"},
         {TFM__NEEDS_OUTPUT, !arch->headless, "output projection:"},
-        {TFM__NEEDS_WORDS, arch->head.kind == TFM__WORDS_HEAD, "head that tells masked words:"},
-        {TFM__NEEDS_CLASSES, arch->head.kind == TFM__CLASSES_HEAD, "head that tells classes:"},
+        {TFM__NEEDS_MLM_HEAD, arch->head.kind == TFM__MLM_HEAD, "head that tells masked words:"},
+        {TFM__NEEDS_CLASSIFIER, arch->head.kind == TFM__CLASSIFICATION_HEAD, "head that tells classes:"},
     };
     const char *missing = NULL;
     for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
@@ -117,8 +118,8 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
 }
 
 const char *tfm__model_name_in_file(const tfm_model *model, const char *name) {
-    for (size_t i = 0; i < model->other_name_count; i++)
-        if (strcmp(model->other_names[i].name, name) == 0)
-            return model->other_names[i].in_file;
+    for (size_t i = 0; i < model->tensor_alias_count; i++)
+        if (strcmp(model->tensor_aliases[i].name, name) == 0)
+            return model->tensor_aliases[i].in_file;
     return name;
 }

@@ -39,12 +39,12 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__SELF_KEY_NORM:
         return (int64_t)s->head_width * (s->joint_head_norms ? s->kv_heads : 1);
     case TFM__EMBEDDING_NORM:
-    case TFM__WORDS_DENSE:
-    case TFM__WORDS_NORM:
+    case TFM__MLM_DENSE:
+    case TFM__MLM_NORM:
     case TFM__OUTPUT_DENSE:
-        return tfm__stack_embedded(s);
+        return tfm__stack_embedding_width(s);
     case TFM__UP:
-    case TFM__UP_ALONE:
+    case TFM__UP_UNGATED:
     case TFM__GATE:
         return s->feed_forward;
     default:
@@ -57,8 +57,8 @@ static bool is_cross(tfm__role role) {
 }
 
 /* Where queries, keys and values lie by KV heads, `first` counts within one. */
-static void part_by_head(const walker *w, tfm__parameter *p) {
-    if (!w->family->by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
+static void slice_by_head(const walker *w, tfm__parameter *p) {
+    if (!w->family->qkv_by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
         return;
     const int64_t width = w->stack->head_width, queries = w->stack->heads / w->stack->kv_heads * width;
     p->run = p->role == TFM__SELF_QUERY ? queries : width;
@@ -67,7 +67,7 @@ static void part_by_head(const walker *w, tfm__parameter *p) {
 }
 
 /* Which rows of the stored tensor they are: all roles of one name share it. Norms of one name are the same norm. */
-static void find_part(const walker *w, tfm__parameter *p, bool bias) {
+static void find_slice(const walker *w, tfm__parameter *p, bool bias) {
     const tfm__naming *naming = tfm__role_naming(w->family, w->decoder, p->role);
     const char *own = bias ? naming->bias : naming->weight;
     p->first = 0;
@@ -84,7 +84,7 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
         if (role < p->role)
             p->first += outputs_of(w->stack, role);
     }
-    part_by_head(w, p);
+    slice_by_head(w, p);
 }
 
 /* The family's name with the layer's number in place of the first `#`; of layers in groups, the group's number in the
@@ -121,17 +121,17 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
                         .dims = {rows, columns},
                         .name = full,
                         .transposed = columns && naming->transposed,
-                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
+                        .offset = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
     if (w->status != TFM_OK)
         return;
     if (!name) {
         w->status = tfm__fail(TFM_ERROR_UNSUPPORTED, "the model's family has no name for a parameter that it has");
         return;
     }
-    find_part(w, &p, bias);
-    if (role <= TFM__OUTPUT_TABLE && w->stack->stored_vocabulary) {
-        p.zeros = rows - w->stack->stored_vocabulary;
-        p.total -= p.zeros;
+    find_slice(w, &p, bias);
+    if (role <= TFM__OUTPUT_PROJECTION && w->stack->stored_vocabulary) {
+        p.zero_rows = rows - w->stack->stored_vocabulary;
+        p.total -= p.zero_rows;
     }
     name_layer(full, sizeof(full), name, w);
     if (kind == TFM__GAMMA && strchr(full, '#'))
@@ -177,12 +177,13 @@ static void walk_attention(walker *w, tfm__role first, tfm_multi_head *layer, in
 }
 
 static tfm__role up_of(const walker *w) {
-    return !w->stack->gated && tfm__role_naming(w->family, w->decoder, TFM__UP_ALONE)->weight ? TFM__UP_ALONE : TFM__UP;
+    return !w->stack->gated && tfm__role_naming(w->family, w->decoder, TFM__UP_UNGATED)->weight ? TFM__UP_UNGATED
+                                                                                                : TFM__UP;
 }
 
 /* The role of a norm that has another name where sub-layers in parallel have one each. */
 static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
-    const bool other = w->stack->parallel && !w->stack->one_norm;
+    const bool other = w->stack->parallel && !w->stack->shared_norm;
     return other && tfm__role_naming(w->family, w->decoder, parallel)->weight ? parallel : role;
 }
 
@@ -190,12 +191,12 @@ static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
     const bool around = s->norm_place == TFM_NORM_AROUND;
     if (s->recurrent) {
-        walk_dense(w, TFM__CELL_INPUT, FIELD(block, cell.input), s->width, false);
-        walk_dense(w, TFM__CELL_FORGET, FIELD(block, cell.forget), s->width, true);
+        walk_dense(w, TFM__SSRU_INPUT, FIELD(block, cell.input), s->width, false);
+        walk_dense(w, TFM__SSRU_FORGET, FIELD(block, cell.forget), s->width, true);
     } else {
         walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
     }
-    if (!(s->layer[w->layer] & TFM__UNNORMED_LAYER))
+    if (!(s->layer[w->layer] & TFM__NO_NORM_LAYER))
         walk_norm(w, norm_of(w, TFM__SELF_NORM, TFM__SELF_NORM_PARALLEL), FIELD(block, attention_norm));
     if (s->head_norms) {
         walk_head_norms(w, TFM__SELF_QUERY_NORM, FIELD(block, attention.query_norm), s->heads);
@@ -211,7 +212,7 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
     walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
     walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
-    if (!s->one_norm)
+    if (!s->shared_norm)
         walk_norm(w, norm_of(w, TFM__FEED_FORWARD_NORM, TFM__FEED_FORWARD_NORM_PARALLEL),
                   FIELD(block, feed_forward_norm));
     if (around)
@@ -226,21 +227,22 @@ static bool enter(walker *w, bool decoder) {
 }
 
 static void walk_table(walker *w, tfm__role role, tfm_param *table) {
-    visit(w, role, TFM__TABLE, table, w->stack->vocabulary, tfm__stack_embedded(w->stack));
+    visit(w, role, TFM__EMBEDDING, table, w->stack->vocabulary, tfm__stack_embedding_width(w->stack));
 }
 
 static void walk_tables(walker *w, tfm_model *model) {
     const tfm__arch *arch = w->arch;
     const bool own_output = !arch->headless && !arch->tied_output;
     if (enter(w, false))
-        walk_table(
-            w, arch->shared_tables && (!own_output || w->family->keeps_shared) ? TFM__SHARED_TABLE : TFM__SOURCE_TABLE,
-            model ? model->encoder.table : NULL);
+        walk_table(w,
+                   arch->shared_tables && (!own_output || w->family->keeps_shared) ? TFM__SHARED_EMBEDDING
+                                                                                   : TFM__SOURCE_EMBEDDING,
+                   model ? model->encoder.table : NULL);
     if (enter(w, true) && !arch->shared_tables)
-        walk_table(w, TFM__TARGET_TABLE, model ? model->decoder.table : NULL);
+        walk_table(w, TFM__TARGET_EMBEDDING, model ? model->decoder.table : NULL);
     if (own_output) {
         enter(w, arch->decoder.layers > 0);
-        walk_table(w, TFM__OUTPUT_TABLE, model ? model->output : NULL);
+        walk_table(w, TFM__OUTPUT_PROJECTION, model ? model->output : NULL);
     }
 }
 
@@ -248,14 +250,14 @@ static void walk_tables(walker *w, tfm_model *model) {
  * and 2 for that at the end. */
 static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const tfm__stack_arch *s = w->stack;
-    const int width = tfm__stack_embedded(s);
+    const int width = tfm__stack_embedding_width(s);
     if (norms == 0 && s->positions == TFM__LEARNED_POSITIONS)
-        visit(w, TFM__POSITIONS, TFM__TABLE, FIELD(stack, learned), (int64_t)s->max_positions + s->position_offset,
-              s->projected ? s->width : width);
+        visit(w, TFM__POSITIONS, TFM__EMBEDDING, FIELD(stack, learned_positions),
+              (int64_t)s->max_positions + s->position_offset, s->projected ? s->width : width);
     if (norms == 0 && s->token_types)
-        visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, width);
-    for (w->layer = 0; norms == 0 && s->relative.buckets && w->layer < tfm__relative_count(s); w->layer++)
-        visit(w, TFM__RELATIVE_BIAS, TFM__TABLE, stack ? &stack->relative[w->layer] : NULL, s->relative.buckets,
+        visit(w, TFM__TOKEN_TYPES, TFM__EMBEDDING, FIELD(stack, token_types), s->token_types, width);
+    for (w->layer = 0; norms == 0 && s->relative.buckets && w->layer < tfm__position_bias_tables(s); w->layer++)
+        visit(w, TFM__RELATIVE_BIAS, TFM__EMBEDDING, stack ? &stack->relative[w->layer] : NULL, s->relative.buckets,
               s->heads);
     if (norms == 1 && s->embedding_norm)
         walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
@@ -269,20 +271,21 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
 
 static void walk_head(walker *w, tfm__head *head) {
     const tfm__head_arch *arch = &w->arch->head;
-    const bool words = arch->kind == TFM__WORDS_HEAD;
+    const bool words = arch->kind == TFM__MLM_HEAD;
     if (arch->kind == TFM__NO_HEAD || !enter(w, false))
         return;
-    walk_dense(w, words ? TFM__WORDS_DENSE : TFM__CLASSES_DENSE, FIELD(head, dense), w->stack->width, arch->dense_bias);
+    walk_dense(w, words ? TFM__MLM_DENSE : TFM__CLASSIFIER_DENSE, FIELD(head, dense), w->stack->width,
+               arch->dense_bias);
     if (arch->norm)
-        walk_norm(w, words ? TFM__WORDS_NORM : TFM__CLASSES_NORM, FIELD(head, norm));
+        walk_norm(w, words ? TFM__MLM_NORM : TFM__CLASSIFIER_NORM, FIELD(head, norm));
     if (words)
         return; /* the rest is the output projection */
-    visit(w, TFM__CLASSES_OUT, TFM__MATRIX, FIELD(head, out.weight), arch->classes, w->stack->width);
-    visit(w, TFM__CLASSES_OUT, TFM__BIAS, FIELD(head, out.bias), arch->classes, 0);
+    visit(w, TFM__CLASSIFIER_OUT, TFM__MATRIX, FIELD(head, out.weight), arch->classes, w->stack->width);
+    visit(w, TFM__CLASSIFIER_OUT, TFM__BIAS, FIELD(head, out.bias), arch->classes, 0);
 }
 
-tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
-                           void *user) {
+tfm_status tfm__params_visit(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
+                             void *user) {
     walker w = {.family = family, .arch = arch, .each = each, .user = user};
     tfm__stack *const stacks[] = {FIELD(model, encoder), FIELD(model, decoder)};
     walk_tables(&w, model);

@@ -6,39 +6,40 @@
 
 /* What tables of texts of `length` tokens are for: 0 for all texts up to the border, and for all where there is none.
  * Beyond it, one length is as another but for rates that follow it. */
-static int64_t kind_of_length(const tfm__rotary_arch *rotary, int64_t length) {
-    if (rotary->border == 0 || length <= rotary->border)
+static int64_t rope_variant(const tfm__rotary_arch *rotary, int64_t length) {
+    if (rotary->switch_length == 0 || length <= rotary->switch_length)
         return 0;
-    return rotary->form.type == TFM__ROPE_DYNAMIC ? length : rotary->border + 1;
+    return rotary->config.type == TFM__ROPE_DYNAMIC ? length : rotary->switch_length + 1;
 }
 
-bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to) {
+bool tfm__model_rope_matches(const tfm_model *model, int64_t from, int64_t to) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
     for (int k = 0; k < 2; k++)
         /* Otherwise keys of earlier rates are what others are used with, as in transformers. */
-        if (rotary[k]->width && rotary[k]->again && kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
+        if (rotary[k]->width && rotary[k]->recompute_keys &&
+            rope_variant(rotary[k], from) != rope_variant(rotary[k], to))
             return false;
     return true;
 }
 
 /* The rate of pair i in texts of a kind. Rates that follow the length belong to a base that grows with it. */
-static double rate_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
-    const tfm__rope_form *form = &rotary->form;
+static double frequency_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
+    const tfm__rope_config *form = &rotary->config;
     if (kind == 0)
-        return rotary->rates[i];
+        return rotary->inv_freq[i];
     if (form->type != TFM__ROPE_DYNAMIC)
-        return rotary->far_rates[i];
-    const float width = (float)rotary->share, factor = (float)form->factor;
-    const float stretch = factor * (float)kind / (float)rotary->border - (factor - 1);
+        return rotary->inv_freq_long[i];
+    const float width = (float)rotary->freq_dim, factor = (float)form->factor;
+    const float stretch = factor * (float)kind / (float)rotary->switch_length - (factor - 1);
     const float base = (float)form->theta * powf(stretch, width / (width - 2));
     return (double)(1 / powf(base, (float)(2 * i) / width));
 }
 
 /* The angle is rounded to float, as in the code that such models were trained with; its sine is that of the rounded
  * angle. */
-static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotary_arch *rotary, int64_t positions,
-                             int64_t kind) {
+static tfm_status make_rope_table(tfm_context *ctx, tfm__rope_table *out, const tfm__rotary_arch *rotary,
+                                  int64_t positions, int64_t kind) {
     const int64_t half = rotary->width / 2, dims[] = {positions, half};
     float *host = tfm__alloc((size_t)(positions * half), sizeof(*host));
     if (!host)
@@ -46,7 +47,7 @@ static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotar
                                  (long long)positions);
     for (int sine = 0; sine < 2; sine++) {
         for (int64_t i = 0; i < half; i++) {
-            const float rate = (float)rate_of(rotary, kind, (int)i);
+            const float rate = (float)frequency_of(rotary, kind, (int)i);
             for (int64_t p = 0; p < positions; p++) {
                 const double angle = (double)((float)p * rate);
                 host[p * half + i] = (float)(sine ? sin(angle) : cos(angle)) * rotary->scale;
@@ -66,19 +67,19 @@ static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotar
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
-                            int64_t length) {
+tfm_status tfm__positions_rope(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
+                               int64_t length) {
     const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
     for (int k = 0; k < 2; k++) {
-        const tfm_tensor table = stack->turns[k].cosines;
-        const int64_t rows = table.buffer ? table.dims[0] : 0, kind = kind_of_length(rotary[k], length);
+        const tfm_tensor table = stack->rope[k].cosines;
+        const int64_t rows = table.buffer ? table.dims[0] : 0, kind = rope_variant(rotary[k], length);
         int64_t room = rows ? rows : 256;
-        if (rotary[k]->width == 0 || (rows >= positions && stack->turns[k].length == kind))
+        if (rotary[k]->width == 0 || (rows >= positions && stack->rope[k].length == kind))
             continue;
         while (room < positions)
             room *= 2;
-        if (make_turns(model->ctx, &stack->turns[k], rotary[k], room < arch->max_positions ? room : arch->max_positions,
-                       kind) != TFM_OK)
+        if (make_rope_table(model->ctx, &stack->rope[k], rotary[k],
+                            room < arch->max_positions ? room : arch->max_positions, kind) != TFM_OK)
             return tfm_context_status(model->ctx);
     }
     return tfm_context_status(model->ctx);
@@ -96,7 +97,7 @@ static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
     const int64_t far = distance < 0 ? -distance : arch->causal ? 0 : distance;
     if (far < exact || exact == 0)
         return first + (int32_t)(far < buckets ? far : buckets - 1);
-    const float range = (float)log((double)arch->relative.most / exact);
+    const float range = (float)log((double)arch->relative.max_distance / exact);
     const int64_t bucket = exact + (int64_t)(logf((float)far / (float)exact) / range * (float)(buckets - exact));
     return first + (int32_t)(bucket < buckets ? bucket : buckets - 1);
 }
@@ -118,7 +119,7 @@ static tfm_status make_distances(tfm_context *ctx, tfm_tensor *distances, int64_
 }
 
 /* The slopes of H heads: for the first n, the largest power of two, 2^(-8 i / n), then 2^(-4 (2 i - 1) / n). */
-static tfm_status scale_distances(tfm_context *ctx, tfm_tensor *bias, tfm_tensor distances, int heads) {
+static tfm_status alibi_bias(tfm_context *ctx, tfm_tensor *bias, tfm_tensor distances, int heads) {
     float *host = tfm__alloc((size_t)heads, sizeof(*host));
     tfm_tensor slopes = {0}, grid = {0};
     int n = 1;
@@ -137,8 +138,8 @@ static tfm_status scale_distances(tfm_context *ctx, tfm_tensor *bias, tfm_tensor
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
 }
 
-tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
-                               int64_t targets) {
+tfm_status tfm__positions_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
+                                  int64_t targets) {
     const int64_t dims[] = {targets, first + targets};
     if (arch->alibi)
         return make_distances(model->ctx, buckets, first, targets);
@@ -157,13 +158,13 @@ tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm_
     return tfm_context_status(model->ctx);
 }
 
-tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
-                            int layer, tfm_tensor buckets) {
+tfm_status tfm__positions_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
+                               int layer, tfm_tensor buckets) {
     tfm_context *ctx = model->ctx;
     if (!buckets.buffer)
         return tfm_context_status(ctx);
     if (arch->alibi)
-        return scale_distances(ctx, bias, buckets, arch->heads);
+        return alibi_bias(ctx, bias, buckets, arch->heads);
     const tfm_tensor table = stack->relative[layer].value;
     const int64_t count = buckets.dims[0] * buckets.dims[1], dims[] = {buckets.dims[0], buckets.dims[1], table.dims[1]};
     tfm_tensor index = {0}, flat = {0}, grid = {0};
@@ -176,19 +177,19 @@ tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack
 }
 
 /* The last query's row over all keys serves every earlier one: distances are counted from its end. */
-tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions) {
+tfm_status tfm__model_position_bias(tfm_model *model, tfm_tensor *out, int64_t positions) {
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;
-    const int64_t heads = arch->heads, tables = tfm__relative_count(arch);
+    const int64_t heads = arch->heads, tables = tfm__position_bias_tables(arch);
     tfm_tensor buckets = {0};
-    if (!tfm__stack_biased(arch) || positions < 1)
+    if (!tfm__stack_has_position_bias(arch) || positions < 1)
         return tfm_context_status(ctx);
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, out, TFM_F32, 2, (int64_t[]){tables * heads, positions});
-    tfm__places_buckets(model, &buckets, arch, positions - 1, 1);
+    tfm__positions_buckets(model, &buckets, arch, positions - 1, 1);
     for (int64_t i = 0; i < tables; i++) {
         tfm_tensor bias = {0}, rows = {0}, place = {0};
-        tfm__places_bias(model, &bias, &model->decoder, arch, (int)i, buckets);
+        tfm__positions_bias(model, &bias, &model->decoder, arch, (int)i, buckets);
         tfm_tensor_reshape(ctx, &rows, bias, 2, (int64_t[]){heads, positions});
         tfm_tensor_rows(ctx, &place, *out, i * heads, heads);
         tfm__tensor_copy(ctx, place, rows);
@@ -196,13 +197,14 @@ tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positi
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
 
-tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int layer, int64_t position) {
+tfm_status tfm__positions_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor position_bias, int layer,
+                                   int64_t position) {
     tfm_context *ctx = model->ctx;
     const int64_t heads = model->arch.decoder.heads, first = layer * heads;
     tfm_tensor row = {0}; /* (H, position + 1) */
-    if (!relative.buffer)
+    if (!position_bias.buffer)
         return tfm_context_status(ctx);
-    const int64_t last = relative.dims[1];
-    tfm_slice(ctx, &row, relative, (tfm_range[]){{first, first + heads, 1}, {last - 1 - position, last, 1}});
+    const int64_t last = position_bias.dims[1];
+    tfm_slice(ctx, &row, position_bias, (tfm_range[]){{first, first + heads, 1}, {last - 1 - position, last, 1}});
     return tfm_tensor_reshape(ctx, bias, row, 3, (int64_t[]){heads, 1, position + 1});
 }

@@ -14,7 +14,7 @@
 
 /* One stored tensor, and what becomes of it. */
 typedef struct item {
-    const tfm__stored *stored;
+    const tfm__stored_tensor *stored;
     bool shrinks; /* It is a matrix of a layer or a table of words. */
     bool transposed;
 } item;
@@ -28,15 +28,15 @@ typedef struct job {
 
 /* ---- What shrinks ------------------------------------------------------------------------------------- */
 
-static tfm_status see(void *user, const tfm__parameter *p, const tfm__stored *stored) {
+static tfm_status record_tensor(void *user, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     job *j = user;
-    const bool shrinks = tfm__may_be_bytes(p);
+    const bool shrinks = tfm__param_is_quantizable(p);
     for (size_t i = 0; i < tfm__weights_count(j->file); i++)
         if (j->items[i].stored == stored && shrinks) {
             j->items[i].shrinks = true;
             j->items[i].transposed = p->transposed;
         }
-    return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
+    return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__param_check_fp16_range(p, stored) : TFM_OK;
 }
 
 static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch) {
@@ -51,7 +51,7 @@ static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch)
                              "%s is quantised already (%s is of bytes): quantise the model that it was made of",
                              j->items[i].stored->file, j->items[i].stored->name);
     }
-    return tfm__model_places(family, arch, j->file, see, j);
+    return tfm__model_map_tensors(family, arch, j->file, record_tensor, j);
 }
 
 /* ---- The file ----------------------------------------------------------------------------------------- */
@@ -69,14 +69,15 @@ static size_t scales_of(const job *j, const item *x) {
     return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
 }
 
-/* First those of multiples of TFM__DATA_UNIT, as tfm__tensors_write has them. */
-static tfm_status line_up(job *j) {
+/* First those of multiples of TFM__TENSOR_ALIGNMENT, as tfm__tensors_write has them. */
+static tfm_status assign_offsets(job *j) {
     const size_t count = tfm__weights_count(j->file);
     item *sorted = tfm__alloc(count, sizeof(*sorted));
     size_t place = 0;
     for (int odd = 0; sorted && odd < 2; odd++)
         for (size_t i = 0; i < count; i++)
-            if (((bytes_of(j, &j->items[i]) + sizeof(float) * scales_of(j, &j->items[i])) % TFM__DATA_UNIT != 0) == odd)
+            if (((bytes_of(j, &j->items[i]) + sizeof(float) * scales_of(j, &j->items[i])) % TFM__TENSOR_ALIGNMENT !=
+                 0) == odd)
                 sorted[place++] = j->items[i];
     if (!sorted)
         return TFM_ERROR_MEMORY;
@@ -118,15 +119,15 @@ static char *header_text(const job *j) {
     return text;
 }
 
-static tfm_status put_bytes(job *j, const item *x) {
-    const tfm__stored *stored = x->stored;
+static tfm_status write_int8(job *j, const item *x) {
+    const tfm__stored_tensor *stored = x->stored;
     const size_t rows = scales_of(j, x), columns = stored->count / rows;
     const tfm__parameter p = {
         .rank = 2, .dims = {(int64_t)rows, (int64_t)columns}, .transposed = x->transposed, .total = (int64_t)rows};
     int8_t *bytes = tfm__alloc(stored->count, 1), *turned = x->transposed ? tfm__alloc(stored->count, 1) : NULL;
     float *scales = tfm__alloc(rows, sizeof(*scales));
-    tfm_status status =
-        bytes && scales && (turned || !x->transposed) ? tfm__bytes_make(bytes, scales, &p, stored) : TFM_ERROR_MEMORY;
+    tfm_status status = bytes && scales && (turned || !x->transposed) ? tfm__param_quantize(bytes, scales, &p, stored)
+                                                                      : TFM_ERROR_MEMORY;
     for (size_t i = 0; turned && status == TFM_OK && i < rows; i++)
         for (size_t k = 0; k < columns; k++)
             turned[k * rows + i] = bytes[i * columns + k];
@@ -140,7 +141,7 @@ static tfm_status put_bytes(job *j, const item *x) {
     return status;
 }
 
-uint16_t tfm__half_of(float value, tfm_dtype dtype) {
+uint16_t tfm__float_to_half(float value, tfm_dtype dtype) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
     const uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
@@ -158,16 +159,16 @@ uint16_t tfm__half_of(float value, tfm_dtype dtype) {
 }
 
 /* As halves; from anything that is none already. */
-static tfm_status put_halves(job *j, const item *x) {
+static tfm_status write_half(job *j, const item *x) {
     enum { PIECE = 1 << 16 };
     float *floats = tfm__alloc(PIECE, sizeof(*floats));
     uint16_t *halves = tfm__alloc(PIECE, sizeof(*halves));
     tfm_status status = floats && halves ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t at = 0; at < x->stored->count && status == TFM_OK; at += PIECE) {
         const size_t n = x->stored->count - at < PIECE ? x->stored->count - at : PIECE;
-        tfm__stored_floats(floats, x->stored, at, n, 1);
+        tfm__stored_to_floats(floats, x->stored, at, n, 1);
         for (size_t i = 0; i < n; i++)
-            halves[i] = tfm__half_of(floats[i], j->dtype);
+            halves[i] = tfm__float_to_half(floats[i], j->dtype);
         status = tfm__writer_add(&j->to, halves, n * sizeof(*halves));
     }
     free(floats);
@@ -175,10 +176,10 @@ static tfm_status put_halves(job *j, const item *x) {
     return status;
 }
 
-static tfm_status put_item(job *j, const item *x) {
+static tfm_status write_item(job *j, const item *x) {
     if (!x->shrinks || x->stored->dtype == j->dtype)
         return tfm__writer_add(&j->to, x->stored->data, x->stored->bytes);
-    return j->dtype == TFM_I8 ? put_bytes(j, x) : put_halves(j, x);
+    return j->dtype == TFM_I8 ? write_int8(j, x) : write_half(j, x);
 }
 
 static tfm_status write_file(job *j, const char *path) {
@@ -186,8 +187,8 @@ static tfm_status write_file(job *j, const char *path) {
     if (!text)
         return tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
     unsigned char size[8];
-    const size_t length = strlen(text), padded = tfm__tensors_header(length);
-    char spaces[TFM__DATA_LINE];
+    const size_t length = strlen(text), padded = tfm__tensors_header_size(length);
+    char spaces[TFM__DATA_ALIGNMENT];
     memset(spaces, ' ', sizeof(spaces));
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(padded >> 8 * i);
@@ -199,7 +200,7 @@ static tfm_status write_file(job *j, const char *path) {
     if (status == TFM_OK)
         status = tfm__writer_add(&j->to, spaces, padded - length);
     for (size_t i = 0; i < tfm__weights_count(j->file) && status == TFM_OK; i++)
-        status = put_item(j, &j->items[i]);
+        status = write_item(j, &j->items[i]);
     free(text);
     return tfm__writer_close(&j->to, status);
 }
@@ -227,7 +228,7 @@ static bool same_folder(const char *a, const char *b) {
 }
 
 /* Whether a file or folder is of the training run that made the model, and not of the model. */
-static bool is_of_run(const char *name) {
+static bool is_training_output(const char *name) {
     static const char *const NAMES[] = {"recipe.json", "train.jsonl", "curves.svg", "checkpoint.safetensors",
                                         "snapshots"};
     for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
@@ -249,7 +250,7 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
         tfm__file map = {0};
         if (!source || !target)
             status = TFM_ERROR_MEMORY;
-        else if (is_of_run(names[i]))
+        else if (is_training_output(names[i]))
             ; /* the copy cannot go on with it */
         else if (stat(source, &about) != 0)
             status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
@@ -297,7 +298,8 @@ static char *folder_in(const char *out, const char *dir, const char *encoder) {
     return *rest ? tfm__path_join(out, rest) : tfm__strdup(out);
 }
 
-static tfm_status quantize(job *j, const char *out, const char *dir, const char *encoder, tfm__rules *rules) {
+static tfm_status quantize(job *j, const char *out, const char *dir, const char *encoder,
+                           tfm__generation_rules *rules) {
     const tfm__family *family = NULL;
     tfm__arch arch;
     tfm__family_files files = {0};
@@ -314,7 +316,7 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     if (status == TFM_OK)
         status = find_items(j, family, &arch);
     if (status == TFM_OK)
-        status = line_up(j);
+        status = assign_offsets(j);
     if (status == TFM_OK)
         status = tfm__dir_make(folder, 0777);
     if (status == TFM_OK)
@@ -339,7 +341,7 @@ tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype)
     if (same_folder(out, dir))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s is the model's own directory: give another one to write to", out);
     char *encoder = NULL;
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules));
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules));
     job j = {.dtype = dtype};
     tfm_status status = rules ? tfm__modules_encoder_dir(&encoder, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)

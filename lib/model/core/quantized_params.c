@@ -3,39 +3,40 @@
 #include <string.h>
 #include "ops/gemm/quantize.h"
 
-bool tfm__may_be_bytes(const tfm__parameter *p) {
-    const bool words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+bool tfm__param_is_quantizable(const tfm__parameter *p) {
+    const bool words = p->kind == TFM__EMBEDDING && p->role <= TFM__OUTPUT_PROJECTION;
     return p->rank == 2 && (words || (p->kind == TFM__MATRIX && p->role != TFM__POSITIONS)) &&
-           p->dims[1] <= TFM__INT8_MAX_K && p->added == 0;
+           p->dims[1] <= TFM__INT8_MAX_K && p->offset == 0;
 }
 
-static float float_of(uint32_t bits) {
+static float float_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
 /* A half's exponent and fraction where a float has them are the number divided by 2^112. */
-static float of_half(uint16_t half) {
+static float half_to_float(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
-    const float value = (half & 0x7c00) == 0x7c00 ? float_of(rest | 0x7f800000) : float_of(rest) * 0x1p112f;
+    const float value =
+        (half & 0x7c00) == 0x7c00 ? float_from_bits(rest | 0x7f800000) : float_from_bits(rest) * 0x1p112f;
     return sign ? -value : value;
 }
 
 /* Halves side by side, each kind in a loop without a choice: gradients come so from other ranks. */
-static void of_halves(float *out, const unsigned char *at, size_t count, bool bfloat) {
+static void halves_to_floats(float *out, const unsigned char *at, size_t count, bool bfloat) {
     uint16_t half;
     for (size_t i = 0; bfloat && i < count; i++) {
         memcpy(&half, at + 2 * i, sizeof(half));
-        out[i] = float_of((uint32_t)half << 16);
+        out[i] = float_from_bits((uint32_t)half << 16);
     }
     for (size_t i = 0; !bfloat && i < count; i++) {
         memcpy(&half, at + 2 * i, sizeof(half));
-        out[i] = of_half(half);
+        out[i] = half_to_float(half);
     }
 }
 
-void tfm__stored_floats(float *out, const tfm__stored *stored, size_t first, size_t count, size_t step) {
+void tfm__stored_to_floats(float *out, const tfm__stored_tensor *stored, size_t first, size_t count, size_t step) {
     const size_t size = tfm_dtype_size(stored->dtype);
     const unsigned char *at = stored->data + first * size;
     if (stored->dtype == TFM_F32 && step == 1) {
@@ -43,7 +44,7 @@ void tfm__stored_floats(float *out, const tfm__stored *stored, size_t first, siz
         return;
     }
     if (size == 2 && step == 1) {
-        of_halves(out, at, count, stored->dtype == TFM_BF16);
+        halves_to_floats(out, at, count, stored->dtype == TFM_BF16);
         return;
     }
     for (size_t i = 0; i < count; i++, at += step * size) {
@@ -55,15 +56,15 @@ void tfm__stored_floats(float *out, const tfm__stored *stored, size_t first, siz
         else
             memcpy(&half, at, sizeof(half));
         if (stored->dtype == TFM_BF16)
-            out[i] = float_of((uint32_t)half << 16);
+            out[i] = float_from_bits((uint32_t)half << 16);
         else if (stored->dtype == TFM_F16)
-            out[i] = of_half(half);
+            out[i] = half_to_float(half);
     }
 }
 
 /* Rows of the parameter that the file has. */
 static int64_t stored_rows(const tfm__parameter *p) {
-    return p->dims[0] - p->zeros;
+    return p->dims[0] - p->zero_rows;
 }
 
 /* Which row of the file row i of the parameter is. */
@@ -71,28 +72,29 @@ static int64_t row_of(const tfm__parameter *p, int64_t i) {
     return p->first + (p->run ? i / p->run * p->step + i % p->run : i);
 }
 
-static float scale_of(const tfm__stored *stored, int64_t row) {
+static float scale_of(const tfm__stored_tensor *stored, int64_t row) {
     float scale;
     memcpy(&scale, stored->scales + sizeof(scale) * (size_t)row, sizeof(scale));
     return scale;
 }
 
-void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored *stored, int64_t i) {
+void tfm__parameter_row(float *out, const tfm__parameter *p, const tfm__stored_tensor *stored, int64_t i) {
     const size_t columns = (size_t)p->dims[1];
     if (i >= stored_rows(p)) {
         memset(out, 0, columns * sizeof(*out));
         return;
     }
     const size_t row = (size_t)row_of(p, i);
-    tfm__stored_floats(out, stored, p->transposed ? row : row * columns, columns, p->transposed ? (size_t)p->total : 1);
+    tfm__stored_to_floats(out, stored, p->transposed ? row : row * columns, columns,
+                          p->transposed ? (size_t)p->total : 1);
     for (size_t k = 0; stored->dtype == TFM_I8 && k < columns; k++)
         out[k] *= scale_of(stored, row_of(p, i));
 }
 
 /* Row i of stored bytes as they are; or of numbers that are whole multiples of one unit, as those of Marian's bytes
  * are; or quantised. */
-static tfm_status make_row(int8_t *out, float *scale, float *row, const tfm__parameter *p, const tfm__stored *stored,
-                           int64_t i) {
+static tfm_status quantize_row(int8_t *out, float *scale, float *row, const tfm__parameter *p,
+                               const tfm__stored_tensor *stored, int64_t i) {
     const size_t columns = (size_t)p->dims[1];
     if (stored->dtype == TFM_I8 && i < stored_rows(p)) {
         const int8_t *from = (const int8_t *)stored->data;
@@ -117,26 +119,27 @@ static tfm_status make_row(int8_t *out, float *scale, float *row, const tfm__par
                            stored->file, stored->name, (long long)row_of(p, i));
 }
 
-tfm_status tfm__bytes_make(int8_t *bytes, float *scales, const tfm__parameter *p, const tfm__stored *stored) {
+tfm_status tfm__param_quantize(int8_t *bytes, float *scales, const tfm__parameter *p,
+                               const tfm__stored_tensor *stored) {
     const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
     float *row = tfm__alloc(columns, sizeof(*row));
     tfm_status status = row ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < rows && status == TFM_OK; i++)
-        status = make_row(bytes + i * columns, &scales[i], row, p, stored, (int64_t)i);
+        status = quantize_row(bytes + i * columns, &scales[i], row, p, stored, (int64_t)i);
     free(row);
     return status;
 }
 
-tfm_status tfm__bytes_load(tfm_context *ctx, const tfm__parameter *p, const tfm__stored *stored) {
+tfm_status tfm__param_load_int8(tfm_context *ctx, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
-    if (stored->dtype == TFM_I8 && !p->transposed && !p->run && p->zeros == 0) {
+    if (stored->dtype == TFM_I8 && !p->transposed && !p->run && p->zero_rows == 0) {
         const tfm_status status = tfm_tensor_write(ctx, p->param->value, stored->data + (size_t)p->first * columns);
         return status != TFM_OK ? status
                                 : tfm_tensor_write(ctx, p->param->scales, stored->scales + 4 * (size_t)p->first);
     }
     int8_t *bytes = tfm__alloc(rows * columns, 1);
     float *scales = tfm__alloc(rows, sizeof(*scales));
-    tfm_status status = bytes && scales ? tfm__bytes_make(bytes, scales, p, stored) : TFM_ERROR_MEMORY;
+    tfm_status status = bytes && scales ? tfm__param_quantize(bytes, scales, p, stored) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm_tensor_write(ctx, p->param->value, bytes);
     if (status == TFM_OK)
@@ -146,7 +149,7 @@ tfm_status tfm__bytes_load(tfm_context *ctx, const tfm__parameter *p, const tfm_
     return status;
 }
 
-float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored *stored) {
+float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
     float *all = tfm__alloc(rows * columns, sizeof(*all));
     for (size_t i = 0; all && i < rows; i++)
@@ -154,7 +157,7 @@ float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored *stored)
     return all;
 }
 
-tfm_status tfm__check_halves(const tfm__parameter *p, const tfm__stored *stored) {
+tfm_status tfm__param_check_fp16_range(const tfm__parameter *p, const tfm__stored_tensor *stored) {
     const size_t columns = (size_t)p->dims[1];
     const float end = 65520; /* from here on it would be rounded to what is after 65504, the last one */
     float *row = tfm__alloc(columns, sizeof(*row)), most = 0;

@@ -21,20 +21,20 @@ static json_t *config_json(const tfm_model *model, tfm_dtype dtype) {
 
 /* What others do by keys that tfm does not know stays as it was. */
 static json_t *generation_json(const tfm_model *model) {
-    return model->generation ? tfm__write_own_rules(&model->rules, model->generation)
-                             : tfm__write_rules(&model->rules, model->arch.decoder.max_positions);
+    return model->generation ? tfm__merge_generation_rules(&model->rules, model->generation)
+                             : tfm__write_generation_rules(&model->rules, model->arch.decoder.max_positions);
 }
 
 /* ---- model.safetensors ---- */
 
 typedef struct list {
-    tfm__entry *entries; /* NULL while they are only counted. */
+    tfm__tensor_entry *entries; /* NULL while they are only counted. */
     size_t count;
     tfm_dtype dtype;
 } list;
 
-static tfm__entry *put(list *l, const char *name, tfm_tensor x, tfm_dtype dtype) {
-    tfm__entry *entry = l->entries ? &l->entries[l->count] : NULL;
+static tfm__tensor_entry *add_entry(list *l, const char *name, tfm_tensor x, tfm_dtype dtype) {
+    tfm__tensor_entry *entry = l->entries ? &l->entries[l->count] : NULL;
     l->count++;
     if (!entry)
         return NULL;
@@ -45,7 +45,7 @@ static tfm__entry *put(list *l, const char *name, tfm_tensor x, tfm_dtype dtype)
 }
 
 /* Lists the rows of a parameter that are tensors of their own. */
-static void put_rows(list *l, const tfm__parameter *p) {
+static void add_rows(list *l, const tfm__parameter *p) {
     char name[256];
     for (int i = 0; i < p->rows; i++) {
         tfm_tensor row = p->param->value;
@@ -54,40 +54,40 @@ static void put_rows(list *l, const tfm__parameter *p) {
         row.dims[0] = p->dims[1];
         row.dims[1] = 0;
         tfm__row_name(name, sizeof(name), p->name, i);
-        put(l, name, row, TFM_F32);
+        add_entry(l, name, row, TFM_F32);
     }
 }
 
 /* Lists a parameter: matrices and tables in the dtype that was asked for, and vectors, which are small, in F32.
  * Parameters of one name are parts of one tensor. */
-static tfm_status put_parameter(void *user, const tfm__parameter *p) {
+static tfm_status add_parameter(void *user, const tfm__parameter *p) {
     list *l = user;
-    const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__TABLE ? l->dtype : TFM_F32;
+    const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__EMBEDDING ? l->dtype : TFM_F32;
     if (p->rows) {
-        put_rows(l, p);
+        add_rows(l, p);
         return TFM_OK;
     }
     if (!l->entries) {
         l->count++; /* There may be fewer, since some are parts of one tensor. */
         return TFM_OK;
     }
-    tfm__entry *entry = NULL;
+    tfm__tensor_entry *entry = NULL;
     for (size_t i = 0; p->first > 0 && i < l->count; i++)
         if (strcmp(l->entries[i].name, p->name) == 0)
             entry = &l->entries[i];
     if (!entry) {
-        entry = put(l, p->name, p->param->value, dtype);
-        entry->turned = p->transposed;
-        entry->less = p->added;
+        entry = add_entry(l, p->name, p->param->value, dtype);
+        entry->transposed = p->transposed;
+        entry->subtract = p->offset;
         entry->groups = p->run ? p->dims[0] / p->run : 0;
         return TFM_OK;
     }
-    entry->more[entry->more_count++] = p->param->value; /* A block has fewer matrices than there is room for. */
+    entry->parts[entry->part_count++] = p->param->value; /* A block has fewer matrices than there is room for. */
     return TFM_OK;
 }
 
 /* Lists a table of positions as it was read, with the rows before position 0 if it has them. */
-static void put_positions(list *l, const char *name, const tfm__stack *stack, const tfm__stack_arch *arch) {
+static void add_positions(list *l, const char *name, const tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor table = stack->positions;
     const size_t before = (size_t)arch->position_offset * (size_t)arch->width;
     if (!table.buffer)
@@ -96,10 +96,10 @@ static void put_positions(list *l, const char *name, const tfm__stack *stack, co
         table.offset -= before;
         table.dims[0] += arch->position_offset;
     }
-    put(l, name, table, TFM_F32);
+    add_entry(l, name, table, TFM_F32);
 }
 
-static tfm_status put_all(list *l, tfm_model *model) {
+static tfm_status add_all(list *l, tfm_model *model) {
     const tfm__family *family = model->family;
     tfm_tensor bias = model->logits_bias;
     if (model->arch.encoder.layers > 0) { /* (1, V) in files, else (V) */
@@ -110,31 +110,33 @@ static tfm_status put_all(list *l, tfm_model *model) {
     l->count = 0;
     const char *name = tfm__role_naming(family, true, TFM__OUTPUT_BIAS)->bias;
     if (name && !model->arch.headless)
-        put(l, name, bias, TFM_F32);
+        add_entry(l, name, bias, TFM_F32);
     for (int decoder = 0; decoder < 2 && model->stored_positions; decoder++)
-        put_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
+        add_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
                       decoder ? &model->decoder : &model->encoder,
                       decoder ? &model->arch.decoder : &model->arch.encoder);
     /* Where the output has a table of its own, transformers wants one for either side, the same or not; but of families
      * whose files alone say so. */
     const bool apart = model->arch.shared_tables && !model->arch.tied_output && !family->output_by_file;
     if (apart && family->keeps_shared)
-        put(l, tfm__role_naming(family, false, TFM__SOURCE_TABLE)->weight, model->encoder.table->value, l->dtype);
+        add_entry(l, tfm__role_naming(family, false, TFM__SOURCE_EMBEDDING)->weight, model->encoder.table->value,
+                  l->dtype);
     if (apart)
-        put(l, tfm__role_naming(family, true, TFM__TARGET_TABLE)->weight, model->decoder.table->value, l->dtype);
-    return tfm__roles_walk(family, &model->arch, model, put_parameter, l);
+        add_entry(l, tfm__role_naming(family, true, TFM__TARGET_EMBEDDING)->weight, model->decoder.table->value,
+                  l->dtype);
+    return tfm__params_visit(family, &model->arch, model, add_parameter, l);
 }
 
 static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dtype) {
     list l = {.dtype = dtype};
-    tfm_status status = put_all(&l, model);
+    tfm_status status = add_all(&l, model);
     l.entries = tfm__alloc(l.count, sizeof(*l.entries));
     if (!l.entries)
         return TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = put_all(&l, model);
+        status = add_all(&l, model);
     /* Hugging Face's loader asks for this word before it reads a tensor. */
-    const tfm__remark format = {"format", "pt"};
+    const tfm__metadata_entry format = {"format", "pt"};
     if (status == TFM_OK)
         status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1, false);
     free(l.entries);
@@ -149,11 +151,11 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
-    if (model->small)
+    if (model->low_precision)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "model_save: the model's matrices are %s: open it as fp32 to save it, "
                          "or let tfm_model_quantize write such a directory",
-                         model->small);
+                         model->low_precision);
     if (!model->family->write)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
                          model->family->name);

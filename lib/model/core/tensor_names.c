@@ -10,14 +10,14 @@ bool tfm__ends_with(const char *text, const char *end) {
 }
 
 /* The name of a tensor that the file has under a spelling of old, or NULL. */
-static const char *old_spelling(const tfm__loader *l, const char *name) {
+static const char *legacy_name(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
     char text[256];
-    for (const char *const *pair = l->family->respelled ? l->family->respelled : NONE; *pair; pair += 2) {
+    for (const char *const *pair = l->family->legacy_names ? l->family->legacy_names : NONE; *pair; pair += 2) {
         if (!tfm__ends_with(name, pair[0]))
             continue;
         snprintf(text, sizeof(text), "%.*s%s", (int)(strlen(name) - strlen(pair[0])), name, pair[1]);
-        const tfm__stored *stored = tfm__weights_find(l->file, text);
+        const tfm__stored_tensor *stored = tfm__weights_find(l->file, text);
         if (stored)
             return stored->name;
     }
@@ -25,21 +25,22 @@ static const char *old_spelling(const tfm__loader *l, const char *name) {
 }
 
 /* The name that the file has for a tensor of the text of a wrapper; `name` itself where it has none of its kind. */
-static const char *within(const tfm__loader *l, const char *name) {
+static const char *name_in_multimodal(const tfm__loader *l, const char *name) {
     const char *own = l->family->prefixes[0];
     const bool inner = strncmp(name, own, strlen(own)) == 0;
     char text[256];
-    for (const char *const *place = inner ? tfm__wrapper_inner : tfm__wrapper_outer; *place; place++) {
+    for (const char *const *place = inner ? tfm__multimodal_text_prefixes : tfm__multimodal_other_prefixes; *place;
+         place++) {
         snprintf(text, sizeof(text), "%s%s", *place, inner ? name + strlen(own) : name);
-        const tfm__stored *stored = tfm__weights_find(l->file, text);
+        const tfm__stored_tensor *stored = tfm__weights_find(l->file, text);
         if (stored)
             return stored->name;
     }
     return name;
 }
 
-const char *tfm__load_plain(const tfm__loader *l, char *text, size_t size, const char *name) {
-    for (const char *const *place = tfm__wrapper_inner; l->arch->within && *place; place++)
+const char *tfm__load_family_name(const tfm__loader *l, char *text, size_t size, const char *name) {
+    for (const char *const *place = tfm__multimodal_text_prefixes; l->arch->multimodal && *place; place++)
         if (strncmp(name, *place, strlen(*place)) == 0) {
             snprintf(text, size, "%s%s", l->family->prefixes[0], name + strlen(*place));
             return text;
@@ -51,22 +52,22 @@ const char *tfm__load_plain(const tfm__loader *l, char *text, size_t size, const
  * it were others once. */
 const char *tfm__load_name(const tfm__loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
-    if (l->arch->within)
-        return within(l, name);
+    if (l->arch->multimodal)
+        return name_in_multimodal(l, name);
     if (tfm__weights_find(l->file, name))
         return name;
-    if (old_spelling(l, name))
-        return old_spelling(l, name);
+    if (legacy_name(l, name))
+        return legacy_name(l, name);
     for (const char *const *prefix = l->family->prefixes ? l->family->prefixes : NONE; *prefix; prefix++) {
         const size_t length = strlen(*prefix);
         if (strncmp(name, *prefix, length) == 0 && tfm__weights_find(l->file, name + length))
             return name + length;
-        if (strncmp(name, *prefix, length) == 0 && old_spelling(l, name + length))
-            return old_spelling(l, name + length);
+        if (strncmp(name, *prefix, length) == 0 && legacy_name(l, name + length))
+            return legacy_name(l, name + length);
     }
     return name;
 }
 
-const tfm__stored *tfm__load_find(const tfm__loader *l, const char *name) {
+const tfm__stored_tensor *tfm__load_find(const tfm__loader *l, const char *name) {
     return tfm__weights_find(l->file, tfm__load_name(l, name));
 }

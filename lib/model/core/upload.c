@@ -8,8 +8,8 @@
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
  * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, 2 for their scales, 3 for F16 and
  * 4 for BF16. */
-static tfm__shared_buffer_key key_of(const tfm__stored *stored, const tfm__parameter *p, int form) {
-    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros + ((int64_t)form << 48),
+static tfm__shared_buffer_key key_of(const tfm__stored_tensor *stored, const tfm__parameter *p, int form) {
+    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->offset), p->zero_rows + ((int64_t)form << 48),
                             p->run};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
@@ -33,7 +33,7 @@ static tfm_status upload(tfm_context *ctx, tfm_tensor out, tfm_dtype dtype, cons
 }
 
 /* Columns `first` on of a matrix that is stored (inputs, outputs), as rows. */
-static unsigned char *turned(const tfm__stored *stored, const tfm__parameter *p) {
+static unsigned char *transposed_copy(const tfm__stored_tensor *stored, const tfm__parameter *p) {
     const size_t size = tfm_dtype_size(stored->dtype), rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
     unsigned char *out = tfm__alloc(rows * columns, size);
     for (size_t i = 0; out && i < rows; i++)
@@ -44,7 +44,7 @@ static unsigned char *turned(const tfm__stored *stored, const tfm__parameter *p)
 }
 
 /* The rows of a parameter that lie in pieces, one for each head. */
-static unsigned char *gathered(const tfm__stored *stored, const tfm__parameter *p) {
+static unsigned char *gathered_copy(const tfm__stored_tensor *stored, const tfm__parameter *p) {
     const size_t row = tfm_dtype_size(stored->dtype) * (p->rank == 2 ? (size_t)p->dims[1] : 1);
     const size_t run = (size_t)p->run, pieces = (size_t)p->dims[0] / run;
     unsigned char *out = tfm__alloc((size_t)p->dims[0], row);
@@ -65,27 +65,27 @@ static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-static void offer(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key key) {
+static void publish_later(tfm__loader *l, tfm_tensor x, tfm__shared_buffer_key key) {
     /* Without host memory for the entry it is not shared. */
     if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
 /* What the parameter is on the device. */
-tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     static const tfm_dtype small[] = {
         [TFM_PRECISION_INT8] = TFM_I8, [TFM_PRECISION_FP16] = TFM_F16, [TFM_PRECISION_BF16] = TFM_BF16};
-    if (!tfm__may_be_bytes(p) || l->precision == TFM_PRECISION_FP32)
+    if (!tfm__param_is_quantizable(p) || l->precision == TFM_PRECISION_FP32)
         return TFM_F32;
     if (l->precision == TFM_PRECISION_STORED)
         return stored->dtype == TFM_I8 ? TFM_I8 : TFM_F32;
     return small[l->precision];
 }
 
-static tfm_status put_bytes(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+static tfm_status upload_int8(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     const tfm__shared_buffer_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
-    l->model->small = "bytes";
+    l->model->low_precision = "bytes";
     if (tfm__tensor_open_shared(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
         tfm__tensor_open_shared(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
         return TFM_OK;
@@ -93,27 +93,27 @@ static tfm_status put_bytes(tfm__loader *l, const tfm__parameter *p, const tfm__
     if (tfm__tensor_new_persistent(ctx, &p->param->value, TFM_I8, 2, p->dims) != TFM_OK ||
         tfm__tensor_new_persistent(ctx, &p->param->scales, TFM_F32, 1, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm_status status = tfm__bytes_load(ctx, p, stored);
+    const tfm_status status = tfm__param_load_int8(ctx, p, stored);
     if (status == TFM_OK) {
-        offer(l, p->param->value, key);
-        offer(l, p->param->scales, scales_key);
+        publish_later(l, p->param->value, key);
+        publish_later(l, p->param->scales, scales_key);
     }
     return status;
 }
 
 /* Where the file has the numbers as they are used, and the device's memory is the host's, they are read from there. */
-static bool put_on_file(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored, tfm_dtype dtype) {
+static bool map_from_file(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored, tfm_dtype dtype) {
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     uint64_t first;
-    if (stored->dtype != dtype || p->transposed || p->run || p->zeros > 0 || p->added != 0 || p->rank > 2 ||
-        !tfm__weights_place(&first, l->file, stored))
+    if (stored->dtype != dtype || p->transposed || p->run || p->zero_rows > 0 || p->offset != 0 || p->rank > 2 ||
+        !tfm__weights_file_offset(&first, l->file, stored))
         return false;
     return tfm__tensor_mmap(l->model->ctx, &p->param->value, stored->file, stored->identity,
                             first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
 }
 
 /* A row of a parameter, which each model has for itself. */
-static tfm_status put_row(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+static tfm_status upload_row(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     tfm_tensor row = {0};
     if (!p->param->value.buffer)
@@ -124,23 +124,24 @@ static tfm_status put_row(tfm__loader *l, const tfm__parameter *p, const tfm__st
 
 /* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
  * which makes copies of its own. */
-tfm_status tfm__load_put(tfm__loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+tfm_status tfm__load_upload(tfm__loader *l, const tfm__parameter *p, const tfm__stored_tensor *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
     const tfm_dtype dtype = tfm__load_dtype(l, p, stored);
     if (p->rows)
-        return put_row(l, p, stored);
+        return upload_row(l, p, stored);
     if (dtype == TFM_I8)
-        return put_bytes(l, p, stored);
+        return upload_int8(l, p, stored);
     const bool half = dtype != TFM_F32;
     const tfm__shared_buffer_key key = key_of(stored, p, !half ? 0 : dtype == TFM_F16 ? 3 : 4);
     if (half)
-        l->model->small = dtype == TFM_F16 ? "fp16" : "bf16";
+        l->model->low_precision = dtype == TFM_F16 ? "fp16" : "bf16";
     if (tfm__tensor_open_shared(ctx, &p->param->value, key, dtype, p->rank, p->dims))
         return TFM_OK;
-    if (put_on_file(l, p, stored, dtype) || tfm_context_status(ctx) != TFM_OK)
+    if (map_from_file(l, p, stored, dtype) || tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm_status fits = dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
+    const tfm_status fits =
+        dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__param_check_fp16_range(p, stored) : TFM_OK;
     if (fits != TFM_OK)
         return fits;
     if (tfm__tensor_new_persistent(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
@@ -150,27 +151,27 @@ tfm_status tfm__load_put(tfm__loader *l, const tfm__parameter *p, const tfm__sto
         const tfm_status status = all ? upload(ctx, p->param->value, TFM_F32, all) : TFM_ERROR_MEMORY;
         free(all);
         if (status == TFM_OK)
-            offer(l, p->param->value, key);
+            publish_later(l, p->param->value, key);
         return status;
     }
-    unsigned char *copy = p->transposed ? turned(stored, p) : p->run ? gathered(stored, p) : NULL;
+    unsigned char *copy = p->transposed ? transposed_copy(stored, p) : p->run ? gathered_copy(stored, p) : NULL;
     if ((p->transposed || p->run) && !copy)
         return TFM_ERROR_MEMORY;
     tfm_tensor from_file = p->param->value;
-    if (p->zeros > 0) {
+    if (p->zero_rows > 0) {
         const float zero = 0;
         tfm__tensor_fill(ctx, p->param->value, &zero);
-        tfm_tensor_rows(ctx, &from_file, p->param->value, 0, p->dims[0] - p->zeros);
+        tfm_tensor_rows(ctx, &from_file, p->param->value, 0, p->dims[0] - p->zero_rows);
     }
     upload(ctx, from_file, stored->dtype,
            copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
     free(copy);
-    add_constant(ctx, p->param->value, p->added);
-    offer(l, p->param->value, key);
+    add_constant(ctx, p->param->value, p->offset);
+    publish_later(l, p->param->value, key);
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm__load_offer(const tfm__loader *l) {
+tfm_status tfm__load_publish(const tfm__loader *l) {
     if (l->offer_count == 0)
         return TFM_OK;
     const tfm_status status = tfm_context_finish(l->model->ctx);

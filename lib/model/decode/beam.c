@@ -19,23 +19,24 @@ static tfm_tensor ints_first(tfm_context *ctx, int64_t count, const int32_t *hos
 }
 
 /* Whether more than the probability of tokens counts. */
-static bool changes_scores(const tfm__beam_choice *choice) {
-    return choice && (choice->repetition_penalty != 0 || choice->source_penalty != 0 || choice->decay != 0);
+static bool changes_scores(const tfm__sampling_params *sampling) {
+    return sampling && (sampling->repetition_penalty != 0 || sampling->encoder_repetition_penalty != 0 ||
+                        sampling->length_decay != 0);
 }
 
 /* Whether what the rules forbid keeps its probability until the others are chosen. Where what is left adds up to 1
  * again that makes no difference, but to a penalty on log p, which is of what the model gives. */
-static bool keeps_forbidden(const tfm__beam_setup *setup) {
-    const bool penalized = changes_scores(setup->choice);
-    return setup->certain && (!setup->rules->renormalizes || penalized);
+static bool restores_mass(const tfm__beam_setup *setup) {
+    const bool penalized = changes_scores(setup->sampling);
+    return setup->certain && (!setup->rules->renormalize_logits || penalized);
 }
 
 /* What a row must be able to become, or it is given up: one of so many best hypotheses. 0 where that cannot be told of
  * a row: sum log p may grow, or the search ends by transformers' rules, or at its only hypothesis. With a negative
  * alpha the rule ends a search that could still find better ones, by the last of all that finished: so all count. */
-static int needed_of(const tfm__beam_setup *setup) {
-    const bool grows = setup->rules->biased_count > 0 || changes_scores(setup->choice);
-    if (setup->as_transformers || grows || setup->width == 1)
+static int prune_rank(const tfm__beam_setup *setup) {
+    const bool grows = setup->rules->sequence_bias_count > 0 || changes_scores(setup->sampling);
+    if (setup->hf_search || grows || setup->width == 1)
         return 0;
     const bool early = setup->penalty[setup->longest] < setup->penalty[1];
     return setup->n_best && !early ? setup->n_best : setup->width;
@@ -44,42 +45,43 @@ static int needed_of(const tfm__beam_setup *setup) {
 /* What there is to know of a search before its first step. */
 static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
     const int64_t first = setup->first ? setup->first : setup->sentences;
-    const int64_t most = first * setup->width, past = setup->past ? setup->past->nodes : 0;
-    const int needed = needed_of(setup);
-    const bool ragged = setup->ragged && !setup->as_transformers;
+    const int64_t most = first * setup->width, past = setup->past ? setup->past->slots : 0;
+    const int needed = prune_rank(setup);
+    const bool ragged = setup->ragged && !setup->hf_search;
     const int64_t rows = ragged ? first : most;
     return (tfm__beam){.ctx = ctx,
                        .width = setup->width,
                        .vocabulary = setup->vocabulary,
-                       .kept = setup->kept,
+                       .shortlist = setup->shortlist,
                        .total = setup->sentences,
                        .live = first,
                        .rows = rows,
                        .ragged = ragged,
                        .present = ragged ? setup->present : NULL,
                        .needed = needed,
-                       .unscored = setup->unscored && setup->width == 1 && !(setup->choice && setup->choice->draws),
+                       .skip_scores =
+                           setup->skip_scores && setup->width == 1 && !(setup->sampling && setup->sampling->do_sample),
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,
-                       .keeps = keeps_forbidden(setup),
-                       .as_transformers = setup->as_transformers,
-                       .choice = setup->choice ? *setup->choice : (tfm__beam_choice){0},
-                       .before = setup->past ? setup->past->width : 0,
-                       .node = past,
-                       .nodes = past + most * 16};
+                       .restore_mass = restores_mass(setup),
+                       .hf_search = setup->hf_search,
+                       .sampling = setup->sampling ? *setup->sampling : (tfm__sampling_params){0},
+                       .past_columns = setup->past ? setup->past->width : 0,
+                       .slot = past,
+                       .slots = past + most * 16};
 }
 
-/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be ends;
- * more where there are several ends. */
-static int walk_of(const tfm__beam *beam) {
+/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be
+ * eos_ids; more where there are several ends. */
+static int candidate_limit(const tfm__beam *beam) {
     const int64_t most = 64; /* tfm_topk's */
-    const int64_t wish = beam->width * (beam->as_transformers && beam->end_count > 1 ? 1 + beam->end_count : 2);
-    return beam->width == 1 ? 1 : (int)(wish < most ? wish : most);
+    const int64_t wanted = beam->width * (beam->hf_search && beam->eos_count > 1 ? 1 + beam->eos_count : 2);
+    return beam->width == 1 ? 1 : (int)(wanted < most ? wanted : most);
 }
 
 tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_setup *setup) {
-    const int64_t slots = setup->sentences * setup->width;
+    const int64_t entries = setup->sentences * setup->width;
     *beam = beam_of(ctx, setup);
     beam->limits = ints_first(ctx, setup->sentences, setup->limits, beam->live);
     beam->prefix_counts = ints_first(ctx, setup->sentences, setup->prefix_counts, beam->live);
@@ -87,53 +89,53 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
         ints_first(ctx, setup->sentences * setup->prefix_width, setup->prefixes, beam->live * setup->prefix_width);
     beam->penalty = tfm__beam_floats(ctx, setup->longest + 1);
     tfm_tensor_write(ctx, beam->penalty, setup->penalty);
-    beam->finished_total = tfm__beam_floats(ctx, slots);
+    beam->finished_total = tfm__beam_floats(ctx, entries);
     const float none = -INFINITY;
     tfm__tensor_fill(ctx, beam->finished_total, &none);
-    beam->finished_token = ints_filled(ctx, slots, 0);
-    beam->finished_node = ints_filled(ctx, slots, 0);
-    beam->finished_step = ints_filled(ctx, slots, 0);
+    beam->finished_token = ints_filled(ctx, entries, 0);
+    beam->finished_slot = ints_filled(ctx, entries, 0);
+    beam->finished_length = ints_filled(ctx, entries, 0);
     beam->finished_count = ints_filled(ctx, setup->sentences, 0);
     beam->done = ints_filled(ctx, beam->live, 0);
     beam->remaining = ints_filled(ctx, 1, (int32_t)beam->live);
-    beam->node_token = ints_filled(ctx, beam->nodes, setup->rules->start_id);
-    beam->node_parent = ints_filled(ctx, beam->nodes, -1);
-    beam->node_score = tfm__beam_floats(ctx, beam->nodes);
+    beam->slot_token = ints_filled(ctx, beam->slots, setup->rules->start_id);
+    beam->slot_parent = ints_filled(ctx, beam->slots, -1);
+    beam->slot_score = tfm__beam_floats(ctx, beam->slots);
     const float certain = 0;
-    tfm__tensor_fill(ctx, beam->node_score, &certain);
-    tfm__beam_put_words(beam);
-    tfm__beam_put_source(beam, setup);
-    beam->candidates = walk_of(beam);
-    if (beam->choice.draws)
-        beam->streams = tfm__beam_ints_of(ctx, beam->choice.streams, setup->sentences);
-    return tfm__beam_first_rows(beam, setup->past);
+    tfm__tensor_fill(ctx, beam->slot_score, &certain);
+    tfm__beam_upload_bad_words(beam);
+    tfm__beam_upload_source(beam, setup);
+    beam->candidates = candidate_limit(beam);
+    if (beam->sampling.do_sample)
+        beam->streams = tfm__beam_ints_of(ctx, beam->sampling.streams, setup->sentences);
+    return tfm__beam_init_rows(beam, setup->past);
 }
 
 /* The live continuations: (n K) each; and where rows are ragged, how many they are of each sentence, (n). */
-typedef struct chosen {
+typedef struct continuations {
     tfm_tensor token, parent, score, live;
-} chosen;
+} continuations;
 
 /* The rows of the next step, of m sentences. */
-typedef struct made {
-    tfm_tensor tokens, scores, table, sentences, done, sources, keep, lengths, positions;
-    int64_t m, rows, next_node;
-} made;
+typedef struct next_rows {
+    tfm_tensor tokens, scores, block_table, sentences, done, sources, keep, lengths, positions;
+    int64_t m, rows, next_slot;
+} next_rows;
 
-/* Their table has `columns`. */
-static made make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns) {
+/* Their block_table has `columns`. */
+static next_rows make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns) {
     tfm_context *ctx = beam->ctx;
-    const int64_t next_node = beam->node + beam->rows;
-    tfm__beam_grow(beam, next_node + rows);
-    made to = {.tokens = tfm__beam_ints(ctx, rows),
-               .scores = tfm__beam_floats(ctx, rows),
-               .sentences = tfm__beam_ints(ctx, m),
-               .done = tfm__beam_ints(ctx, m),
-               .sources = tfm__beam_ints(ctx, rows),
-               .m = m,
-               .rows = rows,
-               .next_node = next_node};
-    tfm_tensor_new(ctx, &to.table, TFM_I32, 2, (int64_t[]){rows, columns});
+    const int64_t next_slot = beam->slot + beam->rows;
+    tfm__beam_grow(beam, next_slot + rows);
+    next_rows to = {.tokens = tfm__beam_ints(ctx, rows),
+                    .scores = tfm__beam_floats(ctx, rows),
+                    .sentences = tfm__beam_ints(ctx, m),
+                    .done = tfm__beam_ints(ctx, m),
+                    .sources = tfm__beam_ints(ctx, rows),
+                    .m = m,
+                    .rows = rows,
+                    .next_slot = next_slot};
+    tfm_tensor_new(ctx, &to.block_table, TFM_I32, 2, (int64_t[]){rows, columns});
     if (beam->began.buffer) {
         to.lengths = tfm__beam_ints(ctx, rows);
         tfm_tensor_new(ctx, &to.positions, TFM_I32, 2, (int64_t[]){rows, 1});
@@ -145,7 +147,7 @@ static made make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns)
  * in their place where rows are ragged. */
 enum { EXTEND_ARGS = 20, RAGGED_ARGS = 10 };
 
-static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *next) {
+static void ragged_args(tfm__arg *args, const tfm__beam *beam, const continuations *next) {
     const tfm__arg all[RAGGED_ARGS] = {TFM__T_AS("next_token", next->token),
                                        TFM__T_AS("next_parent", next->parent),
                                        TFM__T_AS("next_score", next->score),
@@ -155,37 +157,38 @@ static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
                                        TFM__T_AS("sentences", beam->sentences),
                                        TFM__T_AS("done", beam->done),
                                        TFM__I_AS("m", beam->live),
-                                       TFM__I_AS("first_node", beam->node)};
+                                       TFM__I_AS("first_slot", beam->slot)};
     memcpy(args, all, sizeof(all));
 }
 
-static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *next, const made *to, int64_t m) {
+static void extend_args(tfm__arg *args, const tfm__beam *beam, const continuations *next, const next_rows *to,
+                        int64_t m) {
     const tfm__arg all[EXTEND_ARGS] = {TFM__T_AS("next_token", next->token),
                                        TFM__T_AS("next_parent", next->parent),
                                        TFM__T_AS("next_score", next->score),
-                                       TFM__T_AS("table", beam->table),
+                                       TFM__T_AS("block_table", beam->block_table),
                                        TFM__T_AS("sentences", beam->sentences),
                                        TFM__T_AS("done", beam->done),
                                        TFM__T_AS("keep", to->keep),
                                        TFM__T_AS("new_tokens", to->tokens),
                                        TFM__T_AS("new_scores", to->scores),
-                                       TFM__T_AS("new_table", to->table),
+                                       TFM__T_AS("new_block_table", to->block_table),
                                        TFM__T_AS("new_sentences", to->sentences),
                                        TFM__T_AS("new_done", to->done),
                                        TFM__T_AS("sources", to->sources),
-                                       TFM__T_AS("node_token", beam->node_token),
-                                       TFM__T_AS("node_parent", beam->node_parent),
-                                       TFM__T_AS("node_score", beam->node_score),
+                                       TFM__T_AS("slot_token", beam->slot_token),
+                                       TFM__T_AS("slot_parent", beam->slot_parent),
+                                       TFM__T_AS("slot_score", beam->slot_score),
                                        TFM__I(m),
-                                       TFM__I_AS("past", beam->before + beam->step + 1),
-                                       TFM__I_AS("first_node", beam->node),
-                                       TFM__I_AS("next_node", to->next_node)};
+                                       TFM__I_AS("past", beam->past_columns + beam->step + 1),
+                                       TFM__I_AS("first_slot", beam->slot),
+                                       TFM__I_AS("next_slot", to->next_slot)};
     memcpy(args, all, sizeof(all));
 }
 
 /* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. `to` is NULL
  * where rows are ragged. */
-static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm_tensor logits) {
+static void choose_rows(tfm__beam *beam, const continuations *next, const next_rows *to, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     tfm_tensor values = {0}, tokens = {0}, log_sum = {0};
@@ -202,17 +205,17 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
                             TFM__T_AS("penalty", beam->penalty),
                             TFM__T_AS("finished_total", beam->finished_total),
                             TFM__T_AS("finished_token", beam->finished_token),
-                            TFM__T_AS("finished_node", beam->finished_node),
-                            TFM__T_AS("finished_step", beam->finished_step),
+                            TFM__T_AS("finished_slot", beam->finished_slot),
+                            TFM__T_AS("finished_length", beam->finished_length),
                             TFM__T_AS("finished_count", beam->finished_count),
                             TFM__T_AS("remaining", beam->remaining),
                             TFM__I_AS("vocabulary", logits.rank == 1 ? 0 : beam->vocabulary), /* one row is of all */
                             TFM__I_AS("prefix_width", beam->prefix_width),
                             TFM__I_AS("step", beam->step),
-                            TFM__T_AS("ends", beam->ends),
-                            TFM__I_AS("end_count", beam->end_count),
-                            TFM__I_AS("walk", beam->candidates),
-                            TFM__I_AS("early", beam->rules->prompt.early),
+                            TFM__T_AS("eos_ids", beam->eos_ids),
+                            TFM__I_AS("eos_count", beam->eos_count),
+                            TFM__I_AS("max_candidates", beam->candidates),
+                            TFM__I_AS("early_stopping", beam->rules->sampling.early_stopping),
                             TFM__I_AS("forced_eos_id", beam->rules->forced_eos_id),
                             TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
                             TFM__I_AS("certain_last", beam->certain),
@@ -231,7 +234,7 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
 }
 
 /* The next rows where sentences that are over leave the batch. */
-static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
+static void extend_rows(tfm__beam *beam, const continuations *next, next_rows *to) {
     tfm_context *ctx = beam->ctx;
     tfm__arg args[EXTEND_ARGS];
     to->keep = tfm__beam_ints(ctx, to->m);
@@ -248,25 +251,25 @@ static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
 }
 
 /* The rows that were made are those of the next step. */
-static tfm_status go_on(tfm__beam *beam, const made *to) {
+static tfm_status commit_rows(tfm__beam *beam, const next_rows *to) {
     tfm_context *ctx = beam->ctx;
     replace(ctx, &beam->tokens, to->tokens);
     replace(ctx, &beam->scores, to->scores);
-    replace(ctx, &beam->table, to->table);
+    replace(ctx, &beam->block_table, to->block_table);
     replace(ctx, &beam->sentences, to->sentences);
     replace(ctx, &beam->done, to->done);
     replace(ctx, &beam->sources, to->sources);
     replace(ctx, &beam->lengths, to->lengths);
     replace(ctx, &beam->positions, to->positions);
-    beam->node = to->next_node;
+    beam->slot = to->next_slot;
     beam->live = to->m;
     beam->rows = to->rows;
     beam->step++;
     return tfm_scope_close(ctx, 13,
-                           (tfm_tensor *[]){&beam->tokens, &beam->chosen, &beam->scores, &beam->table, &beam->sentences,
-                                            &beam->done, &beam->sources, &beam->starts, &beam->lengths,
-                                            &beam->positions, &beam->node_token, &beam->node_parent,
-                                            &beam->node_score});
+                           (tfm_tensor *[]){&beam->tokens, &beam->chosen_tokens, &beam->scores, &beam->block_table,
+                                            &beam->sentences, &beam->done, &beam->sources, &beam->starts,
+                                            &beam->lengths, &beam->positions, &beam->slot_token, &beam->slot_parent,
+                                            &beam->slot_score});
 }
 
 /* Tells the caller which sentences are live from now on. */
@@ -288,34 +291,34 @@ static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
     const int64_t most = beam->live * beam->width;
     int32_t left[TOTALS] = {0};
     tfm_scope_open(ctx);
-    const chosen next = {tfm__beam_ints(ctx, most), tfm__beam_ints(ctx, most), tfm__beam_floats(ctx, most),
-                         tfm__beam_ints(ctx, beam->live)};
+    const continuations next = {tfm__beam_ints(ctx, most), tfm__beam_ints(ctx, most), tfm__beam_floats(ctx, most),
+                                tfm__beam_ints(ctx, beam->live)};
     const tfm_tensor keep = tfm__beam_ints(ctx, beam->live), starts = tfm__beam_ints(ctx, beam->live + 1),
                      totals = tfm__beam_ints(ctx, TOTALS);
     choose_rows(beam, &next, NULL, logits);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_starts", ""), TFM__GRID_1D(1, 1),
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_row_starts", ""), TFM__GRID_1D(1, 1),
                 TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T_AS("admitted_step", beam->began),
                           TFM__T_AS("sentences", beam->sentences), TFM__T(keep), TFM__T(starts), TFM__T(totals),
                           TFM__I_AS("n", beam->live)));
     if (tfm_tensor_read(ctx, left, totals) != TFM_OK || left[SENTENCES] == 0) {
-        beam->node += beam->rows;
+        beam->slot += beam->rows;
         beam->live = beam->rows = 0;
         beam->step++;
         return tfm_scope_close(ctx, 0, NULL);
     }
     keep_present(beam, keep, left[SENTENCES]);
-    made to = make_rows(beam, left[SENTENCES], left[ROWS], beam->before + beam->step + 2 - left[OLDEST]);
+    next_rows to = make_rows(beam, left[SENTENCES], left[ROWS], beam->past_columns + beam->step + 2 - left[OLDEST]);
     to.keep = keep;
     replace(ctx, &beam->starts, starts);
     tfm__arg args[] = {[EXTEND_ARGS] = TFM__T_AS("starts", beam->starts),
                        TFM__T_AS("admitted_step", beam->began),
                        TFM__T_AS("lengths", to.lengths),
                        TFM__T_AS("positions", to.positions),
-                       TFM__I_AS("columns", to.table.dims[1]),
-                       TFM__I_AS("old_columns", beam->table.dims[1])};
+                       TFM__I_AS("columns", to.block_table.dims[1]),
+                       TFM__I_AS("old_columns", beam->block_table.dims[1])};
     extend_args(args, beam, &next, &to, to.m);
     tfm__launch(ctx, tfm__beam_kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to.m), TFM__COUNT(args), args);
-    return go_on(beam, &to);
+    return commit_rows(beam, &to);
 }
 
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
@@ -323,16 +326,16 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     if (beam->ragged)
         return advance_ragged(beam, logits);
     tfm_scope_open(ctx);
-    const chosen next = {.token = tfm__beam_ints(ctx, beam->rows),
-                         .parent = tfm__beam_ints(ctx, beam->rows),
-                         .score = tfm__beam_floats(ctx, beam->rows)};
-    made to = make_rows(beam, keep, keep * beam->width, beam->before + beam->step + 2);
+    const continuations next = {.token = tfm__beam_ints(ctx, beam->rows),
+                                .parent = tfm__beam_ints(ctx, beam->rows),
+                                .score = tfm__beam_floats(ctx, beam->rows)};
+    next_rows to = make_rows(beam, keep, keep * beam->width, beam->past_columns + beam->step + 2);
     choose_rows(beam, &next, &to, logits);
     if (keep < beam->live)
         extend_rows(beam, &next, &to);
-    if (beam->as_transformers)
-        replace(ctx, &beam->chosen, next.token);
-    return go_on(beam, &to);
+    if (beam->hf_search)
+        replace(ctx, &beam->chosen_tokens, next.token);
+    return commit_rows(beam, &to);
 }
 
 tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops) {
@@ -340,13 +343,13 @@ tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops) {
     tfm_scope_open(ctx);
     const tfm_tensor flags = tfm__beam_ints_of(ctx, stops, beam->total);
     tfm__launch(
-        ctx, tfm__kernel_get(ctx, "beam", "beam_stop", ""), tfm__beam_items(ctx, beam->live),
+        ctx, tfm__kernel_get(ctx, "beam", "beam_stop_sentences", ""), tfm__beam_items(ctx, beam->live),
         TFM__ARGS(TFM__T_AS("stops", flags), TFM__T_AS("sentences", beam->sentences), TFM__T_AS("tokens", beam->tokens),
-                  TFM__T_AS("scores", beam->scores), TFM__T_AS("node_parent", beam->node_parent),
+                  TFM__T_AS("scores", beam->scores), TFM__T_AS("slot_parent", beam->slot_parent),
                   TFM__T_AS("done", beam->done), TFM__T_AS("remaining", beam->remaining),
                   TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_token", beam->finished_token),
-                  TFM__T_AS("finished_node", beam->finished_node), TFM__T_AS("finished_step", beam->finished_step),
+                  TFM__T_AS("finished_slot", beam->finished_slot), TFM__T_AS("finished_length", beam->finished_length),
                   TFM__T_AS("finished_count", beam->finished_count), TFM__I_AS("live", beam->live),
-                  TFM__I_AS("node", beam->node), TFM__I_AS("step", beam->step)));
+                  TFM__I_AS("slot", beam->slot), TFM__I_AS("step", beam->step)));
     return tfm_scope_close(ctx, 0, NULL);
 }

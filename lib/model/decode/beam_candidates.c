@@ -1,4 +1,4 @@
-/* What the rows of a search may go on with: the likeliest tokens, or one that is drawn, of those that are allowed. */
+/* What the rows of a search may go on with: the likeliest tokens, or one that is sampled, of those that are allowed. */
 #include <math.h>
 #include <string.h>
 #include "model/decode/beam.h"
@@ -22,26 +22,27 @@ static void add_word(word_list *to, const int *ids, int count) {
 
 /* A single id is a word where it keeps its probability; otherwise the bias of the search has taken it out of the
  * distribution. The ends are words of one id, which only the first steps look for. */
-static void list_words(word_list *to, tfm__beam *beam, const int *ends) {
-    const tfm__rules *rules = beam->rules;
-    for (int i = 0; i < rules->first_bad_count; i++)
-        add_word(to, &rules->first_bad_ids[i], 1);
+static void list_words(word_list *to, tfm__beam *beam, const int *eos_ids) {
+    const tfm__generation_rules *rules = beam->rules;
+    for (int i = 0; i < rules->begin_suppress_count; i++)
+        add_word(to, &rules->begin_suppress_ids[i], 1);
     beam->first_words = to->words;
-    for (int i = 0; beam->keeps && i < rules->bad_id_count; i++) {
-        const int place = beam->kept ? tfm__kept_place(beam->kept, rules->bad_ids[i]) : rules->bad_ids[i];
-        if (!tfm__rules_pads(rules, rules->bad_ids[i]) && place >= 0) /* which no distribution holds */
+    for (int i = 0; beam->restore_mass && i < rules->suppress_id_count; i++) {
+        const int place = beam->shortlist ? tfm__shortlist_projection_index(beam->shortlist, rules->suppress_ids[i])
+                                          : rules->suppress_ids[i];
+        if (!tfm__generation_is_pad(rules, rules->suppress_ids[i]) && place >= 0) /* which no distribution holds */
             add_word(to, &place, 1);
     }
     for (int i = 0; i < rules->bad_word_count; i++)
         add_word(to, rules->bad_word_ids + rules->bad_words[i], rules->bad_words[i + 1] - rules->bad_words[i]);
     beam->words = to->words - beam->first_words;
-    for (int i = 0; beam->choice.min_new > 0 && i < beam->end_count; i++)
-        add_word(to, &ends[i], 1);
+    for (int i = 0; beam->sampling.min_new_tokens > 0 && i < beam->eos_count; i++)
+        add_word(to, &eos_ids[i], 1);
     to->starts[to->words] = to->used;
 }
 
 /* What ends a text: the end, and where there are more, all of them. Returns how many. */
-static int list_ends(int *out, const tfm__rules *rules) {
+static int list_ends(int *out, const tfm__generation_rules *rules) {
     int count = 0;
     if (rules->eos_id >= 0)
         out[count++] = rules->eos_id;
@@ -55,88 +56,91 @@ static int list_ends(int *out, const tfm__rules *rules) {
     return count;
 }
 
-tfm_status tfm__beam_put_words(tfm__beam *beam) {
-    const tfm__rules *rules = beam->rules;
-    int ends[TFM__MAX_EOS_IDS + 1];
-    beam->end_count = list_ends(ends, rules);
-    const size_t singles = (size_t)(rules->first_bad_count + rules->bad_id_count + beam->end_count);
+tfm_status tfm__beam_upload_bad_words(tfm__beam *beam) {
+    const tfm__generation_rules *rules = beam->rules;
+    int eos_ids[TFM__MAX_EOS_IDS + 1];
+    beam->eos_count = list_ends(eos_ids, rules);
+    const size_t singles = (size_t)(rules->begin_suppress_count + rules->suppress_id_count + beam->eos_count);
     word_list list = {.starts = tfm__alloc(singles + (size_t)rules->bad_word_count + 1, sizeof(int32_t)),
                       .ids =
                           tfm__alloc(singles + (size_t)rules->bad_words[rules->bad_word_count] + 1, sizeof(int32_t))};
     if (list.starts && list.ids) {
-        list_words(&list, beam, ends);
+        list_words(&list, beam, eos_ids);
         if (list.words > 0) {
             beam->word_starts = tfm__beam_ints_of(beam->ctx, list.starts, list.words + 1);
             beam->word_ids = tfm__beam_ints_of(beam->ctx, list.ids, list.used);
         }
         list.ids[0] = 0; /* a tensor has an element, also where nothing ends a text */
-        for (int i = 0; i < beam->end_count; i++)
-            list.ids[i] = ends[i];
-        beam->ends = tfm__beam_ints_of(beam->ctx, list.ids, beam->end_count ? beam->end_count : 1);
+        for (int i = 0; i < beam->eos_count; i++)
+            list.ids[i] = eos_ids[i];
+        beam->eos_ids = tfm__beam_ints_of(beam->ctx, list.ids, beam->eos_count ? beam->eos_count : 1);
     } else {
         tfm__context_fail(beam->ctx, TFM_ERROR_MEMORY, "search: out of host memory for `bad_words_ids`");
     }
     free(list.starts);
     free(list.ids);
-    if (rules->biased_count > 0) {
-        beam->biased_starts = tfm__beam_ints_of(beam->ctx, rules->biased, rules->biased_count + 1);
-        beam->biased_ids = tfm__beam_ints_of(beam->ctx, rules->biased_ids, rules->biased[rules->biased_count]);
-        beam->bias = tfm__beam_floats(beam->ctx, rules->biased_count);
+    if (rules->sequence_bias_count > 0) {
+        beam->sequence_bias_starts =
+            tfm__beam_ints_of(beam->ctx, rules->sequence_bias_starts, rules->sequence_bias_count + 1);
+        beam->sequence_bias_ids = tfm__beam_ints_of(beam->ctx, rules->sequence_bias_ids,
+                                                    rules->sequence_bias_starts[rules->sequence_bias_count]);
+        beam->bias = tfm__beam_floats(beam->ctx, rules->sequence_bias_count);
         tfm_tensor_write(beam->ctx, beam->bias, rules->bias);
     }
     return tfm_context_status(beam->ctx);
 }
 
 /* Those words of the list that count in this step. */
-static int64_t words_now(const tfm__beam *beam, int64_t *first) {
+static int64_t active_words(const tfm__beam *beam, int64_t *first) {
     const int64_t free_step = beam->rules->forced_bos_id >= 0;
     *first = beam->step == free_step ? 0 : beam->first_words;
     return beam->first_words - *first + beam->words +
-           (beam->step < beam->choice.min_new && !beam->choice.waits ? beam->end_count : 0);
+           (beam->step < beam->sampling.min_new_tokens && !beam->sampling.min_tokens ? beam->eos_count : 0);
 }
 
-/* Whether the rules may forbid any word in this step. */
-static bool forbids(const tfm__beam *beam) {
+/* Whether the rules may suppress any word in this step. */
+static bool suppresses(const tfm__beam *beam) {
     int64_t first;
-    const int64_t repeat = beam->rules->no_repeat, columns = beam->table.dims[1];
-    return words_now(beam, &first) > 0 || (repeat > 0 && columns >= repeat) || tfm__beam_withholds(beam);
+    const int64_t repeat = beam->rules->no_repeat_ngram, columns = beam->block_table.dims[1];
+    return active_words(beam, &first) > 0 || (repeat > 0 && columns >= repeat) || tfm__beam_suppresses(beam);
 }
 
-/* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
+/* Makes -inf of the logits that the rules suppress after each row's past, and *removed (R) what they weighed. Returns
  * whether any may be forbidden in this step. */
-static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
+static bool suppress(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->rows, columns = beam->table.dims[1];
-    const int64_t repeat = beam->rules->no_repeat;
+    const int64_t rows = beam->rows, columns = beam->block_table.dims[1];
+    const int64_t repeat = beam->rules->no_repeat_ngram;
     int64_t first;
-    const int64_t words = words_now(beam, &first);
-    tfm_tensor may_choose = {0};
-    const bool repeats = repeat > 0 && columns >= repeat, withholds = tfm__beam_withholds(beam);
-    if (words == 0 && !repeats && !withholds)
+    const int64_t words = active_words(beam, &first);
+    tfm_tensor unforced = {0};
+    const bool repeats = repeat > 0 && columns >= repeat, suppresses_more = tfm__beam_suppresses(beam);
+    if (words == 0 && !repeats && !suppresses_more)
         return false;
     *removed = tfm__beam_floats(ctx, rows);
-    if (beam->translates && (repeats || beam->choice.no_repeat_source > 0))
-        tfm__beam_may_choose(beam, &may_choose);
+    if (beam->translates && (repeats || beam->sampling.encoder_no_repeat_ngram > 0))
+        tfm__beam_unforced_rows(beam, &unforced);
     if (words > 0) {
         tfm_tensor starts = {0};
         tfm_tensor_rows(ctx, &starts, beam->word_starts, first, words + 1);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
-                              TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
-                              TFM__T_AS("words", starts), TFM__T_AS("ids", beam->word_ids), TFM__I(rows),
-                              TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns), TFM__I_AS("count", words)));
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "suppress_bad_words", ""), tfm__beam_items(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed),
+                              TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
+                              TFM__T_AS("slot_token", beam->slot_token), TFM__T_AS("words", starts),
+                              TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
+                              TFM__I(columns), TFM__I_AS("count", words)));
     } else {
         const float none = -INFINITY;
         tfm__tensor_fill(ctx, *removed, &none);
     }
     if (repeats)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid_repeats", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T(may_choose),
-                              TFM__T_AS("table", beam->table), TFM__T_AS("lengths", beam->lengths),
-                              TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "suppress_repeated_ngrams", ""), tfm__beam_items(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T(unforced),
+                              TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
+                              TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
                               TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns), TFM__I_AS("length", repeat)));
-    if (withholds)
-        tfm__beam_withhold(beam, logits, *removed, may_choose);
+    if (suppresses_more)
+        tfm__beam_suppress(beam, logits, *removed, unforced);
     return true;
 }
 
@@ -144,30 +148,30 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
  * then nothing is launched for it. */
 static bool may_exhaust(const tfm__beam *beam) {
     int64_t first;
-    int64_t most = words_now(beam, &first) + beam->end_count;
-    if (beam->rules->no_repeat > 0)
-        most += beam->table.dims[1];
-    if (beam->choice.no_repeat_source > 0)
+    int64_t most = active_words(beam, &first) + beam->eos_count;
+    if (beam->rules->no_repeat_ngram > 0)
+        most += beam->block_table.dims[1];
+    if (beam->sampling.encoder_no_repeat_ngram > 0)
         most += beam->source_ids.dims[1];
-    return 2 * most >= beam->vocabulary; /* the model's own bias may forbid some more */
+    return 2 * most >= beam->vocabulary; /* the model's own bias may suppress some more */
 }
 
 /* Finishes rows for which the rules have left no token; `values` are those of tfm__beam_candidates. */
-static void exhaust(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed) {
+static void finish_exhausted(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed) {
     tfm_context *ctx = beam->ctx;
     if (!may_exhaust(beam))
         return;
     const int64_t each = beam->rows > 0 ? (int64_t)tfm_tensor_count(values) / beam->rows : 0;
     tfm__launch(
-        ctx, tfm__beam_kernel(beam, "beam_exhaust", ""), tfm__beam_items(ctx, beam->live),
+        ctx, tfm__beam_kernel(beam, "beam_finish_exhausted", ""), tfm__beam_items(ctx, beam->live),
         TFM__ARGS(TFM__T(values), TFM__T(removed), TFM__T_AS("scores", beam->scores), TFM__T_AS("limits", beam->limits),
                   TFM__T_AS("prefix_counts", beam->prefix_counts), TFM__T_AS("penalty", beam->penalty),
                   TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_token", beam->finished_token),
-                  TFM__T_AS("finished_node", beam->finished_node), TFM__T_AS("finished_step", beam->finished_step),
-                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("node_token", beam->node_token),
-                  TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("starts", beam->starts),
+                  TFM__T_AS("finished_slot", beam->finished_slot), TFM__T_AS("finished_length", beam->finished_length),
+                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("slot_token", beam->slot_token),
+                  TFM__T_AS("slot_parent", beam->slot_parent), TFM__T_AS("starts", beam->starts),
                   TFM__T_AS("admitted_step", beam->began), TFM__T_AS("sentences", beam->sentences),
-                  TFM__T_AS("done", beam->done), TFM__I_AS("m", beam->live), TFM__I_AS("first_node", beam->node),
+                  TFM__T_AS("done", beam->done), TFM__I_AS("m", beam->live), TFM__I_AS("first_slot", beam->slot),
                   TFM__I_AS("step", beam->step), TFM__I_AS("forced_eos_id", beam->rules->forced_eos_id), TFM__I(each)));
 }
 
@@ -175,121 +179,124 @@ static void exhaust(const tfm__beam *beam, tfm_tensor values, tfm_tensor removed
 
 /* *out = logits, but for the tokens of each row's past, which the penalty makes less likely ("CTRL", Keskar et al.
  * 2019). transformers applies it to log p in a beam search, and to logits otherwise. */
-static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
+static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_penalize", ""), tfm__row_grid(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum), TFM__T_AS("table", beam->table),
-                          TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->table.dims[1]),
-                          TFM__I_AS("likely", beam->width > 1), TFM__F_AS("penalty", beam->choice.repetition_penalty)));
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "apply_repetition_penalty", ""), tfm__row_grid(ctx, rows),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum),
+                          TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
+                          TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->block_table.dims[1]),
+                          TFM__I_AS("use_log_probs", beam->width > 1),
+                          TFM__F_AS("penalty", beam->sampling.repetition_penalty)));
 }
 
 /* *out = logits, but for the tokens that complete a word whose score is changed. */
-static void add_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) {
+static void apply_sequence_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_bias", ""), tfm__beam_items(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("table", beam->table), TFM__T_AS("lengths", beam->lengths),
-                          TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", beam->biased_starts),
-                          TFM__T_AS("ids", beam->biased_ids), TFM__T_AS("bias", beam->bias), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->table.dims[1]),
-                          TFM__I_AS("count", beam->rules->biased_count)));
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "apply_sequence_bias", ""), tfm__beam_items(ctx, rows),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("block_table", beam->block_table),
+                          TFM__T_AS("lengths", beam->lengths), TFM__T_AS("slot_token", beam->slot_token),
+                          TFM__T_AS("words", beam->sequence_bias_starts), TFM__T_AS("ids", beam->sequence_bias_ids),
+                          TFM__T_AS("bias", beam->bias), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
+                          TFM__I_AS("columns", beam->block_table.dims[1]),
+                          TFM__I_AS("count", beam->rules->sequence_bias_count)));
 }
 
 /* One token for each row out of its logits. */
-static void draw(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
+static void sample_tokens(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    tfm_tensor streams = {0}, drawn = {0};
-    tfm_sample_options options = beam->choice.draw;
+    tfm_tensor streams = {0}, sampled = {0};
+    tfm_sample_options options = beam->sampling.sample_options;
     options.step = (uint64_t)beam->step;
     tfm_gather(ctx, &streams, beam->streams, beam->sources);
-    tfm__sample(ctx, &drawn, NULL, logits, streams, &options);
-    tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
+    tfm__sample(ctx, &sampled, NULL, logits, streams, &options);
+    tfm_tensor_reshape(ctx, tokens, sampled, 2, (int64_t[]){beam->live, 1});
 }
 
 /* The same, with what the model gives the token and its normaliser, in one launch. */
-static void draw_at_once(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static void sample_fused(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                          tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    tfm_tensor drawn = {0};
-    tfm_sample_options options = beam->choice.draw;
+    tfm_tensor sampled = {0};
+    tfm_sample_options options = beam->sampling.sample_options;
     options.step = (uint64_t)beam->step;
-    tfm__sample_with_scores(ctx, &drawn, values, log_sum, logits, beam->streams, beam->sources, &options);
-    tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
+    tfm__sample_with_scores(ctx, &sampled, values, log_sum, logits, beam->streams, beam->sources, &options);
+    tfm_tensor_reshape(ctx, tokens, sampled, 2, (int64_t[]){beam->live, 1});
 }
 
 /* What is chosen by more than its probability has that of the model all the same, but in a beam search with a
  * penalty. */
-static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                   tfm_tensor logits, int k) {
+static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                           tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0}, left = {0};
     tfm_topk(ctx, &best, &first, log_sum, logits, 1);
     if (beam->bias.buffer) {
         altered = (tfm_tensor){0};
-        add_bias(beam, &altered, logits);
+        apply_sequence_bias(beam, &altered, logits);
     }
-    if (beam->choice.source_penalty != 0) {
+    if (beam->sampling.encoder_repetition_penalty != 0) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        tfm__beam_penalize_source(beam, &altered, before, *log_sum);
+        tfm__beam_apply_encoder_repetition_penalty(beam, &altered, before, *log_sum);
     }
-    if (beam->choice.repetition_penalty != 0) {
+    if (beam->sampling.repetition_penalty != 0) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        penalize(beam, &altered, before, *log_sum);
+        apply_repetition_penalty(beam, &altered, before, *log_sum);
     }
-    if (tfm__beam_decays(beam)) {
+    if (tfm__beam_has_length_decay(beam)) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        tfm__beam_decay(beam, &altered, before, *log_sum);
+        tfm__beam_apply_length_decay(beam, &altered, before, *log_sum);
     }
-    const bool forbade = forbid(beam, &removed, altered);
-    if (beam->choice.draws)
-        draw(beam, tokens, altered);
+    const bool suppressed = suppress(beam, &removed, altered);
+    if (beam->sampling.do_sample)
+        sample_tokens(beam, tokens, altered);
     else
         tfm_topk(ctx, values, tokens, &left, altered, k);
-    const bool normal = left.buffer && beam->rules->renormalizes;
+    const bool normal = left.buffer && beam->rules->renormalize_logits;
     if (normal)
         *log_sum = left;
-    const bool drawn = !values->buffer;
+    const bool sampled = !values->buffer;
     if (beam->width > 1) {
-        if (forbade)
-            exhaust(beam, *values, removed);
+        if (suppressed)
+            finish_exhausted(beam, *values, removed);
         return;
     }
-    if (drawn)
+    if (sampled)
         tfm_tensor_new(ctx, values, TFM_F32, 2, (int64_t[]){rows, 1});
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_values", ""), tfm__beam_items(ctx, rows),
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "gather_token_logits", ""), tfm__beam_items(ctx, rows),
                 TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("tokens", *tokens),
                           TFM__T_AS("logits", normal ? altered : logits), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(drawn)));
-    if (forbade)
-        exhaust(beam, *values, removed);
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(sampled)));
+    if (suppressed)
+        finish_exhausted(beam, *values, removed);
 }
 
 /* The ids of tokens that are places among those that logits are of. */
-static void name_kept(const tfm__beam *beam, tfm_tensor *tokens) {
+static void map_shortlist_ids(const tfm__beam *beam, tfm_tensor *tokens) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor places = {0}, ids = {0};
     tfm_tensor_reshape(ctx, &places, *tokens, 1, (int64_t[]){(int64_t)tfm_tensor_count(*tokens)});
-    tfm_gather(ctx, &ids, beam->kept->list, places);
+    tfm_gather(ctx, &ids, beam->shortlist->list, places);
     tfm_tensor_reshape(ctx, tokens, ids, tokens->rank, tokens->dims);
 }
 
 /* The k best of each row; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
  * its list of all continuations of a sentence lies in local memory. Returns how many parts. */
-static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                       tfm_tensor logits, int k) {
-    enum { MOST_MERGED = 1024 };
+static int64_t topk_maybe_split(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                                tfm_tensor logits, int k) {
+    enum { MAX_MERGED = 1024 };
     const int64_t parts = tfm__topk_split_count(beam->ctx, logits.dims[0], logits.dims[1]);
-    if (parts > 1 && beam->width * k <= MOST_MERGED) {
+    if (parts > 1 && beam->width * k <= MAX_MERGED) {
         tfm__topk_split(beam->ctx, values, tokens, log_sum, logits, k, parts);
         return parts;
     }
@@ -299,67 +306,68 @@ static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *to
 
 /* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. *logits
  * becomes what forced tokens have: what bytes make of them, or the bias of all rows, which is -inf or some number. */
-static void best_by_screen(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                           tfm_tensor *logits) {
+static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                      tfm_tensor *logits) {
     tfm_context *ctx = beam->ctx;
-    const bool rules = forbids(beam);
+    const bool rules = suppresses(beam);
     tfm_tensor removed = {0};
-    *logits = rules ? (tfm_tensor){0} : beam->screened.bias;
+    *logits = rules ? (tfm_tensor){0} : beam->greedy_int8.bias;
     if (!rules)
-        tfm__argmax_int8(ctx, values, tokens, &beam->screened);
+        tfm__argmax_int8(ctx, values, tokens, &beam->greedy_int8);
     if (rules)
-        tfm__argmax_int8_approximate(ctx, logits, &beam->screened);
+        tfm__argmax_int8_approximate(ctx, logits, &beam->greedy_int8);
     if (rules && tfm_context_status(ctx) == TFM_OK)
-        forbid(beam, &removed, *logits);
+        suppress(beam, &removed, *logits);
     if (rules && tfm_context_status(ctx) == TFM_OK)
-        tfm__argmax_int8_verify(ctx, values, tokens, *logits, &beam->screened);
+        tfm__argmax_int8_verify(ctx, values, tokens, *logits, &beam->greedy_int8);
     if (removed.buffer && tfm_context_status(ctx) == TFM_OK)
-        exhaust(beam, *values, removed);
+        finish_exhausted(beam, *values, removed);
     *log_sum = *values;
 }
 
 /* The same, by logits that are there. */
-static int64_t best_by_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                              tfm_tensor logits, int k) {
+static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                         tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
-    const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
-                         beam->choice.source_penalty != 0 || beam->choice.decay != 0;
+    const bool altered = beam->sampling.repetition_penalty != 0 || beam->bias.buffer ||
+                         beam->sampling.encoder_repetition_penalty != 0 || beam->sampling.length_decay != 0;
     tfm_tensor removed = {0};
-    if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__CLASS_GPU) {
-        draw_at_once(beam, values, tokens, log_sum, logits);
+    if (beam->sampling.do_sample && !altered && !suppresses(beam) &&
+        tfm__context_tuning(ctx)->class == TFM__CLASS_GPU) {
+        sample_fused(beam, values, tokens, log_sum, logits);
         return 1;
     }
-    if (beam->choice.draws || altered) {
-        choose(beam, values, tokens, log_sum, logits, k);
+    if (beam->sampling.do_sample || altered) {
+        process_logits(beam, values, tokens, log_sum, logits, k);
         return 1;
     }
-    if (beam->kept)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_keep", ""), tfm__row_grid(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->kept->allowed),
+    if (beam->shortlist)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "mask_shortlist", ""), tfm__row_grid(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->shortlist->allowed),
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
-    const bool forbade = forbid(beam, &removed, logits), restores = forbade && beam->keeps;
-    if (!restores && !beam->kept && tfm_context_status(ctx) == TFM_OK) {
-        const int64_t parts = best_of(beam, values, tokens, log_sum, logits, k);
-        if (forbade)
-            exhaust(beam, *values, removed);
+    const bool suppressed = suppress(beam, &removed, logits), restores = suppressed && beam->restore_mass;
+    if (!restores && !beam->shortlist && tfm_context_status(ctx) == TFM_OK) {
+        const int64_t parts = topk_maybe_split(beam, values, tokens, log_sum, logits, k);
+        if (suppressed)
+            finish_exhausted(beam, *values, removed);
         return parts;
     }
     tfm_topk(ctx, values, tokens, log_sum, logits, k);
-    if (forbade)
-        exhaust(beam, *values, removed);
+    if (suppressed)
+        finish_exhausted(beam, *values, removed);
     if (restores)
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "restore_suppressed_mass", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
-    if (beam->kept)
-        name_kept(beam, tokens);
+    if (beam->shortlist)
+        map_shortlist_ids(beam, tokens);
     return 1;
 }
 
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                              tfm_tensor *logits, int k) {
-    if (!beam->screened.screen)
-        return best_by_logits(beam, values, tokens, log_sum, *logits, k);
-    best_by_screen(beam, values, tokens, log_sum, logits);
+    if (!beam->greedy_int8.screen)
+        return topk_fp32(beam, values, tokens, log_sum, *logits, k);
+    topk_int8(beam, values, tokens, log_sum, logits);
     return 1;
 }

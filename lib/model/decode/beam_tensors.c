@@ -26,34 +26,34 @@ tfm_tensor tfm__beam_ints_of(tfm_context *ctx, const int32_t *host, int64_t coun
 
 /* After a failure the log is as it was. */
 tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
-    enum { LOGS = 3 };
+    enum { ARRAYS = 3 };
     tfm_context *ctx = beam->ctx;
-    if (needed <= beam->nodes)
+    if (needed <= beam->slots)
         return tfm_context_status(ctx);
-    int64_t capacity = 2 * beam->nodes;
+    int64_t capacity = 2 * beam->slots;
     while (capacity < needed)
         capacity *= 2;
-    tfm_tensor *const logs[LOGS] = {&beam->node_token, &beam->node_parent, &beam->node_score};
-    tfm_tensor larger[LOGS] = {{0}};
-    for (int i = 0; i < LOGS; i++) {
+    tfm_tensor *const arrays[ARRAYS] = {&beam->slot_token, &beam->slot_parent, &beam->slot_score};
+    tfm_tensor larger[ARRAYS] = {{0}};
+    for (int i = 0; i < ARRAYS; i++) {
         tfm_tensor head = {0};
-        larger[i] = logs[i]->dtype == TFM_I32 ? tfm__beam_ints(ctx, capacity) : tfm__beam_floats(ctx, capacity);
-        tfm_tensor_rows(ctx, &head, larger[i], 0, beam->nodes);
-        tfm__tensor_copy(ctx, head, *logs[i]);
+        larger[i] = arrays[i]->dtype == TFM_I32 ? tfm__beam_ints(ctx, capacity) : tfm__beam_floats(ctx, capacity);
+        tfm_tensor_rows(ctx, &head, larger[i], 0, beam->slots);
+        tfm__tensor_copy(ctx, head, *arrays[i]);
     }
     const bool whole = tfm_context_status(ctx) == TFM_OK;
-    for (int i = 0; i < LOGS; i++) {
-        tfm_tensor_free(ctx, whole ? logs[i] : &larger[i]);
+    for (int i = 0; i < ARRAYS; i++) {
+        tfm_tensor_free(ctx, whole ? arrays[i] : &larger[i]);
         if (whole)
-            *logs[i] = larger[i];
+            *arrays[i] = larger[i];
     }
     if (whole)
-        beam->nodes = capacity;
+        beam->slots = capacity;
     return tfm_context_status(ctx);
 }
 
 tfm__kernel *tfm__beam_kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
-                           beam->as_transformers ? " -DHF_SEARCH" : "", beam->ragged ? " -DRAGGED" : "", more);
+                           beam->hf_search ? " -DHF_SEARCH" : "", beam->ragged ? " -DRAGGED" : "", more);
 }

@@ -7,20 +7,20 @@
 #include "ops/ops.h"
 
 /* What the host knows of texts that somebody watches. */
-typedef struct watched {
-    const tfm__watch *watch; /* NULL: nobody */
-    int32_t *order;          /* [rows]: which text each row is that the last step chose for */
+typedef struct streamed_texts {
+    const tfm__streamer *streamer; /* NULL: nobody */
+    int32_t *order;                /* [rows]: which text each row is that the last step chose for */
     int64_t rows;
     int32_t *stops;                    /* [texts]: ended by who watches */
     int64_t *seen;                     /* [texts]: tokens told of */
     bool *over;                        /* [texts] */
     size_t open;                       /* texts that are not over */
     tfm__async_read *tokens, *sources; /* under way; sources only where rows have left */
-} watched;
+} streamed_texts;
 
 typedef struct run {
     tfm_model *model;
-    const tfm__generate_rules *rules;
+    const tfm__generate_params *rules;
     const tfm__generate_run *how;
     tfm__prompts prompts;
     int64_t texts;                    /* prompts * copies */
@@ -29,51 +29,52 @@ typedef struct run {
     float *penalty;                   /* [longest + 1] */
     int32_t *zeros;                   /* [texts] */
     int32_t *streams;                 /* [texts] */
-    int32_t *waits;                   /* [texts]: tokens before any end; NULL: all have the same */
+    int32_t *min_tokens;              /* [texts]: tokens before any end; NULL: all have the same */
     int32_t *sources, *source_counts; /* [texts * longest prompt], [texts]: prompts, where a rule looks at them */
-    int32_t *table, *last;
+    int32_t *block_table, *last;
     tfm__beam beam;
     tfm_kv_cache cache;
-    tfm_tensor relative, pads; /* pads (texts): columns before each prompt; empty where all are as long */
-    watched eyes;
+    tfm_tensor position_bias, pads; /* pads (texts): columns before each prompt; empty where all are as long */
+    streamed_texts streaming;
     size_t first; /* the first text's number for who watches */
 } run;
 
 static void run_free(run *r) {
-    void *all[] = {r->limits, r->penalty, r->zeros,      r->streams,    r->waits,     r->sources,  r->source_counts,
-                   r->table,  r->last,    r->eyes.order, r->eyes.stops, r->eyes.seen, r->eyes.over};
+    void *all[] = {r->limits,          r->penalty,        r->zeros,         r->streams, r->min_tokens,
+                   r->sources,         r->source_counts,  r->block_table,   r->last,    r->streaming.order,
+                   r->streaming.stops, r->streaming.seen, r->streaming.over};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
     tfm__prompts_free(&r->prompts);
 }
 
-static tfm_status watch_begin(watched *eyes, const tfm__watch *watch, int64_t texts) {
-    *eyes = (watched){.watch = watch, .rows = texts, .open = (size_t)texts};
-    if (!watch)
+static tfm_status streaming_begin(streamed_texts *streaming, const tfm__streamer *streamer, int64_t texts) {
+    *streaming = (streamed_texts){.streamer = streamer, .rows = texts, .open = (size_t)texts};
+    if (!streamer)
         return TFM_OK;
-    eyes->order = tfm__alloc((size_t)texts, sizeof(*eyes->order));
-    eyes->stops = tfm__alloc((size_t)texts, sizeof(*eyes->stops));
-    eyes->seen = tfm__alloc((size_t)texts, sizeof(*eyes->seen));
-    eyes->over = tfm__alloc((size_t)texts, sizeof(*eyes->over));
-    for (int64_t i = 0; eyes->order && i < texts; i++)
-        eyes->order[i] = (int32_t)i;
-    return eyes->order && eyes->stops && eyes->seen && eyes->over ? TFM_OK : TFM_ERROR_MEMORY;
+    streaming->order = tfm__alloc((size_t)texts, sizeof(*streaming->order));
+    streaming->stops = tfm__alloc((size_t)texts, sizeof(*streaming->stops));
+    streaming->seen = tfm__alloc((size_t)texts, sizeof(*streaming->seen));
+    streaming->over = tfm__alloc((size_t)texts, sizeof(*streaming->over));
+    for (int64_t i = 0; streaming->order && i < texts; i++)
+        streaming->order[i] = (int32_t)i;
+    return streaming->order && streaming->stops && streaming->seen && streaming->over ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 /* What rules look at besides: how many tokens a text is short of the fewest of it and its prompt, and the prompts. */
-static tfm_status prepare_rules(run *r, const tfm__generate_input *input) {
+static tfm_status prepare_source_rules(run *r, const tfm__generate_input *input) {
     const size_t copies = (size_t)r->rules->copies, texts = (size_t)r->texts, width = (size_t)r->prompts.longest;
     const int64_t least = r->rules->min_length;
-    const bool looks = tfm__beam_source_rules(&r->rules->choice);
-    r->waits = least > 0 ? tfm__alloc(texts, sizeof(*r->waits)) : NULL;
+    const bool looks = tfm__sampling_uses_source(&r->rules->sampling);
+    r->min_tokens = least > 0 ? tfm__alloc(texts, sizeof(*r->min_tokens)) : NULL;
     r->sources = looks ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
     r->source_counts = looks ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
-    if ((least > 0 && !r->waits) || (looks && (!r->sources || !r->source_counts)))
+    if ((least > 0 && !r->min_tokens) || (looks && (!r->sources || !r->source_counts)))
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < texts; i++) {
         const size_t count = input->counts[i / copies];
-        if (r->waits)
-            r->waits[i] = least > (int64_t)count ? (int32_t)(least - (int64_t)count) : 0;
+        if (r->min_tokens)
+            r->min_tokens[i] = least > (int64_t)count ? (int32_t)(least - (int64_t)count) : 0;
         if (r->sources) {
             memcpy(r->sources + i * width, input->ids[i / copies], count * sizeof(*r->sources));
             r->source_counts[i] = (int32_t)count;
@@ -91,9 +92,9 @@ static tfm_status prepare(run *r, const tfm__generate_input *input) {
     r->zeros = tfm__alloc(texts, sizeof(*r->zeros));
     r->streams = tfm__alloc(texts, sizeof(*r->streams));
     r->last = tfm__alloc(texts, sizeof(*r->last));
-    r->table = tfm__alloc(texts * (size_t)r->prompts.longest, sizeof(*r->table));
-    if (status != TFM_OK || !r->limits || !r->zeros || !r->streams || !r->last || !r->table ||
-        watch_begin(&r->eyes, r->how->watch, r->texts) != TFM_OK)
+    r->block_table = tfm__alloc(texts * (size_t)r->prompts.longest, sizeof(*r->block_table));
+    if (status != TFM_OK || !r->limits || !r->zeros || !r->streams || !r->last || !r->block_table ||
+        streaming_begin(&r->streaming, r->how->streamer, r->texts) != TFM_OK)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < texts; i++) {
         r->limits[i] = (int32_t)tfm__generate_limit(r->rules, r->model, input->counts[i / copies]);
@@ -102,38 +103,38 @@ static tfm_status prepare(run *r, const tfm__generate_input *input) {
     }
     r->penalty = tfm__alloc((size_t)r->longest + 1, sizeof(*r->penalty));
     for (int64_t n = 0; r->penalty && n <= r->longest; n++)
-        r->penalty[n] = (float)pow((double)(n ? n : 1), r->rules->alpha);
-    tfm__prompts_lay(&r->prompts, r->rules->copies, r->table, r->last);
-    return r->penalty ? prepare_rules(r, input) : TFM_ERROR_MEMORY;
+        r->penalty[n] = (float)pow((double)(n ? n : 1), r->rules->length_penalty);
+    tfm__prompts_block_table(&r->prompts, r->rules->copies, r->block_table, r->last);
+    return r->penalty ? prepare_source_rules(r, input) : TFM_ERROR_MEMORY;
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
 static tfm_tensor bias_of(const run *r) {
-    return r->beam.keeps ? r->model->logits_bias : r->model->search_bias;
+    return r->beam.restore_mass ? r->model->logits_bias : r->model->search_bias;
 }
 
 /* Logits (R, V) of the next token of each row, or where the beam has a screen, what they would be made of. */
 static tfm_status step(run *r, tfm_tensor *logits) {
     tfm_context *ctx = r->model->ctx;
     tfm__beam *beam = &r->beam;
-    const int64_t rows = beam->rows, position = beam->before + beam->step;
-    tfm__step at = {.cache = &r->cache,
-                    .relative = r->relative,
-                    .read = beam->screened.screen ? &beam->screened.x : NULL,
-                    .sources = beam->sources,
-                    .table = beam->table,
-                    .node = beam->node,
-                    .position = position,
-                    .length = position + 1};
+    const int64_t rows = beam->rows, position = beam->past_columns + beam->step;
+    tfm__decode_step at = {.cache = &r->cache,
+                           .position_bias = r->position_bias,
+                           .projection_input = beam->greedy_int8.screen ? &beam->greedy_int8.x : NULL,
+                           .sources = beam->sources,
+                           .block_table = beam->block_table,
+                           .slot = beam->slot,
+                           .position = position,
+                           .length = position + 1};
     tfm_scope_open(ctx);
-    if (!tfm__model_keys_serve(r->model, position, position + 1))
-        tfm__prompts_again(r->model, &r->cache, beam, r->relative);
+    if (!tfm__model_rope_matches(r->model, position, position + 1))
+        tfm__prompts_recompute(r->model, &r->cache, beam, r->position_bias);
     if (r->pads.buffer) {
-        const int64_t past = beam->table.dims[1];
+        const int64_t past = beam->block_table.dims[1];
         tfm_tensor_new(ctx, &at.positions, TFM_I32, 2, (int64_t[]){rows, 1});
         tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, past});
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "prompt_padding_mask", ""), tfm__row_grid(ctx, rows),
                     TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions),
                               TFM__T_AS("pads", r->pads), TFM__T_AS("sources", beam->sources), TFM__I(rows),
                               TFM__I(past)));
@@ -141,71 +142,72 @@ static tfm_status step(run *r, tfm_tensor *logits) {
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
     r->cache.rows += rows;
-    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.read}); /* NULL is none */
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.projection_input}); /* NULL is none */
 }
 
 /* Starts to read the tokens that the newest step chose. */
-static void look(run *r, bool moved) {
-    tfm__async_read_start(r->model->ctx, &r->eyes.tokens, r->beam.chosen);
+static void start_token_read(run *r, bool moved) {
+    tfm__async_read_start(r->model->ctx, &r->streaming.tokens, r->beam.chosen_tokens);
     if (moved)
-        tfm__async_read_start(r->model->ctx, &r->eyes.sources, r->beam.sources);
+        tfm__async_read_start(r->model->ctx, &r->streaming.sources, r->beam.sources);
 }
 
 /* Tells who watches of the tokens that were read. */
-static tfm_status tell(run *r) {
+static tfm_status stream_tokens(run *r) {
     tfm_context *ctx = r->model->ctx;
-    watched *eyes = &r->eyes;
+    streamed_texts *streaming = &r->streaming;
     bool stopped = false;
-    const int32_t *tokens = eyes->tokens ? tfm__async_read_wait(ctx, eyes->tokens) : NULL;
-    const int32_t *sources = eyes->sources ? tfm__async_read_wait(ctx, eyes->sources) : NULL;
-    for (int64_t i = 0; tokens && i < eyes->rows; i++) {
-        const int32_t text = eyes->order[i];
-        if (eyes->over[text])
+    const int32_t *tokens = streaming->tokens ? tfm__async_read_wait(ctx, streaming->tokens) : NULL;
+    const int32_t *sources = streaming->sources ? tfm__async_read_wait(ctx, streaming->sources) : NULL;
+    for (int64_t i = 0; tokens && i < streaming->rows; i++) {
+        const int32_t text = streaming->order[i];
+        if (streaming->over[text])
             continue;
         if (tokens[i] < 0) { /* the rules left none: the text is over with those that it has */
-            eyes->over[text] = true;
-            eyes->open--;
+            streaming->over[text] = true;
+            streaming->open--;
             continue;
         }
-        eyes->seen[text]++;
-        const bool ended = eyes->seen[text] >= r->limits[text] || tfm__rules_end(&r->model->rules, tokens[i]);
-        if (!eyes->watch->see(eyes->watch->user, r->first + (size_t)text, tokens[i])) {
-            eyes->stops[text] = 1;
+        streaming->seen[text]++;
+        const bool ended =
+            streaming->seen[text] >= r->limits[text] || tfm__generation_is_eos(&r->model->rules, tokens[i]);
+        if (!streaming->streamer->on_token(streaming->streamer->user, r->first + (size_t)text, tokens[i])) {
+            streaming->stops[text] = 1;
             stopped = true;
         }
-        if (ended || eyes->stops[text]) {
-            eyes->over[text] = true;
-            eyes->open--;
+        if (ended || streaming->stops[text]) {
+            streaming->over[text] = true;
+            streaming->open--;
         }
     }
     if (sources) {
-        eyes->rows = r->beam.live;
-        memcpy(eyes->order, sources, (size_t)eyes->rows * sizeof(*sources));
+        streaming->rows = r->beam.live;
+        memcpy(streaming->order, sources, (size_t)streaming->rows * sizeof(*sources));
     }
-    tfm__async_read_free(ctx, &eyes->tokens);
-    tfm__async_read_free(ctx, &eyes->sources);
-    return stopped ? tfm__beam_stop(&r->beam, eyes->stops) : tfm_context_status(ctx);
+    tfm__async_read_free(ctx, &streaming->tokens);
+    tfm__async_read_free(ctx, &streaming->sources);
+    return stopped ? tfm__beam_stop(&r->beam, streaming->stops) : tfm_context_status(ctx);
 }
 
-static tfm_status ask(const run *r) {
+static tfm_status check_cancelled(const run *r) {
     return !r->how->go_on || r->how->go_on(r->how->go_on_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped after %lld tokens", (long long)r->beam.step);
 }
 
 /* Steps until all texts are over. Rows of those that are over are dropped as soon as the host learns of them. */
-static tfm_status write(run *r) {
+static tfm_status decode(run *r) {
     tfm_context *ctx = r->model->ctx;
     tfm__beam *beam = &r->beam;
-    watched *eyes = &r->eyes;
+    streamed_texts *streaming = &r->streaming;
     tfm_status status = TFM_OK;
     tfm__async_read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
-    while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
+    while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(r)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(r, &logits);
         /* The device has this step to do while the host waits for what the one before wrote. */
-        if (eyes->watch && (tell(r) != TFM_OK || eyes->open == 0))
+        if (streaming->streamer && (stream_tokens(r) != TFM_OK || streaming->open == 0))
             break;
         const bool counts = beam->step % interval == 0;
         const int32_t *remaining = counts && counter ? tfm__async_read_wait(ctx, counter) : NULL;
@@ -215,36 +217,36 @@ static tfm_status write(run *r) {
             keep = *remaining;
         const bool moved = keep < beam->live;
         const int64_t rows = beam->rows;
-        tfm__screened_before(beam);
+        tfm__greedy_int8_before_step(beam);
         tfm__beam_advance(beam, logits, keep);
         tfm_tensor_free(ctx, &logits);
-        tfm__screened_after(beam, r->model, rows);
-        if (eyes->watch)
-            look(r, moved);
+        tfm__greedy_int8_after_step(beam, r->model, rows);
+        if (streaming->streamer)
+            start_token_read(r, moved);
         if (counts) {
             tfm__async_read_free(ctx, &counter);
             tfm__async_read_start(ctx, &counter, beam->remaining);
         }
     }
-    if (eyes->watch && status == TFM_OK)
-        tell(r);
+    if (streaming->streamer && status == TFM_OK)
+        stream_tokens(r);
     tfm__async_read_free(ctx, &counter);
-    tfm__async_read_free(ctx, &eyes->tokens);
-    tfm__async_read_free(ctx, &eyes->sources);
+    tfm__async_read_free(ctx, &streaming->tokens);
+    tfm__async_read_free(ctx, &streaming->sources);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
 /* ---- One batch ----------------------------------------------------------------------------------------- */
 
-/* A text that was ended by who watched has no token after the last one that was told of. */
-static void cut(tfm_hypothesis *h, int64_t tokens, const tfm__rules *rules, const float *penalty) {
+/* A text that was ended by who streamed_texts has no token after the last one that was told of. */
+static void truncate_text(tfm_hypothesis *h, int64_t tokens, const tfm__generation_rules *rules, const float *penalty) {
     if (h->tokens <= tokens)
         return;
     h->tokens = (int)tokens;
     h->log_prob = 0;
     for (int64_t i = 0; i < tokens; i++)
         h->log_prob += (double)h->log_probs[i];
-    h->count = (size_t)tokens - tfm__rules_end(rules, h->ids[tokens - 1]);
+    h->count = (size_t)tokens - tfm__generation_is_eos(rules, h->ids[tokens - 1]);
     h->score = h->log_prob / (double)penalty[tokens];
 }
 
@@ -252,9 +254,9 @@ static void finish_texts(run *r, tfm_hypotheses *out, tfm_generation_end *ended)
     const size_t each = (size_t)(r->rules->n_best / r->rules->copies);
     for (size_t i = 0; i < (size_t)r->texts * each; i++) {
         tfm_hypothesis *h = &out->items[i];
-        const bool stopped = r->eyes.watch && r->eyes.stops[i / each];
+        const bool stopped = r->streaming.streamer && r->streaming.stops[i / each];
         if (stopped)
-            cut(h, r->eyes.seen[i / each], &r->model->rules, r->penalty);
+            truncate_text(h, r->streaming.seen[i / each], &r->model->rules, r->penalty);
         /* One that is shorter than its limit and has no end is one that the rules left no further token for. */
         const bool ends = h->count < (size_t)h->tokens || (h->ids && h->tokens < r->limits[i / each]);
         if (ended)
@@ -273,23 +275,24 @@ static double lap(const run *r, double *from) {
     return seconds;
 }
 
-static void begin(run *r) {
+static void begin_search(run *r) {
     tfm_context *ctx = r->model->ctx;
     const tfm__stack_arch *arch = &r->model->arch.decoder;
-    const int64_t rows = r->texts * r->rules->beam, ahead = r->longest < 64 ? r->longest : 64;
-    const tfm__beam_past past = {.nodes = r->prompts.nodes,
+    const int64_t rows = r->texts * r->rules->beam_size, ahead = r->longest < 64 ? r->longest : 64;
+    const tfm__beam_past past = {.slots = r->prompts.slots,
                                  .tokens = r->prompts.tokens,
                                  .width = r->prompts.longest - 1,
-                                 .table = r->table,
+                                 .block_table = r->block_table,
                                  .last = r->last};
-    tfm__beam_choice choice = r->rules->choice;
-    choice.streams = r->streams;
-    choice.waits = r->waits;
-    for (int64_t i = 0; r->waits && i < r->texts; i++)
-        choice.min_new = r->waits[i] > choice.min_new ? r->waits[i] : choice.min_new;
-    tfm__model_relative(r->model, &r->relative, r->prompts.longest + r->longest);
-    tfm__model_log_new(r->model, &r->cache, r->prompts.nodes + rows * ahead);
-    tfm__prompts_read(r->model, &r->cache, &r->prompts, r->relative);
+    tfm__sampling_params sampling = r->rules->sampling;
+    sampling.streams = r->streams;
+    sampling.min_tokens = r->min_tokens;
+    for (int64_t i = 0; r->min_tokens && i < r->texts; i++)
+        sampling.min_new_tokens =
+            r->min_tokens[i] > sampling.min_new_tokens ? r->min_tokens[i] : sampling.min_new_tokens;
+    tfm__model_position_bias(r->model, &r->position_bias, r->prompts.longest + r->longest);
+    tfm__model_kv_cache_new(r->model, &r->cache, r->prompts.slots + rows * ahead);
+    tfm__prompts_prefill(r->model, &r->cache, &r->prompts, r->position_bias);
     if (r->prompts.ragged) {
         for (int64_t i = 0; i < r->texts; i++)
             r->zeros[i] = (int32_t)(r->prompts.longest - (int64_t)r->prompts.counts[i / r->rules->copies]);
@@ -297,13 +300,13 @@ static void begin(run *r) {
         memset(r->zeros, 0, (size_t)r->texts * sizeof(*r->zeros));
     }
     tfm__beam_begin(ctx, &r->beam,
-                    &(tfm__beam_setup){.width = r->rules->beam,
+                    &(tfm__beam_setup){.width = r->rules->beam_size,
                                        .vocabulary = arch->vocabulary,
                                        .sentences = r->texts,
                                        .rules = &r->model->rules,
                                        .certain = true,
-                                       .as_transformers = true,
-                                       .unscored = r->rules->unscored,
+                                       .hf_search = true,
+                                       .skip_scores = r->rules->skip_scores,
                                        .limits = r->limits,
                                        .prefixes = r->zeros,
                                        .prefix_counts = r->zeros,
@@ -314,13 +317,13 @@ static void begin(run *r) {
                                        .source_counts = r->source_counts,
                                        .source_width = r->prompts.longest,
                                        .past = &past,
-                                       .choice = &choice});
-    tfm__screened_begin(&r->beam, r->model, bias_of(r));
+                                       .sampling = &sampling});
+    tfm__greedy_int8_begin(&r->beam, r->model, bias_of(r));
 }
 
 /* Writes for the prompts of one search, the first of which is number `first` of the batch: out and ended are theirs. */
 static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
-                         const tfm__generate_input *input, size_t first, const tfm__generate_rules *rules,
+                         const tfm__generate_input *input, size_t first, const tfm__generate_params *rules,
                          const tfm__generate_run *how) {
     tfm_context *ctx = model->ctx;
     run r = {.model = model, .rules = rules, .how = how, .first = first * (size_t)rules->copies};
@@ -328,9 +331,9 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_generation_e
     double at = tfm__seconds(), reading = 0, writing = 0;
     tfm_scope_open(ctx);
     if (status == TFM_OK) {
-        begin(&r);
+        begin_search(&r);
         reading = lap(&r, &at);
-        status = write(&r);
+        status = decode(&r);
         if (status == TFM_OK)
             status = tfm__beam_finish(&r.beam, out, rules->n_best / rules->copies, r.penalty);
         writing = lap(&r, &at);
@@ -360,9 +363,9 @@ void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *m
 }
 
 tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
-                               const tfm__generate_input *input, const tfm__generate_rules *rules,
+                               const tfm__generate_input *input, const tfm__generate_params *rules,
                                const tfm__generate_run *how) {
-    const size_t n = tfm__generate_alone(model) ? 1 : input->count;
+    const size_t n = tfm__generate_unbatched(model) ? 1 : input->count;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < input->count && status == TFM_OK; i += n) {
         const size_t at = i * (size_t)rules->n_best;

@@ -7,8 +7,8 @@
 struct tfm__fed {
     tfm_model *model;
     const tfm__feed *feed;
-    const tfm__search_rules *rules;
-    const tfm__rules *forced;
+    const tfm__search_params *rules;
+    const tfm__generation_rules *forced;
     int64_t most;              /* places */
     tfm__fed_sentence *at;     /* [most]: who is at each; the owner of those that are free counts for nothing */
     bool *taken;               /* [most] */
@@ -20,7 +20,7 @@ struct tfm__fed {
     tfm_hypothesis *items;     /* [most * n_best]: what was found for those that are over */
     int32_t *ids;              /* of those that the search begins with */
     size_t *counts, sentences;
-    int64_t stayed;         /* nodes that were left when the log was last tidied */
+    int64_t stayed;         /* slots that were left when the log was last tidied */
     int64_t joined, tidied; /* sentences that have, and how often the log was */
 };
 
@@ -62,8 +62,8 @@ static tfm_status take_first(tfm__fed *f) {
     return TFM_OK;
 }
 
-tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
-                          const tfm__rules *forced) {
+tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_params *rules,
+                          const tfm__generation_rules *forced) {
     const size_t most = feed->most;
     tfm__fed *f = *out = tfm__alloc(1, sizeof(*f));
     if (!f)
@@ -193,7 +193,7 @@ static tfm_status encode_group(tfm__fed *f, tfm__search_source *from, int64_t fi
         tfm_tensor_new(ctx, &host, TFM_I32, 2, (int64_t[]){count, longest});
         tfm_tensor_write(ctx, host, ids);
         tfm_model_encode(model, &encoded, host, tfm__beam_ints_of(ctx, lengths, count));
-        tfm__model_project_source(model, cross, encoded);
+        tfm__model_project_cross_kv(model, cross, encoded);
         const tfm_tensor places = tfm__beam_ints_of(ctx, f->places + first, count);
         for (int i = 0; i < layers && tfm_context_status(ctx) == TFM_OK; i++) {
             place(ctx, from->cross[i].keys, cross[i].keys, places);
@@ -295,11 +295,11 @@ enum { STEPS_KEPT = 16 };
 
 /* Before the log grows it forgets what nobody needs; but not if that was little the last time. */
 static tfm_status tidy(tfm__fed *f, tfm__beam *beam, tfm_kv_cache *cache) {
-    const bool full = beam->node + beam->rows * (1 + (int64_t)beam->width) > cache->capacity;
-    if (!full || beam->node < 2 * f->stayed || beam->node < STEPS_KEPT * beam->rows)
+    const bool full = beam->slot + beam->rows * (1 + (int64_t)beam->width) > cache->capacity;
+    if (!full || beam->slot < 2 * f->stayed || beam->slot < STEPS_KEPT * beam->rows)
         return tfm_context_status(beam->ctx);
     const tfm_status status = tfm__beam_tidy(beam, cache);
-    f->stayed = beam->node;
+    f->stayed = beam->slot;
     f->tidied++;
     return status;
 }

@@ -3,15 +3,15 @@
 #include "model/decode/decode_loop.h"
 
 /* What is told of texts. A batch that is begun anew tells again only what was not told before. */
-typedef struct teller {
+typedef struct token_forwarder {
     const tfm_generate_options *options;
     size_t copies;
     size_t *at, *told; /* [texts]: tokens in this run, and told of in all */
     bool *ended;       /* [texts]: the last one that was told of ended the text */
-} teller;
+} token_forwarder;
 
-static bool see(void *user, size_t text, int32_t id) {
-    teller *t = user;
+static bool stream_token(void *user, size_t text, int32_t id) {
+    token_forwarder *t = user;
     if (++t->at[text] <= t->told[text])
         return t->at[text] < t->told[text] || !t->ended[text];
     t->told[text] = t->at[text];
@@ -20,13 +20,13 @@ static bool see(void *user, size_t text, int32_t id) {
 }
 
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate_input *input,
-                      const tfm__generate_rules *rules, const tfm_generate_options *options) {
+                      const tfm__generate_params *rules, const tfm_generate_options *options) {
     const size_t texts = input->count * (size_t)rules->copies;
     const int depth = tfm__scope_depth(model->ctx);
-    teller told = {.options = options, .copies = (size_t)rules->copies};
-    const tfm__watch watch = {see, &told};
+    token_forwarder told = {.options = options, .copies = (size_t)rules->copies};
+    const tfm__streamer streamer = {stream_token, &told};
     tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
-    const tfm__generate_run how = {.watch = options->on_token ? &watch : NULL,
+    const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
                                    .go_on = options->go_on,
                                    .go_on_user = options->go_on_user,
                                    .stats = options->stats ? &done : NULL};
@@ -71,9 +71,9 @@ tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t
         *out = (tfm_hypotheses){0};
     if (TFM__NEEDS("generate_ids", model, out, ids, counts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__generate_rules rules;
+    tfm__generate_params rules;
     options = options ? options : &defaults;
-    tfm_status status = tfm__generate_ready(model, &rules, options);
+    tfm_status status = tfm__generate_params_of(model, &rules, options);
     if (status != TFM_OK || prompts == 0)
         return status;
     const int32_t **at = tfm__alloc(prompts, sizeof(*at));

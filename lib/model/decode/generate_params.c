@@ -2,24 +2,24 @@
 #include <math.h>
 #include "model/decode/decode_loop.h"
 
-enum { MAX_NEW = 256 };
+enum { DEFAULT_MAX_NEW_TOKENS = 256 };
 
 /* The option where it is given, or else what the directory says; 0: neither. */
 static double either(double option, double stored) {
     return option != 0 ? option : stored;
 }
 
-static tfm_status check_draw(const tfm_generate_options *o, const tfm__beam_choice *c) {
+static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampling_params *c) {
     const struct {
         const char *name;
         double value, low, high;
     } numbers[] = {
-        {"temperature", (double)c->draw.temperature, 0, 1e6},
-        {"top_k", c->draw.top_k, 0, INT32_MAX},
-        {"top_p", (double)c->draw.top_p, 0, 1},
-        {"min_p", (double)c->draw.min_p, 0, 1},
+        {"temperature", (double)c->sample_options.temperature, 0, 1e6},
+        {"top_k", c->sample_options.top_k, 0, INT32_MAX},
+        {"top_p", (double)c->sample_options.top_p, 0, 1},
+        {"min_p", (double)c->sample_options.min_p, 0, 1},
         {"repetition_penalty", (double)c->repetition_penalty, 0, 1e6},
-        {"min_new", (double)c->min_new, 0, INT32_MAX},
+        {"min_new", (double)c->min_new_tokens, 0, INT32_MAX},
     };
     for (size_t i = 0; i < TFM__COUNT(numbers); i++)
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
@@ -31,66 +31,68 @@ static tfm_status check_draw(const tfm_generate_options *o, const tfm__beam_choi
     return TFM_OK;
 }
 
-static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_rules *r) {
-    if (r->beam < 1 || r->beam > TFM_MAX_BEAM)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam, TFM_MAX_BEAM);
+static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_params *r) {
+    if (r->beam_size < 1 || r->beam_size > TFM_MAX_BEAM)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam_size, TFM_MAX_BEAM);
     if (r->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: n-best is %d: give at least 1", r->n_best);
-    if (o->draw && r->beam > 1)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: a beam of %d and drawing do not go together", r->beam);
-    if (!o->draw && r->n_best > r->beam)
+    if (o->draw && r->beam_size > 1)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: a beam of %d and drawing do not go together", r->beam_size);
+    if (!o->draw && r->n_best > r->beam_size)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: n-best is %d, more than the beam of %d: give a smaller n-best, a larger beam, or "
                          "draw",
-                         r->n_best, r->beam);
-    if (r->beam > 1 && (o->on_token || o->on_piece || o->stop_count > 0))
+                         r->n_best, r->beam_size);
+    if (r->beam_size > 1 && (o->on_token || o->on_piece || o->stop_count > 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: with a beam of %d, texts are known only at the end: stop strings and callbacks for "
                          "tokens and pieces take a beam of 1",
-                         r->beam);
-    if (!(fabs(r->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
+                         r->beam_size);
+    if (!(fabs(r->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: alpha, the exponent of the length penalty, is %g%s: give -10 to 10", r->alpha,
-                         o->has_alpha ? "" : ", by the length_penalty of the model's directory");
+                         "generate: alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
+                         r->length_penalty, o->has_alpha ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
-static tfm_status rules_of(tfm__generate_rules *out, const tfm_model *model, const tfm_generate_options *options) {
-    const tfm__rules *rules = &model->rules;
-    const tfm__prompt_rules *stored = &rules->prompt;
+static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, const tfm_generate_options *options) {
+    const tfm__generation_rules *rules = &model->rules;
+    const tfm__sampling_defaults *stored = &rules->sampling;
     const tfm_generate_options *o = options;
     if (o->max_new < 0 || o->batch_tokens < 0 || (o->stop_count > 0 && !o->stops))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: max_new is %d, batch_tokens %d, and stops %p of %zu: they must "
                          "not be below 0, and stop strings must be there",
                          o->max_new, o->batch_tokens, (const void *)o->stops, o->stop_count);
-    tfm__beam_choice choice = tfm__beam_choice_of(rules);
-    choice.draws = o->draw;
-    choice.draw = (tfm_sample_options){.temperature = (float)either((double)o->temperature, stored->temperature),
-                                       .top_k = o->top_k ? o->top_k : stored->top_k,
-                                       .top_p = (float)either((double)o->top_p, stored->top_p),
-                                       .min_p = (float)either((double)o->min_p, stored->min_p),
-                                       .seed = o->seed};
+    tfm__sampling_params sampling = tfm__sampling_params_of(rules);
+    sampling.do_sample = o->draw;
+    sampling.sample_options =
+        (tfm_sample_options){.temperature = (float)either((double)o->temperature, stored->temperature),
+                             .top_k = o->top_k ? o->top_k : stored->top_k,
+                             .top_p = (float)either((double)o->top_p, stored->top_p),
+                             .min_p = (float)either((double)o->min_p, stored->min_p),
+                             .seed = o->seed};
     if (o->repetition_penalty != 0)
-        choice.repetition_penalty = o->repetition_penalty == 1 ? 0 : o->repetition_penalty;
-    choice.min_new = o->min_new ? o->min_new : choice.min_new;
-    *out = (tfm__generate_rules){.beam = o->beam ? o->beam : 1,
-                                 .n_best = o->n_best ? o->n_best : 1,
-                                 .copies = o->draw && o->n_best > 1 ? o->n_best : 1,
-                                 .max_new = o->max_new ? o->max_new : stored->max_new,
-                                 .alpha = o->has_alpha                ? o->alpha
-                                          : rules->has_length_penalty ? rules->length_penalty
-                                                                      : 1,
-                                 .min_length = choice.min_new == 0 ? stored->min_length : 0,
-                                 .unscored = o->unscored,
-                                 .choice = choice};
-    out->max_length = out->max_new == 0 ? stored->max_length : 0;
-    out->max_new = out->max_new ? out->max_new : MAX_NEW;
-    const tfm_status status = check_draw(o, &out->choice);
+        sampling.repetition_penalty = o->repetition_penalty == 1 ? 0 : o->repetition_penalty;
+    sampling.min_new_tokens = o->min_new ? o->min_new : sampling.min_new_tokens;
+    *out = (tfm__generate_params){.beam_size = o->beam ? o->beam : 1,
+                                  .n_best = o->n_best ? o->n_best : 1,
+                                  .copies = o->draw && o->n_best > 1 ? o->n_best : 1,
+                                  .max_new_tokens = o->max_new ? o->max_new : stored->max_new_tokens,
+                                  .length_penalty = o->has_alpha                ? o->alpha
+                                                    : rules->has_length_penalty ? rules->length_penalty
+                                                                                : 1,
+                                  .min_length = sampling.min_new_tokens == 0 ? stored->min_length : 0,
+                                  .skip_scores = o->unscored,
+                                  .sampling = sampling};
+    out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
+    out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;
+    const tfm_status status = check_sampling(o, &out->sampling);
     return status == TFM_OK ? check_beam(o, out) : status;
 }
 
-tfm_status tfm__generate_ready(const tfm_model *model, tfm__generate_rules *out, const tfm_generate_options *options) {
+tfm_status tfm__generate_params_of(const tfm_model *model, tfm__generate_params *out,
+                                   const tfm_generate_options *options) {
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s", TFM__RESERVED_SET_MESSAGE);
     tfm_status status = tfm__context_ready(model->ctx, "generate");
@@ -103,23 +105,23 @@ tfm_status tfm__generate_ready(const tfm_model *model, tfm__generate_rules *out,
                          model->family->name);
     if (status == TFM_OK)
         status = tfm__model_needs(model, "generate", TFM__NEEDS_OUTPUT);
-    return status == TFM_OK ? rules_of(out, model, options) : status;
+    return status == TFM_OK ? params_of(out, model, options) : status;
 }
 
 /* Texts longer than this turn by other rates; 0: none do. */
-static int64_t border_of(const tfm_model *model) {
+static int64_t rope_switch_length(const tfm_model *model) {
     const tfm__stack_arch *arch = &model->arch.decoder;
-    return arch->rotary.border ? arch->rotary.border : arch->local_rotary.border;
+    return arch->rotary.switch_length ? arch->rotary.switch_length : arch->local_rotary.switch_length;
 }
 
-bool tfm__generate_alone(const tfm_model *model) {
-    return border_of(model) != 0;
+bool tfm__generate_unbatched(const tfm_model *model) {
+    return rope_switch_length(model) != 0;
 }
 
-int64_t tfm__generate_limit(const tfm__generate_rules *rules, const tfm_model *model, size_t prompt_tokens) {
+int64_t tfm__generate_limit(const tfm__generate_params *rules, const tfm_model *model, size_t prompt_tokens) {
     const int64_t tokens = (int64_t)prompt_tokens;
     const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not read */
-    int64_t limit = rules->max_new < room ? rules->max_new : room;
+    int64_t limit = rules->max_new_tokens < room ? rules->max_new_tokens : room;
     if (rules->max_length > 0 && rules->max_length - tokens < limit)
         limit = rules->max_length - tokens;
     return limit > 1 ? limit : 1;

@@ -1,26 +1,26 @@
 #include "model/decode/generation_rules.h"
 
-bool tfm__rules_end(const tfm__rules *rules, int32_t id) {
+bool tfm__generation_is_eos(const tfm__generation_rules *rules, int32_t id) {
     bool ends = id == rules->eos_id;
     for (int i = 0; i < rules->eos_id_count; i++)
         ends |= id == rules->eos_ids[i];
     return ends;
 }
 
-bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
+bool tfm__generation_is_pad(const tfm__generation_rules *rules, int32_t id) {
     const bool apart = id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
-    return apart && !rules->prompted && !rules->as_transformers;
+    return apart && !rules->decoder_only && !rules->hf_search;
 }
 
-bool tfm__rules_ban(const tfm__rules *rules, int32_t id) {
-    bool banned = tfm__rules_pads(rules, id);
-    for (int i = 0; i < rules->bad_id_count; i++)
-        banned |= id == rules->bad_ids[i];
+bool tfm__generation_is_banned(const tfm__generation_rules *rules, int32_t id) {
+    bool banned = tfm__generation_is_pad(rules, id);
+    for (int i = 0; i < rules->suppress_id_count; i++)
+        banned |= id == rules->suppress_ids[i];
     return banned;
 }
 
 /* What stands `back` tokens before the last of these ids; -1: nothing. */
-static int32_t before(const tfm__rules *rules, const int32_t *ids, size_t count, size_t back) {
+static int32_t before(const tfm__generation_rules *rules, const int32_t *ids, size_t count, size_t back) {
     if (back < count)
         return ids[count - 1 - back];
     const bool first = rules->forced_bos_id >= 0;
@@ -29,7 +29,7 @@ static int32_t before(const tfm__rules *rules, const int32_t *ids, size_t count,
     return back == count + first ? rules->start_id : -1;
 }
 
-bool tfm__rules_ban_word(const tfm__rules *rules, const int32_t *ids, size_t count) {
+bool tfm__generation_completes_bad_word(const tfm__generation_rules *rules, const int32_t *ids, size_t count) {
     for (int i = 0; i < rules->bad_word_count; i++) {
         const int *word = rules->bad_word_ids + rules->bad_words[i];
         const size_t length = (size_t)(rules->bad_words[i + 1] - rules->bad_words[i]);

@@ -3,63 +3,63 @@
 
 /* Numbers of an output projection from which on its products are worth more than the launches of a screen; the steps
  * after which it is looked at whether a screen helps; and the share of entries that it may multiply in floats. */
-enum { LEAST = 1 << 19, LOOK_EVERY = 32, MOST_TRIED = 32 };
+enum { MIN_WEIGHTS = 1 << 19, CHECK_INTERVAL = 32, MAX_VERIFIED_SHARE = 32 };
 
 /* Whether each step's token is the one of the largest logit, and nobody asks for any other's. */
-static bool takes_largest(const tfm__beam *beam) {
-    return beam->unscored && !beam->kept && !beam->bias.buffer && beam->choice.repetition_penalty == 0 &&
-           beam->choice.source_penalty == 0 && beam->choice.decay == 0;
+static bool is_argmax(const tfm__beam *beam) {
+    return beam->skip_scores && !beam->shortlist && !beam->bias.buffer && beam->sampling.repetition_penalty == 0 &&
+           beam->sampling.encoder_repetition_penalty == 0 && beam->sampling.length_decay == 0;
 }
 
-tfm_status tfm__screened_begin(tfm__beam *beam, tfm_model *model, tfm_tensor bias) {
+tfm_status tfm__greedy_int8_begin(tfm__beam *beam, tfm_model *model, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     const tfm_param *weight = model->output;
     const int depth = tfm__scope_depth(ctx);
-    if (!takes_largest(beam) || model->unscreened || model->arch.logit_cap != 0 || model->has_trainer ||
-        tfm_tensor_count(weight->value) < LEAST || !tfm__argmax_int8_supported(ctx, weight->value))
+    if (!is_argmax(beam) || model->no_greedy_int8 || model->arch.logit_cap != 0 || model->has_trainer ||
+        tfm_tensor_count(weight->value) < MIN_WEIGHTS || !tfm__argmax_int8_supported(ctx, weight->value))
         return tfm_context_status(ctx);
-    if (tfm__int8_screen_update(ctx, &model->screen, weight) == TFM_ERROR_MEMORY) {
+    if (tfm__int8_screen_update(ctx, &model->output_int8, weight) == TFM_ERROR_MEMORY) {
         tfm__context_recover(ctx, depth);
-        tfm__int8_screen_free(ctx, &model->screen);
-        model->unscreened = true;
+        tfm__int8_screen_free(ctx, &model->output_int8);
+        model->no_greedy_int8 = true;
         tfm__log(TFM_LOG_INFO, "there is no memory for a copy of the output projection as bytes: greedy search goes on "
                                "without it");
     } else if (tfm_context_status(ctx) == TFM_OK) {
-        beam->screened = (tfm__argmax_int8_task){
-            .screen = &model->screen, .weight = weight, .bias = bias, .verified = tfm__beam_ints(ctx, 1)};
+        beam->greedy_int8 = (tfm__argmax_int8_task){
+            .screen = &model->output_int8, .weight = weight, .bias = bias, .verified = tfm__beam_ints(ctx, 1)};
     }
     return tfm_context_status(ctx);
 }
 
-static bool looks(const tfm__beam *beam) {
-    return beam->screened.screen && beam->step % LOOK_EVERY == 1;
+static bool is_check_step(const tfm__beam *beam) {
+    return beam->greedy_int8.screen && beam->step % CHECK_INTERVAL == 1;
 }
 
-void tfm__screened_before(tfm__beam *beam) {
+void tfm__greedy_int8_before_step(tfm__beam *beam) {
     const int32_t none = 0;
-    if (looks(beam))
-        tfm__tensor_fill(beam->ctx, beam->screened.verified, &none);
+    if (is_check_step(beam))
+        tfm__tensor_fill(beam->ctx, beam->greedy_int8.verified, &none);
 }
 
 /* How many entries of the last step were multiplied in floats. */
-static int64_t tried(tfm__beam *beam) {
+static int64_t count_verified(tfm__beam *beam) {
     int32_t count = 0;
-    return tfm_tensor_read(beam->ctx, &count, beam->screened.verified) == TFM_OK ? count : 0;
+    return tfm_tensor_read(beam->ctx, &count, beam->greedy_int8.verified) == TFM_OK ? count : 0;
 }
 
-tfm_status tfm__screened_after(tfm__beam *beam, tfm_model *model, int64_t rows) {
+tfm_status tfm__greedy_int8_after_step(tfm__beam *beam, tfm_model *model, int64_t rows) {
     tfm_context *ctx = beam->ctx;
-    tfm_tensor_free(ctx, &beam->screened.x);
-    if (!beam->screened.screen || beam->step % LOOK_EVERY != 2) /* of the step before this one */
+    tfm_tensor_free(ctx, &beam->greedy_int8.x);
+    if (!beam->greedy_int8.screen || beam->step % CHECK_INTERVAL != 2) /* of the step before this one */
         return tfm_context_status(ctx);
-    const int64_t count = tried(beam);
+    const int64_t count = count_verified(beam);
     tfm__log(TFM_LOG_DEBUG, "screen: %lld of %lld entries of %lld rows were multiplied in floats", (long long)count,
              (long long)beam->vocabulary, (long long)rows);
-    if (count > rows * beam->vocabulary / MOST_TRIED) {
-        model->unscreened = true;
-        tfm_tensor_free(ctx, &beam->screened.verified);
-        beam->screened = (tfm__argmax_int8_task){0};
-        tfm__int8_screen_free(ctx, &model->screen);
+    if (count > rows * beam->vocabulary / MAX_VERIFIED_SHARE) {
+        model->no_greedy_int8 = true;
+        tfm_tensor_free(ctx, &beam->greedy_int8.verified);
+        beam->greedy_int8 = (tfm__argmax_int8_task){0};
+        tfm__int8_screen_free(ctx, &model->output_int8);
         tfm__log(TFM_LOG_DEBUG, "screen: that is too many, so logits are made from here on");
     }
     return tfm_context_status(ctx);

@@ -4,8 +4,8 @@
 
 /* Host copies of what the search left on the device. */
 typedef struct results {
-    float *total, *node_score;
-    int32_t *token, *node, *step, *count, *node_token, *node_parent;
+    float *total, *slot_score;
+    int32_t *token, *slot, *step, *count, *slot_token, *slot_parent;
 } results;
 
 static void *copy(tfm_context *ctx, tfm_tensor x) {
@@ -18,17 +18,17 @@ static void *copy(tfm_context *ctx, tfm_tensor x) {
 }
 
 static void results_free(results *r) {
-    void *all[] = {r->total, r->node_score, r->token, r->node, r->step, r->count, r->node_token, r->node_parent};
+    void *all[] = {r->total, r->slot_score, r->token, r->slot, r->step, r->count, r->slot_token, r->slot_parent};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
 }
 
-/* The tokens of the hypothesis in `slot`, from its last node back to the start. What a token adds to the sum of log p
+/* The tokens of the hypothesis in `entry`, from its last slot back to the start. What a token adds to the sum of log p
  * is its own. */
-static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, const tfm__rules *rules) {
-    const size_t length = (size_t)r->step[slot];
+static tfm_status backtrack(tfm_hypothesis *out, const results *r, int64_t entry, const tfm__generation_rules *rules) {
+    const size_t length = (size_t)r->step[entry];
     out->tokens = (int)length;
-    out->count = length > 0 && tfm__rules_end(rules, r->token[slot]) ? length - 1 : length;
+    out->count = length > 0 && tfm__generation_is_eos(rules, r->token[entry]) ? length - 1 : length;
     free(out->ids); /* of a search that has been begun anew */
     free(out->log_probs);
     out->ids = tfm__alloc(length + 1, sizeof(*out->ids));
@@ -37,20 +37,20 @@ static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, con
         return TFM_ERROR_MEMORY; /* said by tfm__alloc */
     if (length == 0)             /* the rules left not even a first token */
         return TFM_OK;
-    int32_t node = r->node[slot];
-    out->ids[length - 1] = r->token[slot];
-    out->log_probs[length - 1] = r->total[slot] - r->node_score[node];
+    int32_t slot = r->slot[entry];
+    out->ids[length - 1] = r->token[entry];
+    out->log_probs[length - 1] = r->total[entry] - r->slot_score[slot];
     for (size_t i = length - 1; i-- > 0;) {
-        const int32_t parent = r->node_parent[node];
-        out->ids[i] = r->node_token[node];
-        out->log_probs[i] = r->node_score[node] - r->node_score[parent];
-        node = parent;
+        const int32_t parent = r->slot_parent[slot];
+        out->ids[i] = r->slot_token[slot];
+        out->log_probs[i] = r->slot_score[slot] - r->slot_score[parent];
+        slot = parent;
     }
     return TFM_OK;
 }
 
 /* What a step's normaliser left of them means nothing. */
-static void forget_scores(tfm_hypothesis *h) {
+static void clear_scores(tfm_hypothesis *h) {
     h->score = h->log_prob = 0;
     for (int i = 0; i < h->tokens; i++)
         h->log_probs[i] = 0;
@@ -64,10 +64,10 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         int best = -1;
         double best_score = -INFINITY;
         for (int b = 0; b < beam->width; b++) {
-            int64_t slot = sentence * beam->width + b;
-            double score = r->total[slot] / penalty[r->step[slot]];
+            int64_t entry = sentence * beam->width + b;
+            double score = r->total[entry] / penalty[r->step[entry]];
             /* Those cut by the limit come after all that finished. */
-            bool eligible = !used[b] && (b < finished || (r->step[slot] > 0 && rank >= finished));
+            bool eligible = !used[b] && (b < finished || (r->step[entry] > 0 && rank >= finished));
             if (eligible && (best < 0 || score > best_score)) {
                 best = b;
                 best_score = score;
@@ -83,10 +83,10 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
             continue;
         used[best] = true;
         out[rank].log_prob = r->total[sentence * beam->width + best];
-        if (trace(&out[rank], r, sentence * beam->width + best, beam->rules) != TFM_OK)
+        if (backtrack(&out[rank], r, sentence * beam->width + best, beam->rules) != TFM_OK)
             return TFM_ERROR_MEMORY;
-        if (beam->unscored)
-            forget_scores(&out[rank]);
+        if (beam->skip_scores)
+            clear_scores(&out[rank]);
     }
     return TFM_OK;
 }
@@ -95,19 +95,19 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
 static tfm_status read_results(results *r, tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor tokens = {0}, parents = {0}, scores = {0};
-    /* All that is asked for lies before `node`. A view has a row at least, also before the first step. */
-    const int64_t used = beam->node < beam->nodes ? beam->node + 1 : beam->nodes;
-    tfm_tensor_rows(ctx, &tokens, beam->node_token, 0, used);
-    tfm_tensor_rows(ctx, &parents, beam->node_parent, 0, used);
-    tfm_tensor_rows(ctx, &scores, beam->node_score, 0, used);
+    /* All that is asked for lies before `slot`. A view has a row at least, also before the first step. */
+    const int64_t used = beam->slot < beam->slots ? beam->slot + 1 : beam->slots;
+    tfm_tensor_rows(ctx, &tokens, beam->slot_token, 0, used);
+    tfm_tensor_rows(ctx, &parents, beam->slot_parent, 0, used);
+    tfm_tensor_rows(ctx, &scores, beam->slot_score, 0, used);
     *r = (results){.total = copy(ctx, beam->finished_total),
                    .token = copy(ctx, beam->finished_token),
-                   .node = copy(ctx, beam->finished_node),
-                   .step = copy(ctx, beam->finished_step),
+                   .slot = copy(ctx, beam->finished_slot),
+                   .step = copy(ctx, beam->finished_length),
                    .count = copy(ctx, beam->finished_count),
-                   .node_token = copy(ctx, tokens),
-                   .node_parent = copy(ctx, parents),
-                   .node_score = copy(ctx, scores)};
+                   .slot_token = copy(ctx, tokens),
+                   .slot_parent = copy(ctx, parents),
+                   .slot_score = copy(ctx, scores)};
     return tfm_context_status(ctx);
 }
 

@@ -5,11 +5,11 @@
 #include "ops/ops.h"
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
-    const bool draws = setup->choice && setup->choice->draws,
-               waits = setup->choice && (setup->choice->min_new > 0 || setup->choice->decay != 0);
-    const bool looks = setup->choice && tfm__beam_source_rules(setup->choice);
-    return setup->ragged && !setup->as_transformers && !setup->kept && !setup->past && !draws && !waits && !looks &&
-           setup->rules->first_bad_count == 0;
+    const bool draws = setup->sampling && setup->sampling->do_sample,
+               waits = setup->sampling && (setup->sampling->min_new_tokens > 0 || setup->sampling->length_decay != 0);
+    const bool looks = setup->sampling && tfm__sampling_uses_source(setup->sampling);
+    return setup->ragged && !setup->hf_search && !setup->shortlist && !setup->past && !draws && !waits && !looks &&
+           setup->rules->begin_suppress_count == 0;
 }
 
 /* The numbers of those that come, as the kernel reads them. */
@@ -33,7 +33,7 @@ static tfm_tensor put_arrivals(const tfm__beam *beam, const tfm__beam_arrivals *
 /* What sentences that join at different steps need besides. */
 static void make_room(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
     tfm_context *ctx = beam->ctx;
-    tfm__beam_grow(beam, beam->node + beam->rows + arrivals->count);
+    tfm__beam_grow(beam, beam->slot + beam->rows + arrivals->count);
     if (!beam->began.buffer) {
         const int32_t first = 0;
         beam->began = tfm__beam_ints(ctx, beam->total);
@@ -47,25 +47,26 @@ static void make_room(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
 }
 
 static void launch(tfm__beam *beam, const tfm__beam *all, tfm_tensor arrivals, int64_t more) {
-    tfm__launch(
-        beam->ctx, tfm__kernel_get(beam->ctx, "fed", "fed_join", ""), tfm__row_grid(beam->ctx, beam->rows + more),
-        TFM__ARGS(TFM__T(arrivals), TFM__T_AS("tokens", beam->tokens), TFM__T_AS("scores", beam->scores),
-                  TFM__T_AS("table", beam->table), TFM__T_AS("lengths", beam->lengths),
-                  TFM__T_AS("sources", beam->sources), TFM__T_AS("sentences", beam->sentences),
-                  TFM__T_AS("starts", beam->starts), TFM__T_AS("all_tokens", all->tokens),
-                  TFM__T_AS("all_scores", all->scores), TFM__T_AS("all_table", all->table),
-                  TFM__T_AS("all_lengths", all->lengths), TFM__T_AS("positions", all->positions),
-                  TFM__T_AS("all_sources", all->sources), TFM__T_AS("all_sentences", all->sentences),
-                  TFM__T_AS("all_starts", all->starts), TFM__T_AS("done", all->done),
-                  TFM__T_AS("admitted_step", beam->began), TFM__T_AS("limits", beam->limits),
-                  TFM__T_AS("prefix_counts", beam->prefix_counts), TFM__T_AS("prefixes", beam->prefixes),
-                  TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_step", beam->finished_step),
-                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("node_token", beam->node_token),
-                  TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("node_score", beam->node_score),
-                  TFM__I_AS("rows", beam->rows), TFM__I(more), TFM__I_AS("live", beam->live),
-                  TFM__I_AS("columns", beam->table.dims[1]), TFM__I_AS("step", beam->step),
-                  TFM__I_AS("node", beam->node), TFM__I_AS("start", beam->rules->start_id),
-                  TFM__I_AS("beam", beam->width), TFM__I_AS("prefix_width", beam->prefix_width)));
+    tfm__launch(beam->ctx, tfm__kernel_get(beam->ctx, "fed", "fed_join", ""),
+                tfm__row_grid(beam->ctx, beam->rows + more),
+                TFM__ARGS(TFM__T(arrivals), TFM__T_AS("tokens", beam->tokens), TFM__T_AS("scores", beam->scores),
+                          TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
+                          TFM__T_AS("sources", beam->sources), TFM__T_AS("sentences", beam->sentences),
+                          TFM__T_AS("starts", beam->starts), TFM__T_AS("all_tokens", all->tokens),
+                          TFM__T_AS("all_scores", all->scores), TFM__T_AS("all_block_table", all->block_table),
+                          TFM__T_AS("all_lengths", all->lengths), TFM__T_AS("positions", all->positions),
+                          TFM__T_AS("all_sources", all->sources), TFM__T_AS("all_sentences", all->sentences),
+                          TFM__T_AS("all_starts", all->starts), TFM__T_AS("done", all->done),
+                          TFM__T_AS("admitted_step", beam->began), TFM__T_AS("limits", beam->limits),
+                          TFM__T_AS("prefix_counts", beam->prefix_counts), TFM__T_AS("prefixes", beam->prefixes),
+                          TFM__T_AS("finished_total", beam->finished_total),
+                          TFM__T_AS("finished_length", beam->finished_length),
+                          TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("slot_token", beam->slot_token),
+                          TFM__T_AS("slot_parent", beam->slot_parent), TFM__T_AS("slot_score", beam->slot_score),
+                          TFM__I_AS("rows", beam->rows), TFM__I(more), TFM__I_AS("live", beam->live),
+                          TFM__I_AS("columns", beam->block_table.dims[1]), TFM__I_AS("step", beam->step),
+                          TFM__I_AS("slot", beam->slot), TFM__I_AS("start", beam->rules->start_id),
+                          TFM__I_AS("beam", beam->width), TFM__I_AS("prefix_width", beam->prefix_width)));
 }
 
 tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
@@ -80,14 +81,14 @@ tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
                      .sentences = tfm__beam_ints(ctx, live),
                      .starts = tfm__beam_ints(ctx, live + 1),
                      .done = tfm__beam_ints(ctx, live)};
-    tfm_tensor_new(ctx, &all.table, TFM_I32, 2, (int64_t[]){rows, beam->table.dims[1]});
+    tfm_tensor_new(ctx, &all.block_table, TFM_I32, 2, (int64_t[]){rows, beam->block_table.dims[1]});
     tfm_tensor_new(ctx, &all.positions, TFM_I32, 2, (int64_t[]){rows, 1});
     launch(beam, &all, numbers, more);
     tfm_tensor_free(ctx, &numbers);
-    tfm_tensor *const old[] = {&beam->tokens, &beam->scores, &beam->lengths, &beam->sources,  &beam->sentences,
-                               &beam->starts, &beam->done,   &beam->table,   &beam->positions};
-    const tfm_tensor fresh[] = {all.tokens, all.scores, all.lengths, all.sources,  all.sentences,
-                                all.starts, all.done,   all.table,   all.positions};
+    tfm_tensor *const old[] = {&beam->tokens, &beam->scores, &beam->lengths,     &beam->sources,  &beam->sentences,
+                               &beam->starts, &beam->done,   &beam->block_table, &beam->positions};
+    const tfm_tensor fresh[] = {all.tokens, all.scores, all.lengths,     all.sources,  all.sentences,
+                                all.starts, all.done,   all.block_table, all.positions};
     for (size_t i = 0; i < TFM__COUNT(old); i++) {
         tfm_tensor_free(ctx, old[i]);
         *old[i] = fresh[i];
@@ -99,14 +100,14 @@ tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals) {
     return tfm_context_status(ctx);
 }
 
-/* ---- The log of nodes -------------------------------------------------------------------------------------------- */
+/* ---- The log of slots -------------------------------------------------------------------------------------------- */
 
 /* A copy of x on the host; NULL after a failure. */
 static void *copy(tfm_context *ctx, tfm_tensor x) {
     const size_t count = tfm_tensor_count(x);
     void *host = tfm__alloc(count, tfm_dtype_size(x.dtype));
     if (!host)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %zu numbers of its nodes", count);
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %zu numbers of its slots", count);
     else
         tfm_tensor_read(ctx, host, x);
     if (host && tfm_context_status(ctx) == TFM_OK)
@@ -116,64 +117,64 @@ static void *copy(tfm_context *ctx, tfm_tensor x) {
 }
 
 /* The log on the host, and what refers to it. */
-typedef struct nodes {
-    int32_t *token, *parent, *table, *lengths, *finished, *counts;
+typedef struct slots {
+    int32_t *token, *parent, *block_table, *lengths, *finished, *counts;
     float *score;
     int32_t *moved; /* [used]: where each goes, or -1; and then, in front, which of them stay */
     int64_t used, stay;
-} nodes;
+} slots;
 
-static void nodes_free(nodes *n) {
-    void *all[] = {n->token, n->parent, n->table, n->lengths, n->finished, n->counts, n->score, n->moved};
+static void slots_free(slots *n) {
+    void *all[] = {n->token, n->parent, n->block_table, n->lengths, n->finished, n->counts, n->score, n->moved};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
 }
 
-static bool nodes_read(nodes *n, tfm__beam *beam) {
+static bool slots_read(slots *n, tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor token = {0}, parent = {0}, score = {0};
-    *n = (nodes){.used = beam->node + beam->rows};
-    tfm_tensor_rows(ctx, &token, beam->node_token, 0, n->used);
-    tfm_tensor_rows(ctx, &parent, beam->node_parent, 0, n->used);
-    tfm_tensor_rows(ctx, &score, beam->node_score, 0, n->used);
+    *n = (slots){.used = beam->slot + beam->rows};
+    tfm_tensor_rows(ctx, &token, beam->slot_token, 0, n->used);
+    tfm_tensor_rows(ctx, &parent, beam->slot_parent, 0, n->used);
+    tfm_tensor_rows(ctx, &score, beam->slot_score, 0, n->used);
     n->token = copy(ctx, token);
     n->parent = copy(ctx, parent);
     n->score = copy(ctx, score);
-    n->table = copy(ctx, beam->table);
+    n->block_table = copy(ctx, beam->block_table);
     n->lengths = beam->lengths.buffer ? copy(ctx, beam->lengths) : NULL;
-    n->finished = copy(ctx, beam->finished_node);
-    n->counts = copy(ctx, beam->finished_step);
+    n->finished = copy(ctx, beam->finished_slot);
+    n->counts = copy(ctx, beam->finished_length);
     n->moved = tfm__alloc((size_t)n->used, sizeof(*n->moved));
     if (!n->moved)
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %lld nodes", (long long)n->used);
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %lld slots", (long long)n->used);
     return tfm_context_status(ctx) == TFM_OK;
 }
 
 /* Marks the pasts of all rows, and the hypotheses of sentences that are live. */
-static void nodes_mark(nodes *n, const tfm__beam *beam) {
-    const int64_t columns = beam->table.dims[1];
+static void slots_mark(slots *n, const tfm__beam *beam) {
+    const int64_t columns = beam->block_table.dims[1];
     for (int64_t row = 0; row < beam->rows; row++)
         for (int64_t i = 0; i < (n->lengths ? n->lengths[row] : columns); i++)
-            n->moved[n->table[row * columns + i]] = 1;
+            n->moved[n->block_table[row * columns + i]] = 1;
     for (int64_t i = 0; i < beam->live * beam->width; i++) {
-        const int64_t slot = beam->present[i / beam->width] * beam->width + i % beam->width;
-        for (int32_t node = n->counts[slot] > 0 ? n->finished[slot] : -1; node >= 0 && !n->moved[node];
-             node = n->parent[node])
-            n->moved[node] = 1;
+        const int64_t entry = beam->present[i / beam->width] * beam->width + i % beam->width;
+        for (int32_t slot = n->counts[entry] > 0 ? n->finished[entry] : -1; slot >= 0 && !n->moved[slot];
+             slot = n->parent[slot])
+            n->moved[slot] = 1;
     }
 }
 
 /* Gives those that are marked their places, in order, and has all that refers to them know. */
-static void nodes_move(nodes *n, const tfm__beam *beam) {
-    const int64_t columns = beam->table.dims[1], slots = beam->total * beam->width;
+static void slots_move(slots *n, const tfm__beam *beam) {
+    const int64_t columns = beam->block_table.dims[1], entries = beam->total * beam->width;
     for (int64_t i = 0; i < n->used; i++)
         n->moved[i] = n->moved[i] ? (int32_t)n->stay++ : -1;
     for (int64_t row = 0; row < beam->rows; row++)
         for (int64_t i = 0; i < columns; i++) {
-            int32_t *node = &n->table[row * columns + i];
-            *node = i < (n->lengths ? n->lengths[row] : columns) ? n->moved[*node] : 0;
+            int32_t *slot = &n->block_table[row * columns + i];
+            *slot = i < (n->lengths ? n->lengths[row] : columns) ? n->moved[*slot] : 0;
         }
-    for (int64_t i = 0; i < slots; i++)
+    for (int64_t i = 0; i < entries; i++)
         n->finished[i] = n->counts[i] > 0 && n->moved[n->finished[i]] >= 0 ? n->moved[n->finished[i]] : 0;
     for (int64_t i = 0; i < n->used; i++) {
         const int32_t to = n->moved[i];
@@ -195,7 +196,7 @@ static void write_front(tfm_context *ctx, tfm_tensor to, const void *host, int64
 }
 
 /* The first `count` of those that stay are in the log of keys and values already. */
-static void move_log(tfm_context *ctx, tfm_tensor log, tfm_tensor list) {
+static void compact_kv(tfm_context *ctx, tfm_tensor log, tfm_tensor list) {
     tfm_tensor kept = {0}, front = {0};
     tfm_scope_open(ctx);
     tfm_gather(ctx, &kept, log, list);
@@ -221,26 +222,26 @@ static void count_anew(tfm__beam *beam) {
 
 tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
     tfm_context *ctx = beam->ctx;
-    nodes n;
+    slots n;
     tfm_scope_open(ctx);
-    if (nodes_read(&n, beam)) {
-        nodes_mark(&n, beam);
-        nodes_move(&n, beam);
+    if (slots_read(&n, beam)) {
+        slots_mark(&n, beam);
+        slots_move(&n, beam);
         const int64_t past = n.stay - beam->rows; /* each row's own is marked, and not written yet */
-        write_front(ctx, beam->node_token, n.token, n.stay);
-        write_front(ctx, beam->node_parent, n.parent, n.stay);
-        write_front(ctx, beam->node_score, n.score, n.stay);
-        tfm_tensor_write(ctx, beam->table, n.table);
-        tfm_tensor_write(ctx, beam->finished_node, n.finished);
+        write_front(ctx, beam->slot_token, n.token, n.stay);
+        write_front(ctx, beam->slot_parent, n.parent, n.stay);
+        write_front(ctx, beam->slot_score, n.score, n.stay);
+        tfm_tensor_write(ctx, beam->block_table, n.block_table);
+        tfm_tensor_write(ctx, beam->finished_slot, n.finished);
         const tfm_tensor list = past > 0 ? tfm__beam_ints_of(ctx, n.moved, past) : (tfm_tensor){0};
         for (int i = 0; i < cache->layers && past > 0; i++) {
-            move_log(ctx, cache->logs[i].keys, list);
-            move_log(ctx, cache->logs[i].values, list);
+            compact_kv(ctx, cache->logs[i].keys, list);
+            compact_kv(ctx, cache->logs[i].values, list);
         }
-        beam->node = past;
+        beam->slot = past;
         cache->rows = past;
         count_anew(beam);
     }
-    nodes_free(&n);
+    slots_free(&n);
     return tfm_scope_close(ctx, 0, NULL);
 }

@@ -1,61 +1,61 @@
-/* Prompts into the log of keys and values: pieces of several tokens, and of several prompts where they are short. */
+/* Prompts into the log of keys and values: chunks of several tokens, and of several prompts where they are short. */
 #include "model/decode/prefill.h"
 #include "ops/ops.h"
 
 /* Tokens of a prompt that are run together, and of all prompts that are. */
-enum { PIECE = 512, AT_ONCE = 2048 };
+enum { CHUNK_TOKENS = 512, BATCH_TOKENS = 2048 };
 
-/* A piece of some prompts: `rows` of them, from column `first` on. A row that ends within it is filled up. */
-typedef struct piece {
+/* A chunk of some prompts: `rows` of them, from column `first` on. A row that ends within it is filled up. */
+typedef struct chunk {
     const size_t *rows; /* [count]: which prompts */
-    int64_t count, first, tokens, node;
-} piece;
+    int64_t count, first, tokens, slot;
+} chunk;
 
 /* Tokens of prompt i that are read before the search. */
-static int64_t read_tokens(const tfm__prompts *p, size_t i) {
+static int64_t prefill_tokens(const tfm__prompts *p, size_t i) {
     return (int64_t)p->counts[i] - 1;
 }
 
-/* Calls `run`, if there is one, for the pieces of all prompts in order, and returns the places that they take. The
+/* Calls `run`, if there is one, for the chunks of all prompts in order, and returns the places that they take. The
  * first place is no token's where there are shorter prompts: what is before them lies there. */
-static int64_t walk(const tfm__prompts *p, size_t *rows, tfm_status (*run)(void *user, const piece *piece),
-                    void *user) {
-    int64_t node = p->ragged;
+static int64_t for_each_chunk(const tfm__prompts *p, size_t *rows, tfm_status (*run)(void *user, const chunk *chunk),
+                              void *user) {
+    int64_t slot = p->ragged;
     size_t next;
     for (size_t begin = 0; begin < p->count; begin = next) {
         int64_t width = 0;
         for (next = begin; next < p->count; next++) { /* as many as fit */
-            const int64_t own = read_tokens(p, next), wider = own > width ? own : width;
-            const int64_t tokens = wider < PIECE ? wider : PIECE;
-            if (next > begin && tokens * (int64_t)(next - begin + 1) > AT_ONCE)
+            const int64_t own = prefill_tokens(p, next), wider = own > width ? own : width;
+            const int64_t tokens = wider < CHUNK_TOKENS ? wider : CHUNK_TOKENS;
+            if (next > begin && tokens * (int64_t)(next - begin + 1) > BATCH_TOKENS)
                 break;
             width = wider;
         }
-        for (int64_t first = 0; first < width; first += PIECE) {
-            piece part = {.rows = rows, .first = first, .node = node};
-            part.tokens = width - first < PIECE ? width - first : PIECE;
+        for (int64_t first = 0; first < width; first += CHUNK_TOKENS) {
+            chunk part = {.rows = rows, .first = first, .slot = slot};
+            part.tokens = width - first < CHUNK_TOKENS ? width - first : CHUNK_TOKENS;
             for (size_t i = begin; i < next; i++)
-                if (read_tokens(p, i) > first)
+                if (prefill_tokens(p, i) > first)
                     rows[part.count++] = i;
-            node += part.count * part.tokens;
+            slot += part.count * part.tokens;
             if (run && run(user, &part) != TFM_OK)
-                return node;
+                return slot;
         }
     }
-    return node;
+    return slot;
 }
 
-/* Notes where the tokens of a piece lie. */
-static tfm_status place(void *user, const piece *part) {
+/* Notes where the tokens of a chunk lie. */
+static tfm_status assign_slots(void *user, const chunk *part) {
     tfm__prompts *p = user;
     for (int64_t r = 0; r < part->count; r++) {
         const size_t i = part->rows[r];
         for (int64_t t = 0; t < part->tokens; t++) {
-            const int64_t column = part->first + t, node = part->node + r * part->tokens + t;
-            const bool real = column < read_tokens(p, i);
-            p->tokens[node] = real ? p->ids[i][column] : -1;
+            const int64_t column = part->first + t, slot = part->slot + r * part->tokens + t;
+            const bool real = column < prefill_tokens(p, i);
+            p->tokens[slot] = real ? p->ids[i][column] : -1;
             if (real)
-                p->places[(int64_t)i * (p->longest - 1) + column] = (int32_t)node;
+                p->slot_of[(int64_t)i * (p->longest - 1) + column] = (int32_t)slot;
         }
     }
     return TFM_OK;
@@ -70,78 +70,78 @@ tfm_status tfm__prompts_make(tfm__prompts *out, const int32_t *const *ids, const
     size_t *rows = tfm__alloc(count, sizeof(*rows));
     if (!rows)
         return TFM_ERROR_MEMORY;
-    out->nodes = walk(out, rows, NULL, NULL);
-    out->tokens = tfm__alloc((size_t)out->nodes + 1, sizeof(*out->tokens));
-    out->places = tfm__alloc(count * (size_t)(out->longest - 1) + 1, sizeof(*out->places));
-    if (out->tokens && out->places) {
+    out->slots = for_each_chunk(out, rows, NULL, NULL);
+    out->tokens = tfm__alloc((size_t)out->slots + 1, sizeof(*out->tokens));
+    out->slot_of = tfm__alloc(count * (size_t)(out->longest - 1) + 1, sizeof(*out->slot_of));
+    if (out->tokens && out->slot_of) {
         out->tokens[0] = -1;
-        walk(out, rows, place, out);
+        for_each_chunk(out, rows, assign_slots, out);
     }
     free(rows);
-    return out->tokens && out->places ? TFM_OK : TFM_ERROR_MEMORY;
+    return out->tokens && out->slot_of ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 void tfm__prompts_free(tfm__prompts *prompts) {
     free(prompts->tokens);
-    free(prompts->places);
+    free(prompts->slot_of);
     *prompts = (tfm__prompts){0};
 }
 
-/* What the pieces are run with. */
-typedef struct reader {
+/* What the chunks are run with. */
+typedef struct prefill_state {
     tfm_model *model;
     tfm_kv_cache *cache;
     const tfm__prompts *prompts;
-    tfm_tensor relative;
-} reader;
+    tfm_tensor position_bias;
+} prefill_state;
 
-/* ids (rows, tokens) of a piece, and table (rows, first + tokens), where what they attend to lies. */
-static void fill(const tfm__prompts *p, const piece *part, int32_t *ids, int32_t *table) {
+/* ids (rows, tokens) of a chunk, and block_table (rows, first + tokens), where what they attend to lies. */
+static void fill(const tfm__prompts *p, const chunk *part, int32_t *ids, int32_t *block_table) {
     const int64_t width = part->first + part->tokens;
     for (int64_t r = 0; r < part->count; r++) {
         const size_t i = part->rows[r];
         for (int64_t k = 0; k < part->first; k++)
-            table[r * width + k] = p->places[(int64_t)i * (p->longest - 1) + k];
+            block_table[r * width + k] = p->slot_of[(int64_t)i * (p->longest - 1) + k];
         for (int64_t t = 0; t < part->tokens; t++) {
-            table[r * width + part->first + t] = (int32_t)(part->node + r * part->tokens + t);
-            ids[r * part->tokens + t] = part->first + t < read_tokens(p, i) ? p->ids[i][part->first + t] : 0;
+            block_table[r * width + part->first + t] = (int32_t)(part->slot + r * part->tokens + t);
+            ids[r * part->tokens + t] = part->first + t < prefill_tokens(p, i) ? p->ids[i][part->first + t] : 0;
         }
     }
 }
 
-static tfm_status run_piece(void *user, const piece *part) {
-    const reader *r = user;
+static tfm_status run_chunk(void *user, const chunk *part) {
+    const prefill_state *r = user;
     tfm_context *ctx = r->model->ctx;
     const int64_t dims[] = {part->count, part->tokens}, past[] = {part->count, part->first + part->tokens};
     int32_t *host_ids = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host_ids));
-    int32_t *host_table = tfm__alloc((size_t)(past[0] * past[1]), sizeof(*host_table));
-    tfm_tensor ids = {0}, table = {0};
+    int32_t *host_block_table = tfm__alloc((size_t)(past[0] * past[1]), sizeof(*host_block_table));
+    tfm_tensor ids = {0}, block_table = {0};
     tfm_scope_open(ctx);
-    if (host_ids && host_table) {
-        fill(r->prompts, part, host_ids, host_table);
+    if (host_ids && host_block_table) {
+        fill(r->prompts, part, host_ids, host_block_table);
         tfm_tensor_new(ctx, &ids, TFM_I32, 2, dims);
-        tfm_tensor_new(ctx, &table, TFM_I32, 2, past);
+        tfm_tensor_new(ctx, &block_table, TFM_I32, 2, past);
         tfm_tensor_write(ctx, ids, host_ids);
-        tfm_tensor_write(ctx, table, host_table);
+        tfm_tensor_write(ctx, block_table, host_block_table);
         tfm__model_step(r->model, NULL, ids,
-                        &(tfm__step){.cache = r->cache,
-                                     .relative = r->relative,
-                                     .table = table,
-                                     .node = part->node,
-                                     .position = part->first,
-                                     .length = r->prompts->longest},
+                        &(tfm__decode_step){.cache = r->cache,
+                                            .position_bias = r->position_bias,
+                                            .block_table = block_table,
+                                            .slot = part->slot,
+                                            .position = part->first,
+                                            .length = r->prompts->longest},
                         (tfm_tensor){0});
-        r->cache->rows = part->node + dims[0] * dims[1];
+        r->cache->rows = part->slot + dims[0] * dims[1];
     } else {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "generate: out of host memory for a prompt");
     }
     free(host_ids);
-    free(host_table);
+    free(host_block_table);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 /* The place of no token: it is hidden wherever it stands, but shall be a number. */
-static void fill_nothing(tfm_context *ctx, const tfm_kv_cache *cache) {
+static void zero_padding_slot(tfm_context *ctx, const tfm_kv_cache *cache) {
     const float zero = 0;
     for (int i = 0; i < cache->layers; i++) {
         tfm_tensor row = {0};
@@ -152,17 +152,18 @@ static void fill_nothing(tfm_context *ctx, const tfm_kv_cache *cache) {
     }
 }
 
-tfm_status tfm__prompts_read(tfm_model *model, tfm_kv_cache *cache, const tfm__prompts *prompts, tfm_tensor relative) {
-    reader r = {model, cache, prompts, relative};
+tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm__prompts *prompts,
+                                tfm_tensor position_bias) {
+    prefill_state r = {model, cache, prompts, position_bias};
     size_t *rows = tfm__alloc(prompts->count, sizeof(*rows));
     if (!rows)
         return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "generate: out of host memory for %zu prompts",
                                  prompts->count);
     if (prompts->ragged) {
-        fill_nothing(model->ctx, cache);
+        zero_padding_slot(model->ctx, cache);
         cache->rows = 1;
     }
-    walk(prompts, rows, run_piece, &r);
+    for_each_chunk(prompts, rows, run_chunk, &r);
     free(rows);
     return tfm_context_status(model->ctx);
 }
@@ -191,30 +192,30 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
 /* What the rows' texts are, on the host. */
 typedef struct texts {
     int64_t rows, width;
-    int32_t *table;  /* [rows][width]: places in the log */
-    int32_t *tokens; /* [places] */
-    int32_t *ids;    /* [rows][width] */
+    int32_t *block_table; /* [rows][width]: places in the log */
+    int32_t *tokens;      /* [places] */
+    int32_t *ids;         /* [rows][width] */
     const int32_t **at;
     size_t *counts;
     int32_t *index; /* [rows of the log] */
 } texts;
 
-static tfm_status texts_read(texts *t, tfm_context *ctx, const tfm__beam *beam, int64_t log) {
+static tfm_status texts_read(texts *t, tfm_context *ctx, const tfm__beam *beam, int64_t cache_slots) {
     const size_t count = (size_t)(t->rows * t->width);
-    t->table = tfm__alloc(count, sizeof(*t->table));
-    t->tokens = tfm__alloc((size_t)beam->nodes, sizeof(*t->tokens));
+    t->block_table = tfm__alloc(count, sizeof(*t->block_table));
+    t->tokens = tfm__alloc((size_t)beam->slots, sizeof(*t->tokens));
     t->ids = tfm__alloc(count, sizeof(*t->ids));
     t->at = tfm__alloc((size_t)t->rows, sizeof(*t->at));
     t->counts = tfm__alloc((size_t)t->rows, sizeof(*t->counts));
-    t->index = tfm__alloc((size_t)log, sizeof(*t->index));
-    if (!t->table || !t->tokens || !t->ids || !t->at || !t->counts || !t->index)
+    t->index = tfm__alloc((size_t)cache_slots, sizeof(*t->index));
+    if (!t->block_table || !t->tokens || !t->ids || !t->at || !t->counts || !t->index)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "generate: out of host memory for %lld texts",
                                  (long long)t->rows);
-    tfm_tensor_read(ctx, t->table, beam->table);
-    if (tfm_tensor_read(ctx, t->tokens, beam->node_token) != TFM_OK)
+    tfm_tensor_read(ctx, t->block_table, beam->block_table);
+    if (tfm_tensor_read(ctx, t->tokens, beam->slot_token) != TFM_OK)
         return tfm_context_status(ctx);
     for (size_t i = 0; i < count; i++)
-        t->ids[i] = t->tokens[t->table[i]];
+        t->ids[i] = t->tokens[t->block_table[i]];
     for (int64_t r = 0; r < t->rows; r++) {
         t->at[r] = t->ids + r * t->width;
         t->counts[r] = (size_t)t->width;
@@ -222,9 +223,10 @@ static tfm_status texts_read(texts *t, tfm_context *ctx, const tfm__beam *beam, 
     return TFM_OK;
 }
 
-tfm_status tfm__prompts_again(tfm_model *model, tfm_kv_cache *cache, const tfm__beam *beam, tfm_tensor relative) {
+tfm_status tfm__prompts_recompute(tfm_model *model, tfm_kv_cache *cache, const tfm__beam *beam,
+                                  tfm_tensor position_bias) {
     tfm_context *ctx = model->ctx;
-    texts t = {.rows = beam->table.dims[0], .width = beam->table.dims[1]};
+    texts t = {.rows = beam->block_table.dims[0], .width = beam->block_table.dims[1]};
     tfm__prompts prompts = {0};
     tfm_kv_cache again = {0};
     tfm_scope_open(ctx);
@@ -232,29 +234,29 @@ tfm_status tfm__prompts_again(tfm_model *model, tfm_kv_cache *cache, const tfm__
     if (status == TFM_OK && tfm__prompts_make(&prompts, t.at, t.counts, (size_t)t.rows) != TFM_OK)
         status = tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     if (status == TFM_OK)
-        status = tfm__model_log_new(model, &again, prompts.nodes);
+        status = tfm__model_kv_cache_new(model, &again, prompts.slots);
     if (status == TFM_OK)
-        status = tfm__prompts_read(model, &again, &prompts, relative);
+        status = tfm__prompts_prefill(model, &again, &prompts, position_bias);
     for (int64_t i = 0; i < t.rows && status == TFM_OK; i++)
         for (int64_t k = 0; k + 1 < t.width; k++)
-            t.index[t.table[i * t.width + k]] = prompts.places[i * (t.width - 1) + k];
+            t.index[t.block_table[i * t.width + k]] = prompts.slot_of[i * (t.width - 1) + k];
     if (status == TFM_OK)
         replace_rows(ctx, cache, &again, t.index);
     tfm_kv_cache_free(ctx, &again);
     tfm__prompts_free(&prompts);
-    void *all[] = {t.table, t.tokens, t.ids, (void *)(uintptr_t)t.at, t.counts, t.index};
+    void *all[] = {t.block_table, t.tokens, t.ids, (void *)(uintptr_t)t.at, t.counts, t.index};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-void tfm__prompts_lay(const tfm__prompts *p, int copies, int32_t *table, int32_t *last) {
+void tfm__prompts_block_table(const tfm__prompts *p, int copies, int32_t *block_table, int32_t *last) {
     const int64_t width = p->longest - 1;
     for (size_t row = 0; row < p->count * (size_t)copies; row++) {
         const size_t i = row / (size_t)copies;
-        const int64_t own = read_tokens(p, i), none = width - own;
+        const int64_t own = prefill_tokens(p, i), none = width - own;
         for (int64_t k = 0; k < width; k++)
-            table[(int64_t)row * width + k] = k < none ? 0 : p->places[(int64_t)i * width + k - none];
+            block_table[(int64_t)row * width + k] = k < none ? 0 : p->slot_of[(int64_t)i * width + k - none];
         last[row] = p->ids[i][own];
     }
 }

@@ -9,8 +9,8 @@ typedef tfm__search_source source;
 /* One batch while it is searched. */
 typedef struct search {
     tfm_model *model;
-    const tfm__search_rules *rules;
-    const tfm__rules *forced;
+    const tfm__search_params *rules;
+    const tfm__generation_rules *forced;
     const tfm_search_options *options;
     tfm__fed *fed; /* hands out hypotheses to others than the caller; or NULL */
     bool joins;    /* its sentences join those that are under way */
@@ -18,23 +18,24 @@ typedef struct search {
     source from;
     tfm__beam beam;
     tfm_kv_cache cache;
-    int32_t *waits; /* of the beam's choice */
+    int32_t *min_tokens; /* of the beam's sampling */
 } search;
 
 /* The bias of the logits of all tokens. */
 static tfm_tensor bias_of(const tfm_model *model, const tfm__beam *beam) {
-    return beam->keeps ? model->score_bias : model->search_bias;
+    return beam->restore_mass ? model->score_bias : model->search_bias;
 }
 
 /* Whether the words of any sentence are those of a shortlist: logits that are not computed cannot be forced. Beside
  * such a one, sentences with a beginning of their own may have all words. */
-static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
-    const tfm__rules *r = &model->rules;
+static bool uses_shortlist(const tfm_model *model, const batch *b) {
+    const tfm__generation_rules *r = &model->rules;
     bool some = false;
     for (int64_t i = 0; i < b->count; i++)
         some |= b->prefix_counts[i] == 0;
     return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0 &&
-           r->prompt.no_repeat_source == 0 && r->prompt.source_penalty == 0 && r->prompt.decay == 0;
+           r->sampling.encoder_no_repeat_ngram == 0 && r->sampling.encoder_repetition_penalty == 0 &&
+           r->sampling.length_decay == 0;
 }
 
 /* Whether a batch of so many rows has only those that there is hope for. Where others may join them, they soon are
@@ -48,20 +49,20 @@ static bool ragged(tfm_model *model, int64_t rows, bool joins) {
  * be said of each row by itself. */
 static bool may_join(const tfm_model *model, const source *from) {
     const tfm__stack_arch *arch = &model->arch.decoder;
-    return !arch->recurrent && !arch->rotary.width && !from->relative.buffer && !from->kept.ids &&
-           model->kept == TFM_F32;
+    return !arch->recurrent && !arch->rotary.width && !from->position_bias.buffer && !from->shortlist.ids &&
+           model->kv_dtype == TFM_F32;
 }
 
 /* How many tokens each sentence has before any end, [b->count], where an end that is forced at its limit comes sooner
  * than the least number of tokens allows; NULL where that is the same of all, or without memory. */
-static int32_t *waits_of(const tfm__rules *forced, const batch *b, int least) {
+static int32_t *min_tokens_of(const tfm__generation_rules *forced, const batch *b, int least) {
     bool sooner = false;
     for (int64_t i = 0; forced->forced_eos_id >= 0 && i < b->count; i++)
         sooner = sooner || b->limits[i] <= least;
-    int32_t *waits = sooner ? tfm__alloc((size_t)b->count, sizeof(*waits)) : NULL;
-    for (int64_t i = 0; waits && i < b->count; i++)
-        waits[i] = b->limits[i] <= least ? b->limits[i] - 1 : least;
-    return waits;
+    int32_t *min_tokens = sooner ? tfm__alloc((size_t)b->count, sizeof(*min_tokens)) : NULL;
+    for (int64_t i = 0; min_tokens && i < b->count; i++)
+        min_tokens[i] = b->limits[i] <= least ? b->limits[i] - 1 : least;
+    return min_tokens;
 }
 
 /* ---- The beginning ---- */
@@ -80,30 +81,30 @@ static tfm_status encode_batch(search *s) {
     tfm_tensor_write(ctx, ids, b->ids);
     tfm_tensor_write(ctx, s->from.lengths, b->lengths);
     tfm_model_encode(model, &encoded, ids, s->from.lengths);
-    tfm__model_project_source(model, s->from.cross, encoded);
-    return tfm__model_relative(model, &s->from.relative, b->longest);
+    tfm__model_project_cross_kv(model, s->from.cross, encoded);
+    return tfm__model_position_bias(model, &s->from.position_bias, b->longest);
 }
 
 /* Makes the rows of the first step. */
 static void begin_beam(search *s) {
     tfm_model *model = s->model;
-    const tfm__search_rules *rules = s->rules;
+    const tfm__search_params *rules = s->rules;
     const batch *b = &s->batch;
     const source *from = &s->from;
-    const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
-    tfm__beam_choice choice = tfm__beam_choice_of(s->forced);
-    choice.waits = s->waits = waits_of(s->forced, b, choice.min_new);
-    tfm__beam_setup setup = {.width = rules->beam,
-                             .vocabulary = from->kept.ids ? from->kept.count : model->arch.decoder.vocabulary,
-                             .kept = from->kept.ids ? &from->kept : NULL,
+    const bool certain = rules->length_norm == TFM_PENALTY_HUGGINGFACE;
+    tfm__sampling_params sampling = tfm__sampling_params_of(s->forced);
+    sampling.min_tokens = s->min_tokens = min_tokens_of(s->forced, b, sampling.min_new_tokens);
+    tfm__beam_setup setup = {.width = rules->beam_size,
+                             .vocabulary = from->shortlist.ids ? from->shortlist.count : model->arch.decoder.vocabulary,
+                             .shortlist = from->shortlist.ids ? &from->shortlist : NULL,
                              .sentences = b->count,
                              .first = b->count,
                              .rules = s->forced,
                              .certain = certain,
-                             .as_transformers = certain && rules->beam > 1 && s->forced->as_transformers,
-                             .ragged = ragged(model, b->count * rules->beam, s->fed != NULL),
+                             .hf_search = certain && rules->beam_size > 1 && s->forced->hf_search,
+                             .ragged = ragged(model, b->count * rules->beam_size, s->fed != NULL),
                              .n_best = rules->n_best,
-                             .unscored = rules->unscored,
+                             .skip_scores = rules->skip_scores,
                              .limits = b->limits,
                              .prefixes = b->prefixes,
                              .prefix_counts = b->prefix_counts,
@@ -113,7 +114,7 @@ static void begin_beam(search *s) {
                              .source_ids = b->ids,
                              .source_counts = b->lengths,
                              .source_width = b->width,
-                             .choice = &choice};
+                             .sampling = &sampling};
     s->joins = s->fed && may_join(model, from) && tfm__beam_joins(&setup);
     if (s->joins)
         setup.present = tfm__fed_present(s->fed, &setup.sentences);
@@ -130,41 +131,42 @@ static tfm_status search_begin(search *s) {
     if (!s->from.cross)
         return status;
     status = TFM_OK; /* the context keeps what else has failed */
-    if (goes_by_shortlist(model, b))
-        status = tfm__kept_make(&s->from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
-                                s->rules->form == TFM_PENALTY_HUGGINGFACE ? model->score_bias : model->search_bias);
+    if (uses_shortlist(model, b))
+        status = tfm__shortlist_projection_make(
+            &s->from.shortlist, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
+            s->rules->length_norm == TFM_PENALTY_HUGGINGFACE ? model->score_bias : model->search_bias);
     begin_beam(s);
-    tfm__screened_begin(&s->beam, model, bias_of(model, &s->beam));
-    tfm__model_log_new(model, &s->cache, b->count * s->rules->beam * 8);
+    tfm__greedy_int8_begin(&s->beam, model, bias_of(model, &s->beam));
+    tfm__model_kv_cache_new(model, &s->cache, b->count * s->rules->beam_size * 8);
     return status;
 }
 
 /* ---- Steps ---- */
 
 /* What the decoder reads in the next step of the live rows. */
-static tfm__step next_step(search *s) {
+static tfm__decode_step next_step(search *s) {
     tfm__beam *beam = &s->beam;
     const source *from = &s->from;
-    tfm__step at = {.cache = &s->cache,
-                    .cross = from->cross,
-                    .cross_lengths = from->lengths,
-                    .relative = from->relative,
-                    .output = from->kept.ids ? &s->from.kept.output : NULL,
-                    .read = beam->screened.screen ? &beam->screened.x : NULL,
-                    .sources = beam->sources,
-                    .table = beam->table,
-                    .node = beam->node,
-                    .position = beam->step};
+    tfm__decode_step at = {.cache = &s->cache,
+                           .cross = from->cross,
+                           .cross_lengths = from->lengths,
+                           .position_bias = from->position_bias,
+                           .output = from->shortlist.ids ? &s->from.shortlist.output : NULL,
+                           .projection_input = beam->greedy_int8.screen ? &beam->greedy_int8.x : NULL,
+                           .sources = beam->sources,
+                           .block_table = beam->block_table,
+                           .slot = beam->slot,
+                           .position = beam->step};
     if (beam->began.buffer) { /* rows are at different steps */
         at.lengths = beam->lengths;
         at.positions = beam->positions;
-        at.position = beam->table.dims[1] - 1;
-        at.length = beam->table.dims[1];
+        at.position = beam->block_table.dims[1] - 1;
+        at.length = beam->block_table.dims[1];
     }
     return at;
 }
 
-static tfm_status ask(const tfm_search_options *options, int64_t step) {
+static tfm_status check_cancelled(const tfm_search_options *options, int64_t step) {
     return !options || !options->go_on || options->go_on(options->go_on_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
@@ -176,16 +178,16 @@ static tfm_status decode(search *s) {
     tfm_model *model = s->model;
     tfm_context *ctx = model->ctx;
     tfm__beam *beam = &s->beam;
-    const tfm_tensor bias = s->from.kept.ids ? s->from.kept.bias : bias_of(model, beam);
+    const tfm_tensor bias = s->from.shortlist.ids ? s->from.shortlist.bias : bias_of(model, beam);
     tfm_status status = TFM_OK;
     tfm__async_read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_sync_interval;
     while ((s->joins || beam->step < s->batch.longest) && beam->live > 0 && status == TFM_OK &&
-           tfm_context_status(ctx) == TFM_OK && (status = ask(s->options, beam->step)) == TFM_OK) {
+           tfm_context_status(ctx) == TFM_OK && (status = check_cancelled(s->options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         const int64_t rows = beam->rows;
         tfm_kv_cache_reserve(ctx, &s->cache, rows);
-        const tfm__step at = next_step(s);
+        const tfm__decode_step at = next_step(s);
         tfm__model_step(model, &logits, beam->tokens, &at, bias);
         s->cache.rows += rows;
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
@@ -196,10 +198,10 @@ static tfm_status decode(search *s) {
             break;
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
-        tfm__screened_before(beam);
+        tfm__greedy_int8_before_step(beam);
         tfm__beam_advance(beam, logits, keep);
         tfm_tensor_free(ctx, &logits);
-        tfm__screened_after(beam, model, rows);
+        tfm__greedy_int8_after_step(beam, model, rows);
         if (s->joins)
             status = tfm__fed_turn(s->fed, beam, &s->cache, &s->from, &s->batch);
         if (look) {
@@ -221,14 +223,14 @@ static tfm_status search_end(search *s, tfm_hypotheses *out, tfm_status status) 
     if (status == TFM_OK && s->fed && !s->joins)
         status = tfm__fed_all(s->fed, out);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
-             (long long)s->batch.count, (long long)s->batch.width, s->rules->beam, (long long)s->beam.node,
+             (long long)s->batch.count, (long long)s->batch.width, s->rules->beam_size, (long long)s->beam.slot,
              (long long)s->beam.step);
     tfm_kv_cache_free(ctx, &s->cache);
-    tfm__kept_free(ctx, &s->from.kept);
+    tfm__shortlist_projection_free(ctx, &s->from.shortlist);
     tfm_scope_close(ctx, 0, NULL);
     free(s->from.cross);
-    free(s->waits);
-    s->waits = NULL;
+    free(s->min_tokens);
+    s->min_tokens = NULL;
     return status;
 }
 
@@ -238,16 +240,16 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
         *out = (tfm_hypotheses){0};
     if (TFM__NEEDS("search", model, out, ids, counts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__search_rules rules;
-    const tfm__rules *forced;
-    tfm__rules *own = NULL;
+    tfm__search_params rules;
+    const tfm__generation_rules *forced;
+    tfm__generation_rules *own = NULL;
     search s = {.model = model, .rules = &rules, .options = options};
     tfm_status status = tfm__context_ready(model->ctx, "search");
     if (status != TFM_OK)
         return status;
     status = tfm__model_needs(model, "search", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK)
-        status = tfm__search_rules_of(&rules, model, options);
+        status = tfm__search_params_of(&rules, model, options);
     if (status != TFM_OK || sentences == 0)
         return status;
     if (prefixes && !prefix_counts)
@@ -255,7 +257,7 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     out->items = tfm__alloc(sentences * (size_t)rules.n_best, sizeof(*out->items));
     out->sentences = sentences;
     out->n_best = rules.n_best;
-    status = tfm__search_force(&forced, &own, model, options);
+    status = tfm__search_override_rules(&forced, &own, model, options);
     if (status == TFM_OK)
         status = out->items ? tfm__search_batch_make(&s.batch, model, &rules, forced, ids, counts, sentences, prefixes,
                                                      prefix_counts)
@@ -276,8 +278,8 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
 }
 
 /* One search, and what joins it. *more says whether there was anything to do. */
-static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
-                           const tfm__rules *forced, const tfm_search_options *options, bool *more) {
+static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__search_params *rules,
+                           const tfm__generation_rules *forced, const tfm_search_options *options, bool *more) {
     const size_t *counts;
     size_t sentences = 0;
     search s = {.model = model, .rules = rules, .forced = forced, .options = options};
@@ -305,12 +307,12 @@ static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__s
 }
 
 tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_search_options *options) {
-    tfm__search_rules rules;
-    const tfm__rules *forced;
-    tfm__rules *own = NULL;
-    tfm_status status = tfm__search_rules_of(&rules, model, options);
+    tfm__search_params rules;
+    const tfm__generation_rules *forced;
+    tfm__generation_rules *own = NULL;
+    tfm_status status = tfm__search_params_of(&rules, model, options);
     if (status == TFM_OK)
-        status = tfm__search_force(&forced, &own, model, options);
+        status = tfm__search_override_rules(&forced, &own, model, options);
     for (bool more = true; more && status == TFM_OK;)
         status = fed_once(model, feed, &rules, forced, options, &more);
     free(own);

@@ -15,27 +15,27 @@ typedef struct tfm__search_batch {
 } tfm__search_batch;
 
 /* Checks the ids and fills the batch in; tfm__search_batch_free also after a failure. prefixes may be NULL. */
-tfm_status tfm__search_batch_make(tfm__search_batch *b, const tfm_model *model, const tfm__search_rules *rules,
-                                  const tfm__rules *forced, const int32_t *ids, const size_t *counts, size_t sentences,
-                                  const int32_t *prefixes, const size_t *prefix_counts);
+tfm_status tfm__search_batch_make(tfm__search_batch *b, const tfm_model *model, const tfm__search_params *rules,
+                                  const tfm__generation_rules *forced, const int32_t *ids, const size_t *counts,
+                                  size_t sentences, const int32_t *prefixes, const size_t *prefix_counts);
 void tfm__search_batch_free(tfm__search_batch *b);
 
 /* What all steps of a batch read. */
 typedef struct tfm__search_source {
-    tfm_keys_values *cross; /* [layers] */
-    tfm_tensor lengths;     /* (N) */
-    tfm_tensor relative;    /* as tfm__step has it */
-    tfm__kept kept;         /* what may be written */
+    tfm_keys_values *cross;              /* [layers] */
+    tfm_tensor lengths;                  /* (N) */
+    tfm_tensor position_bias;            /* as tfm__decode_step has it */
+    tfm__shortlist_projection shortlist; /* what may be written */
 } tfm__search_source;
 
 /* ---- Rules (search_params.c) ---- */
 
 tfm_status tfm__search_check_ids(const char *what, const int32_t *ids, size_t count, int vocabulary);
 /* The directory's rules, in *own with what the options have in the place of some of them. */
-tfm_status tfm__search_force(const tfm__rules **forced, tfm__rules **own, const tfm_model *model,
-                             const tfm_search_options *options);
+tfm_status tfm__search_override_rules(const tfm__generation_rules **forced, tfm__generation_rules **own,
+                                      const tfm_model *model, const tfm_search_options *options);
 /* lp(n) for n from 0 to `longest`; NULL without memory. */
-float *tfm__search_penalty(const tfm__search_rules *rules, int64_t longest);
+float *tfm__search_penalty(const tfm__search_params *rules, int64_t longest);
 
 /* ---- Sentences that come while others are searched (fed.c) ---- */
 
@@ -67,8 +67,8 @@ tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_se
 
 /* Asks the feed for the sentences that a search begins with, which tfm__fed_ids gives as tfm_search takes them; none
  * where there is nothing to do. The feed and the rules outlive it. tfm__fed_free frees it, also after a failure. */
-tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
-                          const tfm__rules *forced);
+tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_params *rules,
+                          const tfm__generation_rules *forced);
 const int32_t *tfm__fed_ids(const tfm__fed *fed, const size_t **counts, size_t *sentences);
 void tfm__fed_free(tfm__fed *fed);
 /* The array in which the beam keeps which sentences are live; and how many it has room for. */

@@ -32,7 +32,7 @@ static size_t sum(const size_t *counts, size_t n) {
 }
 
 /* Forced beginnings: the first token that the directory asks for, if it does, then the caller's. */
-static tfm_status make_prefixes(tfm__search_batch *b, const tfm__rules *rules, const int32_t *prefixes,
+static tfm_status make_prefixes(tfm__search_batch *b, const tfm__generation_rules *rules, const int32_t *prefixes,
                                 const size_t *counts) {
     const int64_t first = rules->forced_bos_id >= 0 ? 1 : 0;
     const int64_t width = first + (prefixes ? (int64_t)largest(counts, (size_t)b->count) : 0);
@@ -53,9 +53,9 @@ static tfm_status make_prefixes(tfm__search_batch *b, const tfm__rules *rules, c
     return TFM_OK;
 }
 
-tfm_status tfm__search_batch_make(tfm__search_batch *b, const tfm_model *model, const tfm__search_rules *rules,
-                                  const tfm__rules *forced, const int32_t *ids, const size_t *counts, size_t sentences,
-                                  const int32_t *prefixes, const size_t *prefix_counts) {
+tfm_status tfm__search_batch_make(tfm__search_batch *b, const tfm_model *model, const tfm__search_params *rules,
+                                  const tfm__generation_rules *forced, const int32_t *ids, const size_t *counts,
+                                  size_t sentences, const int32_t *prefixes, const size_t *prefix_counts) {
     const tfm__stack_arch *encoder = &model->arch.encoder;
     *b = (tfm__search_batch){.count = (int64_t)sentences, .width = (int64_t)largest(counts, sentences)};
     for (size_t i = 0; i < sentences; i++)

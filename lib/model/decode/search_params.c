@@ -2,66 +2,69 @@
 #include <math.h>
 #include "model/decode/search.h"
 
-tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options) {
+tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model, const tfm_search_options *options) {
     static const tfm_search_options none;
-    const tfm__rules *rules = &model->rules;
+    const tfm__generation_rules *rules = &model->rules;
     if (!options)
         options = &none;
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__RESERVED_SET_MESSAGE);
-    out->beam = options->beam ? options->beam : model->info.beam;
+    out->beam_size = options->beam ? options->beam : model->info.beam;
     out->n_best = options->n_best ? options->n_best : 1;
-    out->unscored = options->unscored;
-    out->form = options->penalty;
+    out->skip_scores = options->unscored;
+    out->length_norm = options->penalty;
     out->max_length = options->max_length;
     if (options->has_alpha)
-        out->alpha = options->alpha;
-    else if (out->form == TFM_PENALTY_HUGGINGFACE)
-        out->alpha = rules->has_length_penalty ? rules->length_penalty : 1.0;
+        out->length_penalty = options->alpha;
+    else if (out->length_norm == TFM_PENALTY_HUGGINGFACE)
+        out->length_penalty = rules->has_length_penalty ? rules->length_penalty : 1.0;
     else
-        out->alpha = 0.6;
-    if (out->beam < 1 || out->beam > TFM_MAX_BEAM)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam,
+        out->length_penalty = 0.6;
+    if (out->beam_size < 1 || out->beam_size > TFM_MAX_BEAM)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam_size,
                          options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM);
     if (out->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
-    if (out->n_best > out->beam)
+    if (out->n_best > out->beam_size)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "n-best is %d, more than the beam of %d: give a smaller n-best or a larger beam", out->n_best,
-                         out->beam);
+                         out->beam_size);
     if (out->max_length < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
-    if (!(fabs(out->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
+    if (!(fabs(out->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
         return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
-                         out->alpha, options->has_alpha ? "" : ", by the length_penalty of the model's directory");
+                         out->length_penalty,
+                         options->has_alpha ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
-float *tfm__search_penalty(const tfm__search_rules *rules, int64_t longest) {
+float *tfm__search_penalty(const tfm__search_params *rules, int64_t longest) {
     float *penalty = tfm__alloc((size_t)longest + 1, sizeof(*penalty));
     for (int64_t n = 0; penalty && n <= longest; n++)
-        penalty[n] = (float)(rules->form == TFM_PENALTY_HUGGINGFACE ? pow((double)(n ? n : 1), rules->alpha)
-                                                                    : pow((5.0 + (double)n) / 6, rules->alpha));
+        penalty[n] =
+            (float)(rules->length_norm == TFM_PENALTY_HUGGINGFACE ? pow((double)(n ? n : 1), rules->length_penalty)
+                                                                  : pow((5.0 + (double)n) / 6, rules->length_penalty));
     return penalty;
 }
 
 /* The most tokens of a translation by the directory, as transformers reads it: max_length counts the start token. */
 static int64_t stored_limit(const tfm_model *model) {
-    const tfm__prompt_rules *stored = &model->rules.prompt;
-    if (!model->rules.as_transformers || (stored->max_new == 0 && stored->max_length == 0))
+    const tfm__sampling_defaults *stored = &model->rules.sampling;
+    if (!model->rules.hf_search || (stored->max_new_tokens == 0 && stored->max_length == 0))
         return INT64_MAX;
-    const int64_t limit = stored->max_new ? stored->max_new : stored->max_length - 1;
+    const int64_t limit = stored->max_new_tokens ? stored->max_new_tokens : stored->max_length - 1;
     return limit > 1 ? limit : 1;
 }
 
-int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens) {
+int64_t tfm__search_limit(const tfm__search_params *rules, const tfm_model *model, size_t source_tokens) {
     const int64_t positions = model->arch.decoder.max_positions;
     const int64_t limit = rules->max_length ? rules->max_length : (int64_t)source_tokens + 50;
     const int64_t most = rules->max_length || stored_limit(model) > positions ? positions : stored_limit(model);
     return limit < most ? limit : most;
 }
 
-tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t count, int64_t limit) {
+tfm_status tfm__search_check_prefix(const tfm__generation_rules *rules, const int32_t *ids, size_t count,
+                                    int64_t limit) {
     limit -= rules->forced_bos_id >= 0; /* which comes before it */
     if (count > 0 && (int64_t)count >= limit)
         return tfm__fail(TFM_ERROR_INPUT,
@@ -69,11 +72,11 @@ tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t
                          "model's positions allow it",
                          count, (long long)limit);
     for (size_t i = 0; i < count; i++)
-        if (tfm__rules_ban(rules, ids[i]))
+        if (tfm__generation_is_banned(rules, ids[i]))
             return tfm__fail(TFM_ERROR_INPUT,
                              "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
                              (int)ids[i]);
-        else if (tfm__rules_ban_word(rules, ids, i + 1))
+        else if (tfm__generation_completes_bad_word(rules, ids, i + 1))
             return tfm__fail(TFM_ERROR_INPUT,
                              "its token %d completes a word of bad_words_ids, which this model never writes",
                              (int)ids[i]);
@@ -89,8 +92,8 @@ tfm_status tfm__search_check_ids(const char *what, const int32_t *ids, size_t co
 }
 
 /* The directory's rules, in *own with what the options have in the place of some of them. */
-tfm_status tfm__search_force(const tfm__rules **forced, tfm__rules **own, const tfm_model *model,
-                             const tfm_search_options *options) {
+tfm_status tfm__search_override_rules(const tfm__generation_rules **forced, tfm__generation_rules **own,
+                                      const tfm_model *model, const tfm_search_options *options) {
     const bool first = options && options->has_first_id, start = options && options->has_start_id;
     const int32_t ids[] = {first ? options->first_id : 0, start ? options->start_id : 0};
     *forced = &model->rules;

@@ -43,7 +43,7 @@ static tfm_status find_lists(lists *l, const tfm_model *model, const int32_t *id
 }
 
 /* All words, each with its place; and which of them each sentence has. */
-static tfm_status join(tfm__kept *out, lists *l, int64_t sentences, int vocabulary) {
+static tfm_status join(tfm__shortlist_projection *out, lists *l, int64_t sentences, int vocabulary) {
     for (int64_t i = 0; i < sentences; i++)
         for (size_t k = 0; k < l->counts[i]; k++)
             l->place[l->ids[i][k]] = 1;
@@ -65,7 +65,8 @@ static tfm_status join(tfm__kept *out, lists *l, int64_t sentences, int vocabula
     return TFM_OK;
 }
 
-static tfm_status send(tfm__kept *out, tfm_model *model, const lists *l, int64_t sentences, tfm_tensor bias) {
+static tfm_status send(tfm__shortlist_projection *out, tfm_model *model, const lists *l, int64_t sentences,
+                       tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     tfm_tensor column = {0}, picked = {0};
     tfm_tensor_new(ctx, &out->list, TFM_I32, 1, &out->count);
@@ -78,10 +79,11 @@ static tfm_status send(tfm__kept *out, tfm_model *model, const lists *l, int64_t
     return tfm_tensor_reshape(ctx, &out->bias, picked, 1, &out->count);
 }
 
-tfm_status tfm__kept_make(tfm__kept *out, tfm_model *model, const int32_t *ids, const int32_t *lengths,
-                          const int32_t *forced, int64_t sentences, int64_t width, tfm_tensor bias) {
+tfm_status tfm__shortlist_projection_make(tfm__shortlist_projection *out, tfm_model *model, const int32_t *ids,
+                                          const int32_t *lengths, const int32_t *forced, int64_t sentences,
+                                          int64_t width, tfm_tensor bias) {
     lists l = {0};
-    *out = (tfm__kept){0};
+    *out = (tfm__shortlist_projection){0};
     tfm_status status = find_lists(&l, model, ids, lengths, forced, sentences, width);
     if (status == TFM_OK)
         status = join(out, &l, sentences, model->arch.decoder.vocabulary);
@@ -91,20 +93,20 @@ tfm_status tfm__kept_make(tfm__kept *out, tfm_model *model, const int32_t *ids, 
     return status;
 }
 
-void tfm__kept_free(tfm_context *ctx, tfm__kept *kept) {
-    tfm_param_free(ctx, &kept->output);
-    free(kept->ids);
-    *kept = (tfm__kept){0};
+void tfm__shortlist_projection_free(tfm_context *ctx, tfm__shortlist_projection *shortlist) {
+    tfm_param_free(ctx, &shortlist->output);
+    free(shortlist->ids);
+    *shortlist = (tfm__shortlist_projection){0};
 }
 
-int32_t tfm__kept_place(const tfm__kept *kept, int32_t id) {
-    int64_t low = 0, high = kept->count;
+int32_t tfm__shortlist_projection_index(const tfm__shortlist_projection *shortlist, int32_t id) {
+    int64_t low = 0, high = shortlist->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (kept->ids[middle] < id)
+        if (shortlist->ids[middle] < id)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < kept->count && kept->ids[low] == id ? (int32_t)low : -1;
+    return low < shortlist->count && shortlist->ids[low] == id ? (int32_t)low : -1;
 }

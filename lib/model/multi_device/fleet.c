@@ -5,7 +5,7 @@
 #include <string.h>
 #include "model/tasks/embedder.h"
 
-#define MOST_WORKERS 16
+#define MAX_WORKERS 16
 
 /* ---- A fleet's life -------------------------------------------------------------------------------------------- */
 
@@ -13,14 +13,14 @@ static tfm_status fleet_make(tfm_fleet **out, size_t count) {
     tfm_fleet *fleet = *out = tfm__alloc(1, sizeof(*fleet));
     if (!fleet)
         return TFM_ERROR_MEMORY;
-    atomic_init(&fleet->owners, 1);
+    atomic_init(&fleet->refcount, 1);
     pthread_mutex_init(&fleet->building, NULL);
     fleet->members = tfm__alloc(count, sizeof(*fleet->members));
-    fleet->rests = tfm__alloc(count, sizeof(*fleet->rests));
+    fleet->backoffs = tfm__alloc(count, sizeof(*fleet->backoffs));
     for (size_t i = 0; i < count && fleet->members; i++)
         fleet->members[i].reason = "";
     fleet->count = fleet->members ? count : 0;
-    return fleet->members && fleet->rests ? TFM_OK : TFM_ERROR_MEMORY;
+    return fleet->members && fleet->backoffs ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 void tfm_fleet_free(tfm_fleet **pointer) {
@@ -28,7 +28,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
     if (!fleet)
         return;
     *pointer = NULL;
-    if (atomic_fetch_sub(&fleet->owners, 1) > 1)
+    if (atomic_fetch_sub(&fleet->refcount, 1) > 1)
         return;
     for (size_t i = 0; i < fleet->count; i++) {
         tfm_fleet_member *m = &fleet->members[i];
@@ -40,7 +40,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
     }
     pthread_mutex_destroy(&fleet->building);
     free(fleet->members);
-    free(fleet->rests);
+    free(fleet->backoffs);
     free(fleet);
 }
 
@@ -72,7 +72,7 @@ static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t 
                          : tfm_context_open(&fleet->members[i].context, &how);
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
-            tfm__fleet_say_dropped(fleet, i);
+            tfm__fleet_log_dropped(fleet, i);
             tfm__error_restore(saved_message);
             status = TFM_OK;
         }
@@ -88,9 +88,9 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
     options = options ? options : &defaults;
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__RESERVED_SET_MESSAGE);
-    if (options->workers < 0 || options->workers > MOST_WORKERS)
+    if (options->workers < 0 || options->workers > MAX_WORKERS)
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %d workers on each device: give 1 to %d", options->workers,
-                         MOST_WORKERS);
+                         MAX_WORKERS);
     tfm__device *devices = NULL;
     size_t count = 1;
     tfm_status status = TFM_OK;
@@ -142,55 +142,55 @@ const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t inde
 
 /* ---- Models on it ---------------------------------------------------------------------------------------------- */
 
-static void free_mates(struct tfm__mates **pointer) {
-    struct tfm__mates *mates = *pointer;
+static void free_replicas(struct tfm__replicas **pointer) {
+    struct tfm__replicas *replicas = *pointer;
     *pointer = NULL;
-    if (!mates)
+    if (!replicas)
         return;
-    for (size_t i = 0; mates->models && i < mates->fleet->count; i++)
-        if (!mates->joined || i != mates->lead)
-            tfm_model_free(&mates->models[i]);
+    for (size_t i = 0; replicas->models && i < replicas->fleet->count; i++)
+        if (!replicas->joined || i != replicas->lead)
+            tfm_model_free(&replicas->models[i]);
     for (int k = 0; k < TFM__BATCH_KINDS; k++)
-        free(mates->paces[k]);
-    free(mates->models);
-    free(mates->how.dir);
-    tfm_fleet_free(&mates->fleet);
-    free(mates);
+        free(replicas->throughputs[k]);
+    free(replicas->models);
+    free(replicas->how.dir);
+    tfm_fleet_free(&replicas->fleet);
+    free(replicas);
 }
 
-static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
-    struct tfm__mates *mates = *out = tfm__alloc(1, sizeof(*mates));
-    if (!mates)
+static tfm_status replicas_new(struct tfm__replicas **out, tfm_fleet *fleet) {
+    struct tfm__replicas *replicas = *out = tfm__alloc(1, sizeof(*replicas));
+    if (!replicas)
         return TFM_ERROR_MEMORY;
-    mates->fleet = fleet;
-    atomic_fetch_add(&fleet->owners, 1);
-    mates->models = tfm__alloc(fleet->count, sizeof(*mates->models));
-    bool made = mates->models != NULL;
+    replicas->fleet = fleet;
+    atomic_fetch_add(&fleet->refcount, 1);
+    replicas->models = tfm__alloc(fleet->count, sizeof(*replicas->models));
+    bool made = replicas->models != NULL;
     for (int k = 0; k < TFM__BATCH_KINDS; k++) {
-        mates->paces[k] = tfm__alloc(fleet->count, sizeof(*mates->paces[k]));
-        made = made && mates->paces[k];
+        replicas->throughputs[k] = tfm__alloc(fleet->count, sizeof(*replicas->throughputs[k]));
+        made = made && replicas->throughputs[k];
     }
     if (made)
         return TFM_OK;
-    free_mates(out);
+    free_replicas(out);
     return TFM_ERROR_MEMORY;
 }
 
-/* Opens the model, or the embedder, of device `who`. The first one has the tokenizer for all. */
-static tfm_status open_on(tfm__opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
+/* Opens the model, or the embedder, of device `member`. The first one has the tokenizer for all. */
+static tfm_status open_on(tfm__open_options *o, tfm_model **out, tfm_context *ctx, size_t member) {
     if (o->shape)
         return tfm_model_new(out, ctx, o->shape);
     if (!o->embedders)
-        return tfm_model_open(out, ctx, o->dir, &o->model_how);
-    const tfm_status status = tfm_embedder_open(&o->embedders[who], ctx, o->dir, &o->embedder_how);
-    *out = status == TFM_OK ? tfm__model_retain(o->embedders[who]->model) : NULL;
+        return tfm_model_open(out, ctx, o->dir, &o->model_options);
+    const tfm_status status = tfm_embedder_open(&o->embedders[member], ctx, o->dir, &o->embedder_options);
+    *out = status == TFM_OK ? tfm__model_retain(o->embedders[member]->model) : NULL;
     return status;
 }
 
 /* Opens models on all devices that have not failed. *lead is the first. */
-static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t *who) {
-    tfm_fleet *fleet = mates->fleet;
-    tfm__opening *o = &mates->how;
+static tfm_status open_models(struct tfm__replicas *replicas, tfm_model **lead, size_t *member) {
+    tfm_fleet *fleet = replicas->fleet;
+    tfm__open_options *o = &replicas->how;
     tfm_status status = TFM_OK;
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
@@ -198,16 +198,16 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
         const bool later = fleet->spare && i == 1 && *lead;
         if (fleet->members[i].dropped || !fleet->members[i].context || later)
             continue;
-        status = open_on(o, &mates->models[i], fleet->members[i].context, i);
+        status = open_on(o, &replicas->models[i], fleet->members[i].context, i);
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
-            tfm__fleet_say_dropped(fleet, i);
+            tfm__fleet_log_dropped(fleet, i);
             tfm__error_restore(saved_message);
             status = TFM_OK;
         } else if (status == TFM_OK && !*lead) {
-            *lead = mates->models[i];
-            *who = i;
-            o->model_how.no_tokenizer = o->embedder_how.no_tokenizer = true;
+            *lead = replicas->models[i];
+            *member = i;
+            o->model_options.no_tokenizer = o->embedder_options.no_tokenizer = true;
         }
     }
     return status;
@@ -215,11 +215,11 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
 
 /* Opens the second worker of a device, where a fleet may choose how many it has and the model is small. */
 static void open_spare(const tfm_model *model) {
-    struct tfm__mates *mates = model->mates;
-    if (mates->closed || model->changed || !mates->fleet->spare || mates->models[1] ||
-        mates->fleet->members[1].dropped || tfm_model_workers(model) < 2)
+    struct tfm__replicas *replicas = model->replicas;
+    if (replicas->closed || model->changed || !replicas->fleet->spare || replicas->models[1] ||
+        replicas->fleet->members[1].dropped || tfm_model_workers(model) < 2)
         return;
-    tfm_fleet *fleet = mates->fleet;
+    tfm_fleet *fleet = replicas->fleet;
     tfm_fleet_member *spare = &fleet->members[1];
     char index[32], saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
@@ -230,50 +230,50 @@ static void open_spare(const tfm_model *model) {
                                                                           .on_build = fleet->on_build ? build : NULL,
                                                                           .on_build_user = fleet});
     if (status == TFM_OK)
-        status = open_on(&mates->how, &mates->models[1], spare->context, 1);
-    if (status == TFM_OK && mates->models[1]->identity != model->identity)
-        status = tfm__fail(TFM_ERROR_IO, "%s has other weights than when the model was opened", mates->how.dir);
+        status = open_on(&replicas->how, &replicas->models[1], spare->context, 1);
+    if (status == TFM_OK && replicas->models[1]->identity != model->identity)
+        status = tfm__fail(TFM_ERROR_IO, "%s has other weights than when the model was opened", replicas->how.dir);
     if (status == TFM_OK) { /* what tfm_model_set_target_language may have changed */
-        mates->models[1]->rules.start_id = model->rules.start_id;
-        mates->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
+        replicas->models[1]->rules.start_id = model->rules.start_id;
+        replicas->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
     }
     if (status != TFM_OK) { /* the first does it alone, as it would have */
         tfm__log(TFM_LOG_INFO, "a second worker cannot be opened: %s", tfm_error_message());
-        tfm_model_free(&mates->models[1]);
-        if (mates->how.embedders)
-            tfm_embedder_free(&mates->how.embedders[1]);
+        tfm_model_free(&replicas->models[1]);
+        if (replicas->how.embedders)
+            tfm_embedder_free(&replicas->how.embedders[1]);
         if (fleet->members[0].dropped) /* it is the last one, of other models too */
-            mates->closed = true;
+            replicas->closed = true;
         else
             tfm__fleet_drop(fleet, 1, tfm_error_message());
         tfm__error_restore(saved_message);
     }
 }
 
-/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its mates. */
-static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
-    struct tfm__mates *mates;
+/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its replicas. */
+static tfm_status open_replicas(tfm_model **lead, size_t *member, tfm_fleet *fleet, const tfm__open_options *how) {
+    struct tfm__replicas *replicas;
     *lead = NULL;
-    *who = 0;
-    tfm_status status = mates_new(&mates, fleet);
+    *member = 0;
+    tfm_status status = replicas_new(&replicas, fleet);
     if (status != TFM_OK)
         return status;
-    mates->how = *how;
-    mates->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
-    status = mates->how.dir || how->shape ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
-    mates->closed = how->shape != NULL;
-    mates->how.shape = NULL; /* the caller's */
-    if (status == TFM_OK) {  /* mates or none: the contexts call on_build by the fleet */
-        mates->lead = *who;
-        mates->joined = true;
-        mates->open_spare = open_spare;
-        (*lead)->mates = mates;
-        (*lead)->free_mates = free_mates;
+    replicas->how = *how;
+    replicas->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
+    status = replicas->how.dir || how->shape ? open_models(replicas, lead, member) : TFM_ERROR_MEMORY;
+    replicas->closed = how->shape != NULL;
+    replicas->how.shape = NULL; /* the caller's */
+    if (status == TFM_OK) {     /* replicas or none: the contexts call on_build by the fleet */
+        replicas->lead = *member;
+        replicas->joined = true;
+        replicas->open_spare = open_spare;
+        (*lead)->replicas = replicas;
+        (*lead)->free_replicas = free_replicas;
         return TFM_OK;
     }
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
-    free_mates(&mates);
+    free_replicas(&replicas);
     tfm__error_restore(saved_message);
     *lead = NULL;
     return status;
@@ -283,17 +283,18 @@ tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *d
     TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    size_t who;
-    const tfm__opening o = {.dir = (char *)(uintptr_t)dir, .model_how = options ? *options : (tfm_model_options){0}};
-    return open_joined(out, &who, fleet, &o);
+    size_t member;
+    const tfm__open_options o = {.dir = (char *)(uintptr_t)dir,
+                                 .model_options = options ? *options : (tfm_model_options){0}};
+    return open_replicas(out, &member, fleet, &o);
 }
 
 tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape) {
     TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_new_model", out, fleet, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    size_t who;
-    return open_joined(out, &who, fleet, &(tfm__opening){.shape = shape});
+    size_t member;
+    return open_replicas(out, &member, fleet, &(tfm__open_options){.shape = shape});
 }
 
 tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
@@ -301,19 +302,19 @@ tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const c
     TFM__CLEAR_OUT(out);
     if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__opening o = {.dir = (char *)(uintptr_t)dir,
-                      .embedder_how = options ? *options : (tfm_embedder_options){0},
-                      .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
+    tfm__open_options o = {.dir = (char *)(uintptr_t)dir,
+                           .embedder_options = options ? *options : (tfm_embedder_options){0},
+                           .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
     if (!o.embedders)
         return TFM_ERROR_MEMORY;
     tfm_model *lead;
-    size_t who;
-    const tfm_status status = open_joined(&lead, &who, fleet, &o);
+    size_t member;
+    const tfm_status status = open_replicas(&lead, &member, fleet, &o);
     if (status == TFM_OK) {
-        *out = o.embedders[who];
-        o.embedders[who] = NULL;
-        (*out)->mates = o.embedders;
-        (*out)->mate_count = fleet->count;
+        *out = o.embedders[member];
+        o.embedders[member] = NULL;
+        (*out)->replicas = o.embedders;
+        (*out)->replica_count = fleet->count;
         tfm_model_free(&lead); /* the embedder is an owner too */
         return TFM_OK;
     }

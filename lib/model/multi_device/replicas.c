@@ -6,16 +6,16 @@
 /* A model of no more parameters gets a second worker by itself. */
 #define SMALL_MODEL 32000000
 /* A device that had no room rests for one call, then for twice as many each time, and never for more. */
-#define LONGEST_REST 64
+#define MAX_BACKOFF 64
 
-bool tfm__mates_has(const struct tfm__mates *mates, size_t who) {
-    return mates->models[who] && !mates->fleet->members[who].dropped;
+bool tfm__replicas_has(const struct tfm__replicas *replicas, size_t member) {
+    return replicas->models[member] && !replicas->fleet->members[member].dropped;
 }
 
-size_t tfm__mates_count(const struct tfm__mates *mates) {
+size_t tfm__replicas_count(const struct tfm__replicas *replicas) {
     size_t count = 0;
-    for (size_t i = 0; i < mates->fleet->count; i++)
-        count += tfm__mates_has(mates, i);
+    for (size_t i = 0; i < replicas->fleet->count; i++)
+        count += tfm__replicas_has(replicas, i);
     return count;
 }
 
@@ -24,8 +24,8 @@ bool tfm__fleet_may_drop(tfm_status status) {
            status == TFM_ERROR_NUMERIC || status == TFM_ERROR_AGAIN;
 }
 
-void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
-    tfm_fleet_member *m = &fleet->members[who];
+void tfm__fleet_drop(tfm_fleet *fleet, size_t member, const char *sentence) {
+    tfm_fleet_member *m = &fleet->members[member];
     char *reason = sentence[0] ? tfm__strdup(sentence) : NULL;
     m->dropped = true;
     m->reason = reason ? reason : "";
@@ -33,28 +33,29 @@ void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
 }
 
 /* Others may have taken the room, and give it back. */
-void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t who, tfm_status status) {
-    struct tfm__rest *rest = &fleet->rests[who];
+void tfm__fleet_drop_from_call(tfm_fleet *fleet, size_t member, tfm_status status) {
+    struct tfm__backoff *backoff = &fleet->backoffs[member];
     if (status == TFM_ERROR_MEMORY) {
-        rest->last = rest->last == 0 ? 1 : rest->last < LONGEST_REST ? 2 * rest->last : LONGEST_REST;
-        rest->calls = rest->last + 1; /* calls count it down as they begin, and the one that comes to 0 has it again */
+        backoff->last = backoff->last == 0 ? 1 : backoff->last < MAX_BACKOFF ? 2 * backoff->last : MAX_BACKOFF;
+        backoff->calls =
+            backoff->last + 1; /* calls count it down as they begin, and the one that comes to 0 has it again */
     }
-    tfm__fleet_drop(fleet, who, tfm_error_message());
+    tfm__fleet_drop(fleet, member, tfm_error_message());
 }
 
-void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who) {
-    const tfm_fleet_member *m = &fleet->members[who];
+void tfm__fleet_log_dropped(const tfm_fleet *fleet, size_t member) {
+    const tfm_fleet_member *m = &fleet->members[member];
     char until[64] = "from now on";
-    if (fleet->rests[who].calls > 0)
-        snprintf(until, sizeof(until), "of this call and %u more", fleet->rests[who].last);
-    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", who + 1,
+    if (fleet->backoffs[member].calls > 0)
+        snprintf(until, sizeof(until), "of this call and %u more", fleet->backoffs[member].last);
+    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out %s, and others do its work: %s", member + 1,
              m->context ? tfm_context_device(m->context)->name : "which cannot be opened", until, m->reason);
 }
 
-void tfm__fleet_wake(tfm_fleet *fleet) {
+void tfm__fleet_count_down_backoffs(tfm_fleet *fleet) {
     for (size_t i = 0; i < fleet->count; i++) {
         tfm_fleet_member *m = &fleet->members[i];
-        if (fleet->rests[i].calls == 0 || --fleet->rests[i].calls > 0)
+        if (fleet->backoffs[i].calls == 0 || --fleet->backoffs[i].calls > 0)
             continue;
         tfm__log(TFM_LOG_INFO, "device %zu of the fleet is tried again", i + 1);
         if (m->reason[0])
@@ -64,8 +65,8 @@ void tfm__fleet_wake(tfm_fleet *fleet) {
     }
 }
 
-void tfm__fleet_worked(tfm_fleet *fleet, size_t who) {
-    fleet->rests[who].last = 0;
+void tfm__fleet_reset_backoff(tfm_fleet *fleet, size_t member) {
+    fleet->backoffs[member].last = 0;
 }
 
 /* Small models leave a CPU idle for much of the time: each launch is short, and what the host does between two of them

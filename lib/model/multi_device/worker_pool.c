@@ -9,7 +9,7 @@
 #include "model/multi_device/fleet.h"
 
 /* How often the caller is asked whether to go on, in seconds. */
-#define ASK_EVERY 0.01
+#define POLL_INTERVAL 0.01
 
 /* Lines whose results are there. */
 typedef struct ready {
@@ -17,32 +17,32 @@ typedef struct ready {
     size_t n;
 } ready;
 
-typedef struct crew {
-    struct tfm__mates *mates;
+typedef struct worker_pool {
+    struct tfm__replicas *replicas;
     const tfm__batch_work *work;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    tfm__deal deal;
+    tfm__chunk_scheduler scheduler;
     ready *ready; /* [lines]: in the order in which they came to be */
-    size_t ready_count, told;
+    size_t ready_count, delivered;
     bool ended;        /* nothing more is to be begun */
-    bool deaf;         /* the caller is to hear of nothing more */
-    double ask_at;     /* when the caller is asked next */
+    bool muted;        /* the caller is to hear of nothing more */
+    double poll_at;    /* when the caller is asked next */
     tfm_status status; /* why */
     char message[TFM__MESSAGE_MAX];
-} crew;
+} worker_pool;
 
-typedef struct seat {
-    crew *crew;
-    size_t who;
+typedef struct worker {
+    worker_pool *pool;
+    size_t member;
     pthread_t thread;
-    bool taken;  /* there is a thread */
-    ready first; /* the piece that it begins with; n is 0 for none */
-} seat;
+    bool started; /* there is a thread */
+    ready first;  /* the chunk that it begins with; n is 0 for none */
+} worker;
 
 /* ---- On the threads of the devices ----------------------------------------------------------------------------- */
 
-static void end(crew *c, tfm_status status, const char *message) {
+static void end(worker_pool *c, tfm_status status, const char *message) {
     if (!c->ended) {
         c->status = status;
         snprintf(c->message, sizeof(c->message), "%s", message);
@@ -52,64 +52,64 @@ static void end(crew *c, tfm_status status, const char *message) {
 
 /* Waits for lines, while others that share a CPU with it may have its cores. False: there will be none for this
  * device. */
-static bool next(crew *c, size_t who, tfm__line *const **batch, size_t *n) {
-    while (!c->ended && !c->deal.out[who] && !tfm__deal_over(&c->deal)) {
-        if (tfm__deal_take(&c->deal, who, tfm__seconds(), batch, n))
+static bool next(worker_pool *c, size_t member, tfm__line *const **batch, size_t *n) {
+    while (!c->ended && !c->scheduler.excluded[member] && !tfm__chunk_scheduler_finished(&c->scheduler)) {
+        if (tfm__chunk_scheduler_next(&c->scheduler, member, tfm__seconds(), batch, n))
             return true;
-        tfm__cpu_partition_share(c->mates->models[who]->ctx, false);
+        tfm__cpu_partition_share(c->replicas->models[member]->ctx, false);
         pthread_cond_wait(&c->changed, &c->lock);
     }
     return false;
 }
 
-static void succeed(crew *c, size_t who, tfm__line *const *batch, size_t n, double seconds) {
-    tfm_fleet_member *m = &c->mates->fleet->members[who];
-    tfm__deal_done(&c->deal, who, seconds);
+static void succeed(worker_pool *c, size_t member, tfm__line *const *batch, size_t n, double seconds) {
+    tfm_fleet_member *m = &c->replicas->fleet->members[member];
+    tfm__chunk_scheduler_complete(&c->scheduler, member, seconds);
     m->lines += n;
     m->seconds += seconds;
-    tfm__fleet_worked(c->mates->fleet, who);
+    tfm__fleet_reset_backoff(c->replicas->fleet, member);
     c->ready[c->ready_count++] = (ready){batch, n};
 }
 
 /* The device is left out, and what it worked on goes to the others; or it is the last, and the call fails. True: it is
  * to be said, once there is no lock, as who hears it may take his time. */
-static bool fail(crew *c, size_t who, tfm_status status) {
+static bool fail(worker_pool *c, size_t member, tfm_status status) {
     bool last = true;
-    for (size_t i = 0; i < c->deal.members; i++)
-        last = last && (i == who || c->deal.out[i]);
+    for (size_t i = 0; i < c->scheduler.members; i++)
+        last = last && (i == member || c->scheduler.excluded[i]);
     const bool dropped = tfm__fleet_may_drop(status) && !last;
     if (!c->ended && !dropped)
         end(c, status, tfm_error_message());
     if (dropped)
-        tfm__fleet_drop_from_call(c->mates->fleet, who, status);
-    tfm__deal_drop(&c->deal, who);
+        tfm__fleet_drop_from_call(c->replicas->fleet, member, status);
+    tfm__chunk_scheduler_drop(&c->scheduler, member);
     return dropped;
 }
 
-static void *sit(void *user) {
-    seat *s = user;
-    crew *c = s->crew;
-    tfm_model *on = c->mates->models[s->who];
+static void *worker_main(void *user) {
+    worker *s = user;
+    worker_pool *c = s->pool;
+    tfm_model *on = c->replicas->models[s->member];
     tfm__line *const *batch = s->first.batch;
     size_t n = s->first.n;
     const bool shares = tfm_model_workers(on) > 1;
     pthread_mutex_lock(&c->lock);
-    for (bool some = n > 0 && !c->ended; some || next(c, s->who, &batch, &n); some = false) {
+    for (bool some = n > 0 && !c->ended; some || next(c, s->member, &batch, &n); some = false) {
         pthread_mutex_unlock(&c->lock);
         tfm__cpu_partition_share(on->ctx, shares);
         const double start = tfm__seconds(), built = tfm_context_build_seconds(on->ctx);
-        const tfm_status status = tfm__batch_fit(on, batch, n, c->work);
+        const tfm_status status = tfm__batch_run_split(on, batch, n, c->work);
         const double seconds = tfm__seconds() - start - (tfm_context_build_seconds(on->ctx) - built);
         pthread_mutex_lock(&c->lock);
         bool dropped = false;
         if (status == TFM_OK)
-            succeed(c, s->who, batch, n, seconds);
+            succeed(c, s->member, batch, n, seconds);
         else
-            dropped = fail(c, s->who, status);
+            dropped = fail(c, s->member, status);
         pthread_cond_broadcast(&c->changed);
         if (dropped) {
             pthread_mutex_unlock(&c->lock);
-            tfm__fleet_say_dropped(c->mates->fleet, s->who);
+            tfm__fleet_log_dropped(c->replicas->fleet, s->member);
             tfm__cpu_partition_share(on->ctx, false);
             return NULL;
         }
@@ -130,29 +130,29 @@ void tfm__signals_block(sigset_t *before) {
     pthread_sigmask(SIG_SETMASK, &most, before);
 }
 
-/* Starts a thread for each device that has not failed, whose first pieces are dealt before any begins: they wait for
+/* Starts a thread for each device that has not failed, whose first chunks are dealt before any begins: they wait for
  * the lock. */
-static tfm_status start(crew *c, seat *seats) {
+static tfm_status start(worker_pool *c, worker *workers) {
     sigset_t before;
     size_t started = 0;
     int error = 0;
     tfm__signals_block(&before);
     pthread_mutex_lock(&c->lock);
-    for (size_t i = 0; i < c->deal.members; i++)
-        c->deal.out[i] = !tfm__mates_has(c->mates, i);
-    for (size_t i = 0; i < c->deal.members; i++) {
-        seats[i] = (seat){.crew = c, .who = i, .taken = !c->deal.out[i]};
-        if (!tfm__deal_take(&c->deal, i, tfm__seconds(), &seats[i].first.batch, &seats[i].first.n))
-            seats[i].first.n = 0;
+    for (size_t i = 0; i < c->scheduler.members; i++)
+        c->scheduler.excluded[i] = !tfm__replicas_has(c->replicas, i);
+    for (size_t i = 0; i < c->scheduler.members; i++) {
+        workers[i] = (worker){.pool = c, .member = i, .started = !c->scheduler.excluded[i]};
+        if (!tfm__chunk_scheduler_next(&c->scheduler, i, tfm__seconds(), &workers[i].first.batch, &workers[i].first.n))
+            workers[i].first.n = 0;
     }
-    for (size_t i = 0; i < c->deal.members; i++) {
-        if (!seats[i].taken)
+    for (size_t i = 0; i < c->scheduler.members; i++) {
+        if (!workers[i].started)
             continue;
-        error = pthread_create(&seats[i].thread, NULL, sit, &seats[i]);
-        seats[i].taken = error == 0;
-        started += seats[i].taken;
+        error = pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
+        workers[i].started = error == 0;
+        started += workers[i].started;
         if (error)
-            tfm__deal_drop(&c->deal, i);
+            tfm__chunk_scheduler_drop(&c->scheduler, i);
     }
     pthread_mutex_unlock(&c->lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -161,39 +161,39 @@ static tfm_status start(crew *c, seat *seats) {
 }
 
 /* Calls back for what is ready, without the lock. */
-static void tell_ready(crew *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
+static void deliver_ready(worker_pool *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
     tfm_status status = TFM_OK;
-    while (status == TFM_OK && !c->deaf && c->told < c->ready_count) {
-        const ready r = c->ready[c->told++];
+    while (status == TFM_OK && !c->muted && c->delivered < c->ready_count) {
+        const ready r = c->ready[c->delivered++];
         pthread_mutex_unlock(&c->lock);
         if (c->work->done)
             status = c->work->done(c->work->user, r.batch, r.n);
         *done += tfm__batch_tokens(r.batch, r.n);
         if (status == TFM_OK)
-            status = tfm__batches_tell(options, *done, total);
+            status = tfm__batches_report(options, *done, total);
         pthread_mutex_lock(&c->lock);
     }
     if (status != TFM_OK) {
-        c->deaf = true;
+        c->muted = true;
         end(c, status, tfm_error_message());
     }
 }
 
 /* Asks the caller whether to go on. */
-static void ask(crew *c) {
-    const tfm__halt *halt = c->work->halt;
+static void poll_caller(worker_pool *c) {
+    const tfm__cancellation *cancellation = c->work->cancellation;
     pthread_mutex_unlock(&c->lock);
-    const bool go_on = halt->go_on(halt->user);
+    const bool go_on = cancellation->go_on(cancellation->user);
     pthread_mutex_lock(&c->lock);
     if (!go_on) {
         tfm__fail(TFM_ERROR_CANCELLED, "the call was stopped by its go_on");
         end(c, TFM_ERROR_CANCELLED, tfm_error_message());
-        c->deaf = true;
+        c->muted = true;
     }
 }
 
 /* Waits until something has changed, or it is this time. */
-static void wait_until(crew *c, double at) {
+static void wait_until(worker_pool *c, double at) {
     const double seconds = at - tfm__seconds();
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -203,67 +203,68 @@ static void wait_until(crew *c, double at) {
     pthread_cond_timedwait(&c->changed, &c->lock, &until);
 }
 
-static void wait_some(crew *c) {
-    if (!c->work->halt || !c->work->halt->go_on) {
+static void wait_for_change(worker_pool *c) {
+    if (!c->work->cancellation || !c->work->cancellation->go_on) {
         pthread_cond_wait(&c->changed, &c->lock);
         return;
     }
     const double now = tfm__seconds();
-    if (now < c->ask_at) {
-        wait_until(c, c->ask_at);
+    if (now < c->poll_at) {
+        wait_until(c, c->poll_at);
         return;
     }
-    ask(c);
-    c->ask_at = now + ASK_EVERY;
+    poll_caller(c);
+    c->poll_at = now + POLL_INTERVAL;
 }
 
 /* Until all is done, or the call has failed. */
-static void attend(crew *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
+static void run_callbacks(worker_pool *c, const tfm_text_options *options, uint64_t *done, uint64_t total) {
     pthread_mutex_lock(&c->lock);
     while (!c->ended) {
-        tell_ready(c, options, done, total);
-        if (c->ended || (c->told == c->ready_count && tfm__deal_over(&c->deal)))
+        deliver_ready(c, options, done, total);
+        if (c->ended || (c->delivered == c->ready_count && tfm__chunk_scheduler_finished(&c->scheduler)))
             break;
-        if (c->told == c->ready_count)
-            wait_some(c);
+        if (c->delivered == c->ready_count)
+            wait_for_change(c);
     }
     c->ended = true;
-    if (c->work->halt)
-        atomic_store(&c->work->halt->halted, true);
+    if (c->work->cancellation)
+        atomic_store(&c->work->cancellation->cancelled, true);
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
 
-static tfm_status run(crew *c, seat *seats, tfm__line **order, size_t count, const tfm_text_options *options) {
+static tfm_status run(worker_pool *c, worker *workers, tfm__line **order, size_t count,
+                      const tfm_text_options *options) {
     const uint64_t total = tfm__batch_tokens(order, count);
     uint64_t done = 0;
-    tfm_status status = tfm__batches_tell(options, 0, total);
+    tfm_status status = tfm__batches_report(options, 0, total);
     if (status == TFM_OK)
-        status = start(c, seats);
+        status = start(c, workers);
     if (status != TFM_OK)
         return status;
-    attend(c, options, &done, total);
-    for (size_t i = 0; i < c->deal.members; i++)
-        if (seats[i].taken)
-            pthread_join(seats[i].thread, NULL);
+    run_callbacks(c, options, &done, total);
+    for (size_t i = 0; i < c->scheduler.members; i++)
+        if (workers[i].started)
+            pthread_join(workers[i].thread, NULL);
     pthread_mutex_lock(&c->lock);
-    tell_ready(c, options, &done, total); /* what others were at when the last device failed */
+    deliver_ready(c, options, &done, total); /* what others were at when the last device failed */
     pthread_mutex_unlock(&c->lock);
-    for (size_t i = 0; i < c->deal.members; i++)
+    for (size_t i = 0; i < c->scheduler.members; i++)
         tfm__log(TFM_LOG_INFO, "device %zu of the fleet has done %llu lines so far, in %.3f s", i + 1,
-                 (unsigned long long)c->mates->fleet->members[i].lines, c->mates->fleet->members[i].seconds);
+                 (unsigned long long)c->replicas->fleet->members[i].lines, c->replicas->fleet->members[i].seconds);
     if (c->status != TFM_OK)
         tfm__error_restore(c->message);
     return c->status;
 }
 
 /* Whether all contexts that are left are on one device, and run the same kernels there. */
-static bool alike(const struct tfm__mates *mates) {
+static bool on_same_device(const struct tfm__replicas *replicas) {
     const tfm_context *first = NULL;
-    for (size_t i = 0; i < mates->fleet->count; i++) {
-        if (!tfm__mates_has(mates, i))
+    for (size_t i = 0; i < replicas->fleet->count; i++) {
+        if (!tfm__replicas_has(replicas, i))
             continue;
-        const tfm_context *ctx = mates->fleet->members[i].context;
+        const tfm_context *ctx = replicas->fleet->members[i].context;
         const int index = tfm_context_device(ctx)->index;
         first = first ? first : ctx;
         if (index < 0 || index != tfm_context_device(first)->index || /* a device of the caller's may be anything */
@@ -273,15 +274,15 @@ static bool alike(const struct tfm__mates *mates) {
     return true;
 }
 
-tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
-                         const tfm_text_options *options, const tfm__batch_work *work) {
-    struct tfm__mates *mates = model->mates;
-    const size_t members = mates->fleet->count;
-    crew *c = tfm__alloc(1, sizeof(*c));
-    seat *seats = tfm__alloc(members, sizeof(*seats));
-    tfm_status status = c && seats ? TFM_OK : TFM_ERROR_MEMORY;
+tfm_status tfm__worker_pool_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
+                                const tfm_text_options *options, const tfm__batch_work *work) {
+    struct tfm__replicas *replicas = model->replicas;
+    const size_t members = replicas->fleet->count;
+    worker_pool *c = tfm__alloc(1, sizeof(*c));
+    worker *workers = tfm__alloc(members, sizeof(*workers));
+    tfm_status status = c && workers ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
-        c->mates = mates;
+        c->replicas = replicas;
         c->work = work;
         pthread_condattr_t steady; /* a clock that nobody sets */
         pthread_condattr_init(&steady);
@@ -290,17 +291,18 @@ tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm_
         pthread_cond_init(&c->changed, &steady);
         pthread_condattr_destroy(&steady);
         c->ready = tfm__alloc(count, sizeof(*c->ready));
-        status = tfm__deal_begin(&c->deal, order, count, limit, mates->paces[work->kind], members, alike(mates));
+        status = tfm__chunk_scheduler_begin(&c->scheduler, order, count, limit, replicas->throughputs[work->kind],
+                                            members, on_same_device(replicas));
         if (status == TFM_OK && c->ready)
-            status = run(c, seats, order, count, options);
+            status = run(c, workers, order, count, options);
         else
             status = TFM_ERROR_MEMORY;
         pthread_cond_destroy(&c->changed);
         pthread_mutex_destroy(&c->lock);
-        tfm__deal_free(&c->deal);
+        tfm__chunk_scheduler_free(&c->scheduler);
         free(c->ready);
     }
-    free(seats);
+    free(workers);
     free(c);
     return status;
 }

@@ -5,7 +5,7 @@
 
 enum { NAME_BYTES = 16 }; /* of an id without a piece: "#2147483647" */
 
-const char **tfm__pieces_name(const tfm_model *model, tfm_side side, const int32_t *ids, size_t count) {
+const char **tfm__token_names(const tfm_model *model, tfm_side side, const int32_t *ids, size_t count) {
     const char **pieces = tfm__alloc(count, sizeof(*pieces) + NAME_BYTES);
     char *name = (char *)(pieces + count);
     for (size_t i = 0; pieces && i < count; i++, name += NAME_BYTES) {
@@ -89,7 +89,7 @@ static tfm_status align_batch(job *j) {
     tfm_status status = source && read && lengths ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         pad(j, source, read, lengths);
-        tfm__observer watch = {.see = take, .wants = wants, .user = j};
+        tfm__observer watch = {.on_weights = take, .wants = wants, .user = j};
         tfm_tensor encoded = {0}, hidden = {0};
         tfm_scope_open(ctx);
         tfm_tensor ids = upload(ctx, source, 2, (int64_t[]){rows, j->source_width});

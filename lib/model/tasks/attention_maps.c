@@ -9,7 +9,7 @@ tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor 
         return TFM_ERROR_ARGUMENT;
     if (tfm__model_needs(model, "model_attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__observer observer = {.see = see, .user = user};
+    tfm__observer observer = {.on_weights = see, .user = user};
     tfm_tensor encoded = {0}, hidden = {0};
     tfm_scope_open(model->ctx);
     tfm__model_encode_observed(model, &encoded, source_ids, lengths, &observer);
@@ -37,13 +37,13 @@ typedef struct job {
     tfm_search_options search; /* the caller's, with the languages */
     tfm_map_fn emit;
     void *user;
-    tfm__spoken spoken;
+    tfm__language_choice languages;
 } job;
 
 /* Takes the ids over. */
 static tfm_status name_tokens(const tfm_model *model, axis *out, tfm_side side, int32_t *ids, size_t count) {
     out->ids = ids;
-    out->tokens = tfm__pieces_name(model, side, ids, count);
+    out->tokens = tfm__token_names(model, side, ids, count);
     if (!out->tokens)
         return TFM_ERROR_MEMORY;
     out->view = (tfm_attention_axis){count, out->ids, out->tokens};
@@ -57,7 +57,7 @@ static void free_axis(axis *side) {
 
 /* The sentence of a text that is refused names it. */
 static tfm_status encode_text(const job *j, tfm__line *line, tfm_side side, const char *text, bool truncate) {
-    tfm_status status = tfm__line_encode(j->model, line, text, strlen(text), side, &j->spoken, truncate);
+    tfm_status status = tfm__line_encode(j->model, line, text, strlen(text), side, &j->languages, truncate);
     if (status != TFM_ERROR_INPUT)
         return status;
     tfm_ids_free(&line->ids);
@@ -180,8 +180,8 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
         return TFM_ERROR_ARGUMENT;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
-    tfm_status status = tfm__spoken_read(&j.spoken, model, text);
-    tfm__spoken_search(&j.search, &j.spoken, search);
+    tfm_status status = tfm__language_choice_read(&j.languages, model, text);
+    tfm__language_choice_apply(&j.search, &j.languages, search);
     if (status == TFM_OK && j.search.has_start_id)
         status = check_start(model, j.search.start_id);
     if (status == TFM_OK)
@@ -190,7 +190,7 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
         status = target ? encode_target(&j, target, truncate) : translate_source(&j);
     if (status == TFM_OK)
         status = show_all(&j);
-    tfm__spoken_free(&j.spoken);
+    tfm__language_choice_free(&j.languages);
     free_axis(&j.source);
     free_axis(&j.target);
     free(j.weights);

@@ -39,8 +39,8 @@ static tfm_status encode_plain(const tfm_model *model, tfm__line *line, const ch
 }
 
 /* A source text with what stands before it. */
-static tfm_status encode_behind(const tfm_model *model, tfm__line *line, const char *before, const char *text,
-                                size_t bytes, const tfm_encode_options *options) {
+static tfm_status encode_after_prefix(const tfm_model *model, tfm__line *line, const char *before, const char *text,
+                                      size_t bytes, const tfm_encode_options *options) {
     const size_t first = strlen(before);
     char *both = tfm__alloc(first + bytes + 1, 1);
     if (!both)
@@ -55,7 +55,7 @@ static tfm_status encode_behind(const tfm_model *model, tfm__line *line, const c
 
 /* The bytes of a character that is no part of the word it stands in: the soft hyphen, the zero width space, the word
  * joiner and the byte order mark. Models have not seen them in words. U+200C and U+200D are part of words. */
-static size_t unseen(const char *text, size_t bytes) {
+static size_t invisible_bytes(const char *text, size_t bytes) {
     static const char *const UNSEEN[] = {"\xC2\xAD", "\xE2\x80\x8B", "\xE2\x81\xA0", "\xEF\xBB\xBF"};
     for (size_t i = 0; i < sizeof(UNSEEN) / sizeof(*UNSEEN) && (unsigned char)*text >= 0xc2; i++)
         if (strlen(UNSEEN[i]) <= bytes && memcmp(text, UNSEEN[i], strlen(UNSEEN[i])) == 0)
@@ -65,10 +65,10 @@ static size_t unseen(const char *text, size_t bytes) {
 
 /* A source text without such characters, where it has some; *owned is freed by the caller. What is no UTF-8 stays,
  * since the tokenizer says where it is not. */
-static tfm_status leave_unseen(char **owned, const char **text, size_t *bytes) {
+static tfm_status strip_invisible(char **owned, const char **text, size_t *bytes) {
     size_t at = 0, kept;
     *owned = NULL;
-    while (at < *bytes && unseen(*text + at, *bytes - at) == 0)
+    while (at < *bytes && invisible_bytes(*text + at, *bytes - at) == 0)
         at++;
     if (at == *bytes || tfm__utf8_valid(*text, *bytes) != *bytes)
         return TFM_OK;
@@ -77,38 +77,38 @@ static tfm_status leave_unseen(char **owned, const char **text, size_t *bytes) {
         return TFM_ERROR_MEMORY;
     memcpy(out, *text, kept = at);
     for (size_t skip; at < *bytes; at += skip ? skip : 1)
-        if ((skip = unseen(*text + at, *bytes - at)) == 0)
+        if ((skip = invisible_bytes(*text + at, *bytes - at)) == 0)
             out[kept++] = (*text)[at];
     *text = out;
     *bytes = kept;
     return TFM_OK;
 }
 
-static tfm_status encode_seen(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                              const tfm__spoken *spoken) {
-    const tfm_encode_options options = {.language = side == TFM_SOURCE ? spoken->source : spoken->target};
-    if (side == TFM_TARGET && spoken->plain)
+static tfm_status encode_visible(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                                 const tfm__language_choice *languages) {
+    const tfm_encode_options options = {.language = side == TFM_SOURCE ? languages->source : languages->target};
+    if (side == TFM_TARGET && languages->plain)
         return encode_plain(model, line, text, bytes, side);
-    if (side == TFM_SOURCE && spoken->before)
-        return encode_behind(model, line, spoken->before, text, bytes, &options);
+    if (side == TFM_SOURCE && languages->before)
+        return encode_after_prefix(model, line, languages->before, text, bytes, &options);
     return tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, side, text, bytes, &options);
 }
 
 static tfm_status encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                         const tfm__spoken *spoken) {
+                         const tfm__language_choice *languages) {
     char *owned = NULL;
-    tfm_status status = side == TFM_SOURCE ? leave_unseen(&owned, &text, &bytes) : TFM_OK;
+    tfm_status status = side == TFM_SOURCE ? strip_invisible(&owned, &text, &bytes) : TFM_OK;
     if (status == TFM_OK)
-        status = encode_seen(model, line, text, bytes, side, spoken);
+        status = encode_visible(model, line, text, bytes, side, languages);
     free(owned);
     return status;
 }
 
 /* How many ids at the end stand after any text, such as EOS, or with mBART EOS and the language. */
-static tfm_status count_behind(size_t *count, const tfm_model *model, const tfm__line *line, tfm_side side,
-                               const tfm__spoken *spoken) {
+static tfm_status count_suffix(size_t *count, const tfm_model *model, const tfm__line *line, tfm_side side,
+                               const tfm__language_choice *languages) {
     tfm__line empty = {0};
-    tfm_status status = encode(model, &empty, "", 0, side, spoken);
+    tfm_status status = encode(model, &empty, "", 0, side, languages);
     *count = 0;
     while (*count < empty.count && *count < line->count &&
            empty.ids[empty.count - 1 - *count] == line->ids[line->count - 1 - *count])
@@ -118,9 +118,9 @@ static tfm_status count_behind(size_t *count, const tfm_model *model, const tfm_
 }
 
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                            const tfm__spoken *spoken, bool truncate) {
+                            const tfm__language_choice *languages, bool truncate) {
     size_t behind = 0, most = (size_t)(side == TFM_SOURCE ? &model->arch.encoder : &model->arch.decoder)->max_positions;
-    tfm_status status = encode(model, line, text, bytes, side, spoken);
+    tfm_status status = encode(model, line, text, bytes, side, languages);
     if (status != TFM_OK || line->count <= most)
         return status;
     if (!truncate)
@@ -129,7 +129,7 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
             "the line has %zu tokens, and the model takes at most %zu: have it cut into sentences (split) or at the "
             "end (truncate)",
             line->count, most);
-    status = count_behind(&behind, model, line, side, spoken);
+    status = count_suffix(&behind, model, line, side, languages);
     behind = behind < most ? behind : most;
     memmove(line->ids + most - behind, line->ids + line->count - behind, behind * sizeof(*line->ids));
     line->count = most;
@@ -146,7 +146,7 @@ static bool is_blank(const char *text, size_t bytes) {
 }
 
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_batch *texts, tfm_side side,
-                             const char *what, const tfm__spoken *spoken, const tfm_text_options *options) {
+                             const char *what, const tfm__language_choice *languages, const tfm_text_options *options) {
     *out = NULL;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
@@ -156,17 +156,17 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     if (status == TFM_OK)
-        status = encode(model, &empty, "", 0, side, spoken);
+        status = encode(model, &empty, "", 0, side, languages);
     tfm_ids_free(&empty.ids);
     for (size_t i = 0; i < texts->count && status == TFM_OK; i++) {
         tfm__line *line = &encoded[i];
         const size_t bytes = texts->bytes ? texts->bytes[i] : strlen(texts->text[i]);
         line->index = i;
-        line->line = texts->owners ? texts->owners[i] : i;
+        line->line = texts->line_of ? texts->line_of[i] : i;
         line->rejected = i > 0 && line->line == line[-1].line && line[-1].rejected;
         if (line->rejected || is_blank(texts->text[i], bytes))
             continue;
-        status = tfm__line_encode(model, line, texts->text[i], bytes, side, spoken, options && options->truncate);
+        status = tfm__line_encode(model, line, texts->text[i], bytes, side, languages, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(line, what, options, status, saved_message);
         if (line->count <= empty.count) { /* other blanks leave nothing but what stands around a text, such as EOS */

@@ -26,7 +26,7 @@ typedef struct tfm__line {
 /* Encodes one line in a language and sets its ids and count. A line of more tokens than the model has positions is cut,
  * but keeps its last, or is refused. */
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                            const tfm__spoken *spoken, bool truncate);
+                            const tfm__language_choice *languages, bool truncate);
 
 /* Deals with a bad line, of which the library's last sentence says what is wrong: the caller is told, with `what`
  * before the reason, or if there is nobody to tell, the call ends with `status`. Where the caller was told, the
@@ -34,11 +34,11 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
 tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
                             const char *saved_message);
 
-/* Texts of one side that are to be encoded: of text i bytes[i] bytes (NULL: strlen), which stand in line owners[i] of
+/* Texts of one side that are to be encoded: of text i bytes[i] bytes (NULL: strlen), which stand in line line_of[i] of
  * the caller (NULL: i). */
 typedef struct tfm__text_batch {
     const char *const *text;
-    const size_t *bytes, *owners;
+    const size_t *bytes, *line_of;
     size_t count;
 } tfm__text_batch;
 
@@ -46,7 +46,7 @@ typedef struct tfm__text_batch {
  * caller's line, with `what` before the reason, or fail the call. The array and its ids are freed with
  * tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__text_batch *texts, tfm_side side,
-                             const char *what, const tfm__spoken *spoken, const tfm_text_options *options);
+                             const char *what, const tfm__language_choice *languages, const tfm_text_options *options);
 void tfm__lines_free(tfm__line **lines, size_t count);
 
 /* How large a batch may be, tokens with padding and lines, and how many batches' lines are sorted together. */
@@ -71,37 +71,37 @@ size_t tfm__batch_window(tfm__line **order, size_t first, size_t count, tfm__bat
 
 /* What is done with lines. How fast a device is at one says nothing of another. */
 typedef enum tfm__batch_kind {
-    TFM__TRANSLATING,
-    TFM__SCORING,
-    TFM__READING,
-    TFM__GENERATING,
+    TFM__BATCH_TRANSLATE,
+    TFM__BATCH_SCORE,
+    TFM__BATCH_ENCODE,
+    TFM__BATCH_GENERATE,
     TFM__BATCH_KINDS
 } tfm__batch_kind;
 
 /* Whether the caller wants a call to go on, where several devices work on it: the thread that made the call asks
- * `go_on`, every hundredth of a second, and theirs ask tfm__halt_no. */
-typedef struct tfm__halt {
+ * `go_on`, every hundredth of a second, and theirs ask tfm__not_cancelled. */
+typedef struct tfm__cancellation {
     bool (*go_on)(void *user);
     void *user;
-    atomic_bool halted;
-} tfm__halt;
-bool tfm__halt_no(void *halt);
+    atomic_bool cancelled;
+} tfm__cancellation;
+bool tfm__not_cancelled(void *cancellation);
 /* Opens a second worker where a fleet has one to spare and these lines are much work. */
-void tfm__batches_share(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit);
+void tfm__batches_open_spare(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit);
 /* Whether several devices, or workers, work on calls of this model. */
-bool tfm__batches_shared(const tfm_model *model);
+bool tfm__batches_are_parallel(const tfm_model *model);
 
 /* Work on batches. `run` does it on the device of the model `on`, perhaps in a thread of its own: it leaves results in
  * places of its lines alone, is called again for a batch that failed, whole or in parts, on the same device or another
- * one, and calls back nothing of the caller's unless `in_turn`. `done`, which may be NULL, comes once for each batch
+ * one, and calls back nothing of the caller's unless `serial`. `done`, which may be NULL, comes once for each batch
  * when its results are there, on the thread that made the call. */
 typedef struct tfm__batch_work {
     tfm__batch_kind kind;
     tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n);
     tfm_status (*done)(void *user, tfm__line *const *batch, size_t n);
     void *user;
-    tfm__halt *halt; /* NULL: nobody asks */
-    bool in_turn;    /* One device at a time works, on the thread that made the call. */
+    tfm__cancellation *cancellation; /* NULL: nobody asks */
+    bool serial;                     /* One device at a time works, on the thread that made the call. */
 } tfm__batch_work;
 
 /* Does the work on all lines that have ids, on the model's device or on all on which it lies. Those that are sorted
@@ -111,15 +111,15 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
                             const tfm_text_options *options, const tfm__batch_work *work);
 
 /* Does the work on one batch on one device, in two or in smaller work-groups if need be. */
-tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work);
+tfm_status tfm__batch_run_split(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work);
 /* The same by all devices on which the model lies, for `count` lines in the order in which they are to be done
  * (worker_pool.c).
  */
-tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
-                         const tfm_text_options *options, const tfm__batch_work *work);
+tfm_status tfm__worker_pool_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
+                                const tfm_text_options *options, const tfm__batch_work *work);
 
 /* Tells the caller of the progress. TFM_ERROR_CANCELLED if it wants no more. */
-tfm_status tfm__batches_tell(const tfm_text_options *options, uint64_t done, uint64_t total);
+tfm_status tfm__batches_report(const tfm_text_options *options, uint64_t done, uint64_t total);
 /* The source tokens of lines. */
 uint64_t tfm__batch_tokens(tfm__line *const *lines, size_t count);
 
@@ -137,6 +137,6 @@ tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count,
 
 /* Returns the pieces of ids, or "#7" for an id that has none. The pointers and their names are one block, which the
  * caller frees with free(). NULL if there is no memory. */
-const char **tfm__pieces_name(const tfm_model *model, tfm_side side, const int32_t *ids, size_t count);
+const char **tfm__token_names(const tfm_model *model, tfm_side side, const int32_t *ids, size_t count);
 
 #endif

@@ -3,34 +3,34 @@
 #include "model/tasks/batch.h"
 
 /* A second worker is opened where there is work for so many batches at least. */
-#define BATCHES_OF_TWO 3
+#define MIN_BATCHES_FOR_SPARE 3
 
-bool tfm__halt_no(void *halt) {
-    return !atomic_load(&((tfm__halt *)halt)->halted);
+bool tfm__not_cancelled(void *cancellation) {
+    return !atomic_load(&((tfm__cancellation *)cancellation)->cancelled);
 }
 
-bool tfm__batches_shared(const tfm_model *model) {
-    return model->mates && tfm__mates_count(model->mates) > 1;
+bool tfm__batches_are_parallel(const tfm_model *model) {
+    return model->replicas && tfm__replicas_count(model->replicas) > 1;
 }
 
-void tfm__batches_share(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit) {
+void tfm__batches_open_spare(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit) {
     uint64_t tokens = 0;
     for (size_t i = 0; i < count; i++)
         tokens += lines[i].ids ? lines[i].cost : 0;
-    if (model->mates && tokens > BATCHES_OF_TWO * (uint64_t)limit.tokens)
-        model->mates->open_spare(model);
+    if (model->replicas && tokens > MIN_BATCHES_FOR_SPARE * (uint64_t)limit.tokens)
+        model->replicas->open_spare(model);
 }
 
 /* The model on the first device that has not failed. Where there is none on which it lies, as another model of the
  * fleet has failed there, the caller's own is tried again. */
-static tfm_model *first_of(tfm_model *model, size_t *who) {
-    const struct tfm__mates *mates = model->mates;
-    *who = mates ? mates->lead : 0;
-    for (size_t i = 0; mates && i < mates->fleet->count; i++) {
-        if (!tfm__mates_has(mates, i))
+static tfm_model *first_available(tfm_model *model, size_t *member) {
+    const struct tfm__replicas *replicas = model->replicas;
+    *member = replicas ? replicas->lead : 0;
+    for (size_t i = 0; replicas && i < replicas->fleet->count; i++) {
+        if (!tfm__replicas_has(replicas, i))
             continue;
-        *who = i;
-        return mates->models[i];
+        *member = i;
+        return replicas->models[i];
     }
     return model;
 }
@@ -40,15 +40,15 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     for (;;) {
-        size_t who;
-        tfm_model *on = first_of(model, &who);
-        const tfm_status status = tfm__batch_fit(on, batch, n, work);
-        if (status == TFM_OK && model->mates)
-            tfm__fleet_worked(model->mates->fleet, who);
-        if (!tfm__fleet_may_drop(status) || !model->mates || tfm__mates_count(model->mates) < 2)
+        size_t member;
+        tfm_model *on = first_available(model, &member);
+        const tfm_status status = tfm__batch_run_split(on, batch, n, work);
+        if (status == TFM_OK && model->replicas)
+            tfm__fleet_reset_backoff(model->replicas->fleet, member);
+        if (!tfm__fleet_may_drop(status) || !model->replicas || tfm__replicas_count(model->replicas) < 2)
             return status;
-        tfm__fleet_drop_from_call(model->mates->fleet, who, status);
-        tfm__fleet_say_dropped(model->mates->fleet, who);
+        tfm__fleet_drop_from_call(model->replicas->fleet, member, status);
+        tfm__fleet_log_dropped(model->replicas->fleet, member);
         tfm__error_restore(saved_message);
     }
 }
@@ -69,17 +69,17 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
     tfm__line **order = lines_of(lines, count, &ordered);
     if (!order)
         return TFM_ERROR_MEMORY;
-    if (model->mates)
-        tfm__fleet_wake(model->mates->fleet);
-    if (!work->in_turn)
-        tfm__batches_share(model, lines, count, limit);
-    const bool several = tfm__batches_shared(model) && !work->in_turn;
+    if (model->replicas)
+        tfm__fleet_count_down_backoffs(model->replicas->fleet);
+    if (!work->serial)
+        tfm__batches_open_spare(model, lines, count, limit);
+    const bool several = tfm__batches_are_parallel(model) && !work->serial;
     const uint64_t total = tfm__batch_tokens(order, ordered);
     uint64_t done = 0;
     tfm_status status = TFM_OK;
     if (ordered > 0)
-        status =
-            several ? tfm__crew_run(model, order, ordered, limit, options, work) : tfm__batches_tell(options, 0, total);
+        status = several ? tfm__worker_pool_run(model, order, ordered, limit, options, work)
+                         : tfm__batches_report(options, 0, total);
     for (size_t first = 0, n; !several && first < ordered && status == TFM_OK; first += n) {
         if (first == sorted)
             sorted += tfm__batch_window(order, first, ordered, limit);
@@ -89,7 +89,7 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
             status = work->done(work->user, order + first, n);
         done += tfm__batch_tokens(order + first, n);
         if (status == TFM_OK)
-            status = tfm__batches_tell(options, done, total);
+            status = tfm__batches_report(options, done, total);
     }
     free(order);
     return status;

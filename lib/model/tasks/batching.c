@@ -4,12 +4,12 @@
 #include "model/tasks/batch.h"
 
 /* The largest buffer on any device on which the model lies. */
-static uint64_t least_alloc(const tfm_model *model) {
+static uint64_t min_max_alloc(const tfm_model *model) {
     uint64_t least = tfm__context_limits(model->ctx)->max_alloc;
-    for (size_t i = 0; model->mates && i < model->mates->fleet->count; i++) {
-        if (!tfm__mates_has(model->mates, i))
+    for (size_t i = 0; model->replicas && i < model->replicas->fleet->count; i++) {
+        if (!tfm__replicas_has(model->replicas, i))
             continue;
-        const uint64_t other = tfm__context_limits(model->mates->models[i]->ctx)->max_alloc;
+        const uint64_t other = tfm__context_limits(model->replicas->models[i]->ctx)->max_alloc;
         least = other < least ? other : least;
     }
     return least;
@@ -24,7 +24,7 @@ tfm_status tfm__batch_check(const char *call, int batch_tokens) {
 }
 
 tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam) {
-    const uint64_t most_logits = 256 << 20, allowed = least_alloc(model);
+    const uint64_t most_logits = 256 << 20, allowed = min_max_alloc(model);
     uint64_t bytes = most_logits < allowed ? most_logits : allowed;
     uint64_t lines = bytes / (4 * (uint64_t)model->arch.decoder.vocabulary * (uint64_t)beam);
     return (tfm__batch_limit){.tokens = batch_tokens > 0 ? (size_t)batch_tokens : TFM__BATCH_TOKENS,
@@ -69,14 +69,14 @@ uint64_t tfm__batch_tokens(tfm__line *const *lines, size_t count) {
     return total;
 }
 
-tfm_status tfm__batches_tell(const tfm_text_options *options, uint64_t done, uint64_t total) {
+tfm_status tfm__batches_report(const tfm_text_options *options, uint64_t done, uint64_t total) {
     return !options->progress || options->progress(options->progress_user, done, total)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "stopped with %llu of %llu source tokens done",
                            (unsigned long long)done, (unsigned long long)total);
 }
 
-tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
+tfm_status tfm__batch_run_split(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
     int depth = tfm__scope_depth(on->ctx);
     tfm_status status;
     char saved_message[TFM__MESSAGE_MAX];
@@ -89,6 +89,6 @@ tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, cons
     tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
     tfm__context_recover(on->ctx, depth);
     tfm__error_restore(saved_message);
-    status = tfm__batch_fit(on, batch, n / 2, work);
-    return status == TFM_OK ? tfm__batch_fit(on, batch + n / 2, n - n / 2, work) : status;
+    status = tfm__batch_run_split(on, batch, n / 2, work);
+    return status == TFM_OK ? tfm__batch_run_split(on, batch + n / 2, n - n / 2, work) : status;
 }

@@ -4,7 +4,7 @@
 #include "model/tasks/encode_lines.h"
 
 typedef struct job {
-    tfm__reader reader;
+    tfm__line_encoder line_encoder;
     float *scores; /* [count][classes] */
 } job;
 
@@ -28,14 +28,14 @@ static void score(float *x, size_t count, tfm__scores scores) {
 static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batch, size_t n) {
     job *j = user;
     tfm_context *ctx = model->ctx;
-    const size_t classes = (size_t)j->reader.model->classes.count;
-    tfm__read_batch in = {{0}, {0}, {0}};
+    const size_t classes = (size_t)j->line_encoder.model->classes.count;
+    tfm__encoded_batch in = {{0}, {0}, {0}};
     tfm_tensor encoded = {0}, logits = {0};
     float *host = tfm__alloc(n * classes, sizeof(*host));
     if (!host)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
+    tfm__line_encoder_upload(&j->line_encoder, ctx, &in, batch, n);
     tfm__model_encode_typed(model, &encoded, in.ids, in.types, in.lengths);
     tfm_model_class_logits(model, &logits, encoded, in.lengths);
     tfm_tensor_read(ctx, host, logits);
@@ -43,7 +43,7 @@ static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batc
     for (size_t i = 0; i < n && status == TFM_OK; i++) {
         float *to = j->scores + batch[i]->index * classes;
         memcpy(to, host + i * classes, classes * sizeof(*to));
-        score(to, classes, j->reader.model->classes.scores);
+        score(to, classes, j->line_encoder.model->classes.scores);
     }
     free(host);
     return status;
@@ -62,25 +62,25 @@ tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *line
         return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "classify") != TFM_OK)
         return tfm_context_status(model->ctx);
-    if (tfm__model_needs(model, "classify", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSES) != TFM_OK)
+    if (tfm__model_needs(model, "classify", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSIFIER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     job j = {.scores = scores,
-             .reader = {.model = model,
-                        .options = options,
-                        .most = (size_t)model->arch.encoder.max_positions,
-                        .prompt = options->prompt}};
+             .line_encoder = {.model = model,
+                              .options = options,
+                              .max_tokens = (size_t)model->arch.encoder.max_positions,
+                              .prompt = options->prompt}};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
-    tfm_status status = tfm__reader_open(&j.reader, "classify");
+    tfm_status status = tfm__line_encoder_open(&j.line_encoder, "classify");
     if (status == TFM_OK)
-        status = tfm__reader_encode(&j.reader, &encoded, lines, count);
+        status = tfm__line_encoder_encode(&j.line_encoder, &encoded, lines, count);
     if (status == TFM_OK)
-        status = tfm__reader_run(&j.reader, encoded, count, run_batch, &j);
+        status = tfm__line_encoder_run(&j.line_encoder, encoded, count, run_batch, &j);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         for (int k = 0; k < model->classes.count && !encoded[i].ids; k++)
             scores[i * (size_t)model->classes.count + (size_t)k] = NAN;
     if (status == TFM_OK)
-        tfm__reader_count(&j.reader, start);
+        tfm__line_encoder_count(&j.line_encoder, start);
     tfm__lines_free(&encoded, encoded ? count : 0);
     return status;
 }

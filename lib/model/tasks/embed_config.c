@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "model/tasks/embedder.h"
 
-tfm_status tfm__embed_load_if_there(json_t **out, const char *dir, const char *name) {
+tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *name) {
     char *path = tfm__path_join(dir, name);
     tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
     if (path && tfm__file_exists(path))
@@ -61,12 +61,12 @@ tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < TFM__COUNT(families) && status == TFM_OK && !config; i++) {
         snprintf(name, sizeof(name), "sentence_%s_config.json", families[i]);
-        status = tfm__embed_load_if_there(&config, encoder, name);
+        status = tfm__embed_load_optional(&config, encoder, name);
     }
     if (status == TFM_OK)
         status = check_encoder(config, encoder);
     if (status == TFM_OK)
-        status = tfm__embed_load_if_there(&tokenizer, encoder, "tokenizer_config.json");
+        status = tfm__embed_load_optional(&tokenizer, encoder, "tokenizer_config.json");
     const json_t *most = json_object_get(config, "max_seq_length");
     lower_to(&e->info.max_tokens, json_is_number(most) ? most : json_object_get(tokenizer, "model_max_length"));
     e->info.lower_case = json_is_true(json_object_get(config, "do_lower_case"));
@@ -77,7 +77,7 @@ tfm_status tfm__embed_read_limits(tfm_embedder *e, const char *encoder) {
 
 tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir) {
     json_t *config = NULL;
-    tfm_status status = tfm__embed_load_if_there(&config, dir, "config_sentence_transformers.json");
+    tfm_status status = tfm__embed_load_optional(&config, dir, "config_sentence_transformers.json");
     if (status == TFM_OK)
         status = tfm__embed_check_word(config, dir, "model_type", "SentenceTransformer");
     const char *name = json_string_value(json_object_get(config, "default_prompt_name"));

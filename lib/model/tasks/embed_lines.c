@@ -6,7 +6,7 @@
 
 typedef struct job {
     tfm_embedder *embedder;
-    tfm__reader reader;
+    tfm__line_encoder line_encoder;
     int64_t skipped;
     float *vectors; /* [count][W] */
 } job;
@@ -15,13 +15,13 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     job *j = user;
     tfm_context *ctx = on->ctx;
     const size_t width = (size_t)j->embedder->info.width;
-    tfm__read_batch in = {{0}, {0}, {0}};
+    tfm__encoded_batch in = {{0}, {0}, {0}};
     tfm_tensor vectors = {0};
     float *host = tfm__alloc(n * width, sizeof(*host));
     if (!host)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
+    tfm__line_encoder_upload(&j->line_encoder, ctx, &in, batch, n);
     tfm__embed_batch(tfm__embedder_on(j->embedder, on), &vectors, in.ids, in.types, in.lengths, j->skipped);
     tfm_tensor_read(ctx, host, vectors);
     const tfm_status status = tfm_scope_close(ctx, 0, NULL);
@@ -53,24 +53,24 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
     const char *prompt = options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);
     job j = {.embedder = e,
              .vectors = vectors,
-             .reader = {.model = e->model,
-                        .options = options,
-                        .most = (size_t)e->info.max_tokens,
-                        .prompt = prompt && *prompt ? prompt : NULL,
-                        .lower = e->info.lower_case}};
+             .line_encoder = {.model = e->model,
+                              .options = options,
+                              .max_tokens = (size_t)e->info.max_tokens,
+                              .prompt = prompt && *prompt ? prompt : NULL,
+                              .lowercase = e->info.lower_case}};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
-    tfm_status status = tfm__reader_open(&j.reader, "embed");
-    if (status == TFM_OK && j.reader.prompt && e->skip_prompt)
-        status = tfm__reader_prompt_tokens(&j.reader, &j.skipped);
+    tfm_status status = tfm__line_encoder_open(&j.line_encoder, "embed");
+    if (status == TFM_OK && j.line_encoder.prompt && e->skip_prompt)
+        status = tfm__line_encoder_prompt_tokens(&j.line_encoder, &j.skipped);
     if (status == TFM_OK)
-        status = tfm__reader_encode(&j.reader, &encoded, lines, count);
+        status = tfm__line_encoder_encode(&j.line_encoder, &encoded, lines, count);
     if (status == TFM_OK)
-        status = tfm__reader_run(&j.reader, encoded, count, run_batch, &j);
+        status = tfm__line_encoder_run(&j.line_encoder, encoded, count, run_batch, &j);
     if (status == TFM_OK)
         fill_others(vectors, (size_t)e->info.width, encoded, count);
     if (status == TFM_OK)
-        tfm__reader_count(&j.reader, start);
+        tfm__line_encoder_count(&j.line_encoder, start);
     tfm__lines_free(&encoded, encoded ? count : 0);
     return status;
 }

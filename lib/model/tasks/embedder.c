@@ -36,7 +36,7 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
             &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
     free(encoder);
     if (status == TFM_OK) {
-        e->encoder_width = tfm__stack_given(tfm__arch_writer(&e->model->arch));
+        e->encoder_width = tfm__stack_output_width(tfm__arch_output_stack(&e->model->arch));
         status = read_modules(e, &e->model->info, dir);
     }
     *out = e;
@@ -69,10 +69,10 @@ static tfm_status read_width(int *out, const tfm_model_info *info, const char *d
     *out = info->width;
     if (info->encoder_layers > 0)
         return TFM_OK;
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm__generation_rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     const tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        *out = tfm__stack_given(tfm__arch_writer(&arch));
+        *out = tfm__stack_output_width(tfm__arch_output_stack(&arch));
     free(rules);
     return status;
 }
@@ -119,17 +119,17 @@ void tfm_embedder_free(tfm_embedder **pointer) {
     json_decref(e->prompts);
     free(e->default_prompt);
     tfm_model_free(&e->model);
-    for (size_t i = 0; i < e->mate_count; i++)
-        tfm_embedder_free(&e->mates[i]);
-    free(e->mates);
+    for (size_t i = 0; i < e->replica_count; i++)
+        tfm_embedder_free(&e->replicas[i]);
+    free(e->replicas);
     free(e);
     *pointer = NULL;
 }
 
 tfm_embedder *tfm__embedder_on(tfm_embedder *e, const tfm_model *on) {
-    for (size_t i = 0; i < e->mate_count && e->model != on; i++)
-        if (e->mates[i] && e->mates[i]->model == on)
-            return e->mates[i];
+    for (size_t i = 0; i < e->replica_count && e->model != on; i++)
+        if (e->replicas[i] && e->replicas[i]->model == on)
+            return e->replicas[i];
     return e;
 }
 

@@ -7,14 +7,14 @@
 #include "tfm/embed.h"
 
 /* What is done with vectors after the pooling. */
-typedef enum tfm__step_kind {
+typedef enum tfm__embed_step_kind {
     TFM__STEP_DENSE,
     TFM__STEP_NORM,      /* Layer normalisation. */
     TFM__STEP_NORMALIZE, /* They are made 1 long. */
-} tfm__step_kind;
+} tfm__embed_step_kind;
 
 typedef struct tfm__embed_step {
-    tfm__step_kind kind;
+    tfm__embed_step_kind kind;
     int width; /* Of what it gives. */
     tfm_dense dense;
     tfm_activation activation;
@@ -37,11 +37,12 @@ struct tfm_embedder {
     json_t *prompts;  /* Names and texts, or NULL. */
     char *default_prompt;
     tfm_embedder_info info;
-    tfm_embedder **mates; /* [mate_count]: those on the other devices of a fleet, or NULL for one that is not there */
-    size_t mate_count;
+    tfm_embedder *
+        *replicas; /* [replica_count]: those on the other devices of a fleet, or NULL for one that is not there */
+    size_t replica_count;
 };
 
-/* The embedder on whose device the model `on` lies: `embedder`, or one of its mates. */
+/* The embedder on whose device the model `on` lies: `embedder`, or one of its replicas. */
 tfm_embedder *tfm__embedder_on(tfm_embedder *embedder, const tfm_model *on);
 
 /* Reads what a directory says besides its encoder, of which *out has context and sizes, and obeys its options. `dir` is
@@ -52,7 +53,7 @@ tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
 
 /* The config files of such a directory (embed_config.c). A JSON object whose file may be absent: *out stays NULL. */
-tfm_status tfm__embed_load_if_there(json_t **out, const char *dir, const char *name);
+tfm_status tfm__embed_load_optional(json_t **out, const char *dir, const char *name);
 /* A value of config that must be this word or absent; `path` is for the sentence. */
 tfm_status tfm__embed_check_word(const json_t *config, const char *path, const char *key, const char *word);
 /* max_tokens and lower_case, from the files of sentence_bert_config.json's kind or else the tokenizer's. */

@@ -7,7 +7,7 @@
 /* ---- Special tokens ---- */
 
 /* Where the ids of a text lie among those with special tokens around it. */
-static tfm_status find_frame(tfm__reader *r) {
+static tfm_status count_special_tokens(tfm__line_encoder *r) {
     const tfm_tokenizer *tokenizer = r->model->tokenizer;
     const tfm_encode_options plain = {.plain = true}, two = {.pair = "a", .pair_bytes = 1};
     int32_t *whole = NULL, *inner = NULL, *both = NULL;
@@ -30,15 +30,15 @@ static tfm_status find_frame(tfm__reader *r) {
     return status;
 }
 
-tfm_status tfm__reader_open(tfm__reader *r, const char *what) {
+tfm_status tfm__line_encoder_open(tfm__line_encoder *r, const char *what) {
     if (!r->model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model was opened without its tokenizer: it takes ids, not text",
                          what);
-    const tfm_status status = find_frame(r);
+    const tfm_status status = count_special_tokens(r);
     const size_t special = r->before + r->after + r->between;
-    if (status == TFM_OK && special >= r->most)
+    if (status == TFM_OK && special >= r->max_tokens)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: the model takes %zu tokens, and %zu of them are special ones", what,
-                         r->most, special);
+                         r->max_tokens, special);
     return status;
 }
 
@@ -53,9 +53,9 @@ static void share_room(size_t *first, size_t *second, size_t room) {
 }
 
 /* Cuts ids = before, first, between, second, after. *first is what stays of it. */
-static void cut(tfm__reader *r, tfm__line *line, size_t *first, size_t second) {
+static void truncate_ids(tfm__line_encoder *r, tfm__line *line, size_t *first, size_t second) {
     const size_t between = line->count - r->before - *first - second - r->after;
-    const size_t room = r->most - r->before - r->after - between;
+    const size_t room = r->max_tokens - r->before - r->after - between;
     const int32_t *from = line->ids + r->before + *first;
     if (between > 0)
         share_room(first, &second, room);
@@ -65,18 +65,18 @@ static void cut(tfm__reader *r, tfm__line *line, size_t *first, size_t second) {
     memmove(to, from, (between + second) * sizeof(*to));
     to += between + second;
     memmove(to, line->ids + line->count - r->after, r->after * sizeof(*to));
-    line->count = r->most;
-    r->now.truncated++;
+    line->count = r->max_tokens;
+    r->stats.truncated++;
 }
 
 /* ---- One line ---- */
 
 /* The text as the tokenizer is to see it: what is put before it, and small letters. *owned is freed by the caller. */
-static tfm_status prepare(const tfm__reader *r, char **owned, const char **text, size_t *bytes) {
+static tfm_status prepare(const tfm__line_encoder *r, char **owned, const char **text, size_t *bytes) {
     const size_t before = r->prompt ? strlen(r->prompt) : 0;
     *owned = NULL;
     tfm_status status = tfm_text_check(*text, *bytes);
-    if (status != TFM_OK || (before == 0 && !r->lower))
+    if (status != TFM_OK || (before == 0 && !r->lowercase))
         return status;
     char *whole = tfm__alloc(before + *bytes + 1, 1);
     if (!whole)
@@ -86,7 +86,7 @@ static tfm_status prepare(const tfm__reader *r, char **owned, const char **text,
     *owned = whole;
     *text = whole;
     *bytes += before;
-    if (!r->lower)
+    if (!r->lowercase)
         return TFM_OK;
     char *small = NULL;
     status = tfm__unicode_lower(&small, bytes, *text, *bytes);
@@ -97,7 +97,7 @@ static tfm_status prepare(const tfm__reader *r, char **owned, const char **text,
 }
 
 /* How many ids a text has without special ones. */
-static tfm_status count_plain(const tfm__reader *r, size_t *out, const char *text, size_t bytes) {
+static tfm_status count_plain(const tfm__line_encoder *r, size_t *out, const char *text, size_t bytes) {
     int32_t *ids = NULL;
     const tfm_status status = tfm_tokenizer_encode_with(r->model->tokenizer, &ids, out, TFM_SOURCE, text, bytes,
                                                         &(tfm_encode_options){.plain = true});
@@ -105,7 +105,8 @@ static tfm_status count_plain(const tfm__reader *r, size_t *out, const char *tex
     return status;
 }
 
-static tfm_status encode_pair(tfm__reader *r, tfm__line *line, const char *text, size_t bytes, const char *second) {
+static tfm_status encode_pair(tfm__line_encoder *r, tfm__line *line, const char *text, size_t bytes,
+                              const char *second) {
     const tfm_encode_options pair = {.pair = second, .pair_bytes = strlen(second)};
     size_t first_count = 0, second_count = 0;
     tfm_status status = count_plain(r, &first_count, text, bytes);
@@ -116,14 +117,15 @@ static tfm_status encode_pair(tfm__reader *r, tfm__line *line, const char *text,
             tfm_tokenizer_encode_with(r->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, text, bytes, &pair);
     if (status == TFM_OK && line->count < first_count + second_count + r->before + r->after)
         return tfm__fail(TFM_ERROR_INPUT, "its two texts together are other tokens than each alone");
-    if (status == TFM_OK && line->count > r->most)
-        cut(r, line, &first_count, second_count);
+    if (status == TFM_OK && line->count > r->max_tokens)
+        truncate_ids(r, line, &first_count, second_count);
     if (status == TFM_OK && r->between == 1)
         line->first = r->before + first_count + 1;
     return status;
 }
 
-static tfm_status encode_line(tfm__reader *r, tfm__line *line, const char *text, size_t bytes, const char *second) {
+static tfm_status encode_line(tfm__line_encoder *r, tfm__line *line, const char *text, size_t bytes,
+                              const char *second) {
     char *owned = NULL;
     tfm_status status = prepare(r, &owned, &text, &bytes);
     if (status == TFM_OK && second) {
@@ -131,15 +133,15 @@ static tfm_status encode_line(tfm__reader *r, tfm__line *line, const char *text,
     } else if (status == TFM_OK) {
         status = tfm_tokenizer_encode(r->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, text, bytes);
         size_t inner = line->count - r->before - r->after;
-        if (status == TFM_OK && line->count > r->most)
-            cut(r, line, &inner, 0);
+        if (status == TFM_OK && line->count > r->max_tokens)
+            truncate_ids(r, line, &inner, 0);
     }
     free(owned);
     line->cost = line->count;
     return status;
 }
 
-tfm_status tfm__reader_encode(tfm__reader *r, tfm__line **out, const char *const *lines, size_t count) {
+tfm_status tfm__line_encoder_encode(tfm__line_encoder *r, tfm__line **out, const char *const *lines, size_t count) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
     tfm__line *encoded = *out = tfm__alloc(count, sizeof(*encoded));
@@ -158,8 +160,8 @@ tfm_status tfm__reader_encode(tfm__reader *r, tfm__line **out, const char *const
     return status;
 }
 
-tfm_status tfm__reader_prompt_tokens(const tfm__reader *r, int64_t *out) {
-    tfm__reader alone = *r;
+tfm_status tfm__line_encoder_prompt_tokens(const tfm__line_encoder *r, int64_t *out) {
+    tfm__line_encoder alone = *r;
     tfm__line line = {0};
     const tfm_status status = encode_line(&alone, &line, "", 0, NULL);
     *out = status == TFM_OK ? (int64_t)(line.count - r->after) : 0;
@@ -176,8 +178,8 @@ static size_t widest(tfm__line *const *batch, size_t n) {
     return most;
 }
 
-tfm_status tfm__reader_upload(const tfm__reader *r, tfm_context *ctx, tfm__read_batch *out, tfm__line *const *batch,
-                              size_t n) {
+tfm_status tfm__line_encoder_upload(const tfm__line_encoder *r, tfm_context *ctx, tfm__encoded_batch *out,
+                                    tfm__line *const *batch, size_t n) {
     const size_t width = widest(batch, n);
     const bool typed = r->between == 1 && r->model->arch.encoder.token_types > 1;
     const int64_t dims[] = {(int64_t)n, (int64_t)width};
@@ -203,9 +205,9 @@ tfm_status tfm__reader_upload(const tfm__reader *r, tfm_context *ctx, tfm__read_
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count,
-                           tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n),
-                           void *user) {
+tfm_status tfm__line_encoder_run(tfm__line_encoder *r, tfm__line *lines, size_t count,
+                                 tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n),
+                                 void *user) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options text = {.progress = o->progress, .progress_user = o->progress_user};
     const int64_t tokens =
@@ -213,20 +215,20 @@ tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count,
     const tfm__batch_limit limit = {
         .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* nothing is given out before the end */
     const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text,
-                                               &(tfm__batch_work){.kind = TFM__READING, .run = run, .user = user});
+                                               &(tfm__batch_work){.kind = TFM__BATCH_ENCODE, .run = run, .user = user});
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        r->now.lines += lines[i].ids != NULL;
-        r->now.tokens += lines[i].count;
+        r->stats.lines += lines[i].ids != NULL;
+        r->stats.tokens += lines[i].count;
     }
     return status;
 }
 
-void tfm__reader_count(const tfm__reader *r, double start) {
+void tfm__line_encoder_count(const tfm__line_encoder *r, double start) {
     tfm_embed_stats *to = r->options->stats;
     if (!to)
         return;
-    to->lines += r->now.lines;
-    to->tokens += r->now.tokens;
-    to->truncated += r->now.truncated;
+    to->lines += r->stats.lines;
+    to->tokens += r->stats.tokens;
+    to->truncated += r->stats.truncated;
     to->seconds += tfm__seconds() - start;
 }

@@ -5,10 +5,10 @@
 #include "tfm/ops.h"
 
 /* The most a caller asks for, as tfm_topk has them. */
-enum { MOST_GUESSES = 64 };
+enum { MAX_PREDICTIONS = 64 };
 
 typedef struct job {
-    tfm__reader reader;
+    tfm__line_encoder line_encoder;
     int top;
     int32_t mask;
     size_t *first;    /* [count + 1]: of a line's masks among all */
@@ -27,7 +27,7 @@ static size_t count_masks(const tfm__line *line, int32_t mask) {
 
 /* Lines without a mask are bad ones; the others get their places among all masks. */
 static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
-    const tfm_embed_options *o = j->reader.options;
+    const tfm_embed_options *o = j->line_encoder.options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
@@ -40,7 +40,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
         j->first[i + 1] = j->first[i] + found;
         if (found == 0 && !lines[i].rejected) {
             tfm__fail(TFM_ERROR_INPUT, "there is no %s in what the model reads of it",
-                      tfm_tokenizer_piece(j->reader.model->tokenizer, TFM_SOURCE, j->mask));
+                      tfm_tokenizer_piece(j->line_encoder.model->tokenizer, TFM_SOURCE, j->mask));
             status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, saved_message);
         }
         if (status != TFM_OK)
@@ -52,8 +52,8 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
 }
 
 /* The likeliest words at `count` rows of encoded (R, E), to the host. */
-static tfm_status guess(job *j, tfm_model *model, int32_t *ids, float *values, float *sums, tfm_tensor encoded,
-                        const int32_t *rows, size_t count) {
+static tfm_status predict_rows(job *j, tfm_model *model, int32_t *ids, float *values, float *sums, tfm_tensor encoded,
+                               const int32_t *rows, size_t count) {
     tfm_context *ctx = model->ctx;
     const int64_t size = (int64_t)count;
     tfm_tensor index = {0}, picked = {0}, logits = {0}, best = {0}, which = {0}, sum = {0};
@@ -70,16 +70,16 @@ static tfm_status guess(job *j, tfm_model *model, int32_t *ids, float *values, f
 }
 
 /* Masks of a batch are looked at some at a time, since each has as many logits as there are words. */
-enum { AT_ONCE = 256 };
+enum { MASKS_PER_BATCH = 256 };
 
-static tfm_status guess_some(job *j, tfm_model *model, tfm_tensor encoded, const int32_t *rows, const size_t *places,
-                             size_t count) {
+static tfm_status predict_masks(job *j, tfm_model *model, tfm_tensor encoded, const int32_t *rows, const size_t *places,
+                                size_t count) {
     const size_t top = (size_t)j->top;
     int32_t *ids = tfm__alloc(count * top, sizeof(*ids));
     float *values = tfm__alloc(count * (top + 1), sizeof(*values));
     tfm_status status = ids && values ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = guess(j, model, ids, values, values + count * top, encoded, rows, count);
+        status = predict_rows(j, model, ids, values, values + count * top, encoded, rows, count);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         for (size_t k = 0; k < top; k++) {
             j->ids[places[i] * top + k] = ids[i * top + k];
@@ -93,12 +93,12 @@ static tfm_status guess_some(job *j, tfm_model *model, tfm_tensor encoded, const
 static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batch, size_t n) {
     job *j = user;
     tfm_context *ctx = model->ctx;
-    tfm__read_batch in = {{0}, {0}, {0}};
+    tfm__encoded_batch in = {{0}, {0}, {0}};
     tfm_tensor encoded = {0}, flat = {0};
-    int32_t rows[AT_ONCE];
-    size_t places[AT_ONCE], waiting = 0;
+    int32_t rows[MASKS_PER_BATCH];
+    size_t places[MASKS_PER_BATCH], waiting = 0;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
+    tfm__line_encoder_upload(&j->line_encoder, ctx, &in, batch, n);
     tfm__model_encode_typed(model, &encoded, in.ids, in.types, in.lengths);
     tfm_status status = tfm_context_status(ctx);
     const int64_t width = status == TFM_OK ? encoded.dims[1] : 0;
@@ -111,20 +111,20 @@ static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batc
                 continue;
             rows[waiting] = (int32_t)((int64_t)i * width + (int64_t)k);
             places[waiting++] = place++;
-            if (waiting == AT_ONCE) {
-                status = guess_some(j, model, flat, rows, places, waiting);
+            if (waiting == MASKS_PER_BATCH) {
+                status = predict_masks(j, model, flat, rows, places, waiting);
                 waiting = 0;
             }
         }
     }
     if (status == TFM_OK && waiting > 0)
-        status = guess_some(j, model, flat, rows, places, waiting);
+        status = predict_masks(j, model, flat, rows, places, waiting);
     const tfm_status closed = tfm_scope_close(ctx, 0, NULL);
     return status == TFM_OK ? closed : status;
 }
 
 static tfm_status emit_all(const job *j, size_t count) {
-    const tfm_tokenizer *tokenizer = j->reader.model->tokenizer;
+    const tfm_tokenizer *tokenizer = j->line_encoder.model->tokenizer;
     tfm_status status = TFM_OK;
     for (size_t line = 0; line < count; line++)
         for (size_t m = j->first[line]; m < j->first[line + 1]; m++)
@@ -152,9 +152,9 @@ static tfm_status emit_all(const job *j, size_t count) {
 static tfm_status check(tfm_model *model, int top) {
     if (tfm__context_ready(model->ctx, "guess_words") != TFM_OK)
         return tfm_context_status(model->ctx);
-    if (tfm__model_needs(model, "guess_words", TFM__NEEDS_ENCODER | TFM__NEEDS_WORDS) != TFM_OK)
+    if (tfm__model_needs(model, "guess_words", TFM__NEEDS_ENCODER | TFM__NEEDS_MLM_HEAD) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    const int words = model->arch.encoder.vocabulary, most = words < MOST_GUESSES ? words : MOST_GUESSES;
+    const int words = model->arch.encoder.vocabulary, most = words < MAX_PREDICTIONS ? words : MAX_PREDICTIONS;
     if (top < 1 || top > most)
         return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: top is %d: give 1 to %d", top, most);
     if (model->tokenizer && tfm_tokenizer_get_info(model->tokenizer)->mask < 0)
@@ -179,23 +179,23 @@ tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t co
     job j = {.top = top,
              .emit = emit,
              .user = user,
-             .reader = {.model = model,
-                        .options = options,
-                        .most = (size_t)model->arch.encoder.max_positions,
-                        .prompt = options->prompt}};
+             .line_encoder = {.model = model,
+                              .options = options,
+                              .max_tokens = (size_t)model->arch.encoder.max_positions,
+                              .prompt = options->prompt}};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
-    status = tfm__reader_open(&j.reader, "guess_words");
+    status = tfm__line_encoder_open(&j.line_encoder, "guess_words");
     if (status == TFM_OK)
         j.mask = tfm_tokenizer_get_info(model->tokenizer)->mask;
     if (status == TFM_OK)
-        status = tfm__reader_encode(&j.reader, &encoded, lines, count);
+        status = tfm__line_encoder_encode(&j.line_encoder, &encoded, lines, count);
     if (status == TFM_OK)
         status = find_masks(&j, encoded, count);
     if (status == TFM_OK)
-        status = tfm__reader_run(&j.reader, encoded, count, run_batch, &j);
+        status = tfm__line_encoder_run(&j.line_encoder, encoded, count, run_batch, &j);
     if (status == TFM_OK)
-        tfm__reader_count(&j.reader, start);
+        tfm__line_encoder_count(&j.line_encoder, start);
     if (status == TFM_OK)
         status = emit_all(&j, count);
     tfm__lines_free(&encoded, encoded ? count : 0);

@@ -10,7 +10,7 @@ enum { BATCH_TOKENS = 16384 };
 
 /* One text on its way. */
 typedef struct text {
-    tfm__speaker speaker;
+    tfm__incremental_detokenizer detokenizer;
     size_t at, told; /* tokens of the running batch, and those that were heard in all: a batch may begin anew */
     bool ended;      /* by a stop string or by a callback, at the last of these */
     bool refused;    /* by on_piece, which is told of no more */
@@ -23,14 +23,14 @@ typedef struct job {
     const tfm_prompt *prompts;
     size_t count;
     const tfm_generate_options *options;
-    tfm__generate_rules rules;
+    tfm__generate_params rules;
     tfm_generation_fn emit;
     void *user;
     tfm__line *lines; /* [count]: the prompts as ids */
     text *texts;      /* [count * n_best] */
     size_t emitted;
     tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
-    tfm__halt halt;
+    tfm__cancellation cancellation;
     bool shared; /* several devices work on the call */
 } job;
 
@@ -82,7 +82,7 @@ static tfm_status read_prompts(job *j) {
             status = tfm__prompt_check(j->model, "the prompt ", line->ids, line->count);
         if (status == TFM_ERROR_INPUT || (status == TFM_ERROR_ARGUMENT && j->options->reject))
             status = reject(j, line, status, saved_message);
-        line->cost = line->count + (size_t)(j->rules.beam * j->rules.copies) *
+        line->cost = line->count + (size_t)(j->rules.beam_size * j->rules.copies) *
                                        (size_t)tfm__generate_limit(&j->rules, j->model, line->count);
     }
     return status;
@@ -91,20 +91,21 @@ static tfm_status read_prompts(job *j) {
 /* ---- Texts --------------------------------------------------------------------------------------------- */
 
 /* Tells of the text's next piece. */
-static void tell_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
-    const size_t final = tfm__speaker_final(&t->speaker, ended), told = t->speaker.told;
+static void emit_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
+    const size_t final = tfm__incremental_detokenizer_final_bytes(&t->detokenizer, ended),
+                 told = t->detokenizer.emitted_bytes;
     if (!j->options->on_piece || t->refused || final <= told)
         return;
-    char *const end = t->speaker.text + final;
+    char *const end = t->detokenizer.text + final;
     const char kept = *end;
     *end = 0;
-    t->refused = !j->options->on_piece(j->options->on_piece_user, prompt, best, t->speaker.text + told);
+    t->refused = !j->options->on_piece(j->options->on_piece_user, prompt, best, t->detokenizer.text + told);
     *end = kept;
-    t->speaker.told = final;
+    t->detokenizer.emitted_bytes = final;
 }
 
 /* Hears a token of a running batch. */
-static bool see(void *user, size_t number, int32_t id) {
+static bool stream_token(void *user, size_t number, int32_t id) {
     running *r = user;
     job *j = r->job;
     const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
@@ -116,25 +117,25 @@ static bool see(void *user, size_t number, int32_t id) {
     if (j->options->on_token && !j->options->on_token(j->options->on_token_user, prompt, best, id))
         t->ended = true;
     if (j->model->tokenizer && r->status == TFM_OK)
-        r->status = tfm__speaker_hear(&t->speaker, id);
-    tell_piece(j, t, prompt, best, false);
-    t->ended = t->ended || t->refused || t->speaker.stopped || r->status != TFM_OK;
+        r->status = tfm__incremental_detokenizer_push(&t->detokenizer, id);
+    emit_piece(j, t, prompt, best, false);
+    t->ended = t->ended || t->refused || t->detokenizer.stopped || r->status != TFM_OK;
     return !t->ended;
 }
 
 /* The text of what a search has found, where nobody heard its tokens. */
-static tfm_status say(const job *j, text *t) {
+static tfm_status detokenize(const job *j, text *t) {
     tfm_status status = TFM_OK;
     if (!j->model->tokenizer)
         return TFM_OK;
     if (t->refused) { /* it ends with the piece that was told of last */
-        t->speaker.bytes = t->speaker.told;
-        t->speaker.text[t->speaker.bytes] = 0;
+        t->detokenizer.bytes = t->detokenizer.emitted_bytes;
+        t->detokenizer.text[t->detokenizer.bytes] = 0;
         return TFM_OK;
     }
     for (int i = 0; t->told == 0 && i < t->hypothesis.tokens && status == TFM_OK; i++)
-        status = tfm__speaker_hear(&t->speaker, t->hypothesis.ids[i]);
-    return status == TFM_OK ? tfm__speaker_end(&t->speaker) : status;
+        status = tfm__incremental_detokenizer_push(&t->detokenizer, t->hypothesis.ids[i]);
+    return status == TFM_OK ? tfm__incremental_detokenizer_finish(&t->detokenizer) : status;
 }
 
 /* ---- Emission ------------------------------------------------------------------------------------------ */
@@ -145,14 +146,14 @@ static tfm_status emit_text(const job *j, size_t prompt, int best) {
     const bool rejected = j->lines[prompt].rejected;
     tfm_generation g = {.prompt = prompt,
                         .best = best,
-                        .text = t->speaker.text ? t->speaker.text : "",
+                        .text = t->detokenizer.text ? t->detokenizer.text : "",
                         .score = rejected ? NAN : h->score,
                         .log_prob = rejected ? NAN : h->log_prob,
                         .prompt_tokens = j->lines[prompt].count,
                         .tokens = {.count = (size_t)h->tokens, .ids = h->ids},
                         .log_probs = h->log_probs,
                         .end = t->end};
-    const char **names = tfm__pieces_name(j->model, TFM_TARGET, h->ids, (size_t)h->tokens);
+    const char **names = tfm__token_names(j->model, TFM_TARGET, h->ids, (size_t)h->tokens);
     if (!names)
         return TFM_ERROR_MEMORY;
     g.tokens.tokens = names;
@@ -162,7 +163,7 @@ static tfm_status emit_text(const job *j, size_t prompt, int best) {
 }
 
 static void clear(text *t) {
-    tfm__speaker_free(&t->speaker);
+    tfm__incremental_detokenizer_free(&t->detokenizer);
     tfm__hypothesis_clear(&t->hypothesis);
 }
 
@@ -184,8 +185,8 @@ static tfm_status emit_done(job *j) {
 /* ---- Batches ------------------------------------------------------------------------------------------- */
 
 /* Takes over what was found, makes the rest of the texts, and tells of it. */
-static tfm_status keep(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
-                       size_t n) {
+static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
+                                size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
@@ -195,11 +196,11 @@ static tfm_status keep(job *j, tfm__line *const *batch, tfm_hypotheses *found, c
         t->hypothesis = found->items[i];
         found->items[i] = (tfm_hypothesis){0};
         t->end = ended[i];
-        status = say(j, t);
-        if (t->speaker.stopped)
+        status = detokenize(j, t);
+        if (t->detokenizer.stopped)
             t->end = TFM_STOPPED; /* what was left had it */
         if (status == TFM_OK)
-            tell_piece(j, t, prompt, (int)(i % n_best), true);
+            emit_piece(j, t, prompt, (int)(i % n_best), true);
     }
     return status;
 }
@@ -218,9 +219,9 @@ static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
         }
         if (t->told > 0 || !j->model->tokenizer)
             continue;
-        tfm__speaker_free(&t->speaker);
-        status = tfm__speaker_begin(&t->speaker, j->model->tokenizer, j->options->stops, j->options->stop_count,
-                                    line->ids, line->count);
+        tfm__incremental_detokenizer_free(&t->detokenizer);
+        status = tfm__incremental_detokenizer_begin(&t->detokenizer, j->model->tokenizer, j->options->stops,
+                                                    j->options->stop_count, line->ids, line->count);
     }
     return status;
 }
@@ -230,12 +231,12 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     running r = {j, batch, TFM_OK};
     const tfm_generate_options *o = j->options;
     const size_t texts = n * (size_t)j->rules.n_best;
-    const tfm__watch watch = {see, &r};
-    const bool watched = j->rules.beam == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
+    const tfm__streamer streamer = {stream_token, &r};
+    const bool is_streamed = j->rules.beam_size == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
     tfm_generate_stats done = {0};
-    const tfm__generate_run how = {.watch = watched ? &watch : NULL,
-                                   .go_on = j->shared ? tfm__halt_no : o->go_on,
-                                   .go_on_user = j->shared ? &j->halt : o->go_on_user,
+    const tfm__generate_run how = {.streamer = is_streamed ? &streamer : NULL,
+                                   .go_on = j->shared ? tfm__not_cancelled : o->go_on,
+                                   .go_on_user = j->shared ? &j->cancellation : o->go_on_user,
                                    .stats = o->stats ? &done : NULL};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
@@ -253,7 +254,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
         status =
             tfm__generate_batch(on, &found, ended, &(tfm__generate_input){ids, counts, numbers, n}, &j->rules, &how);
     if (status == TFM_OK)
-        status = r.status == TFM_OK ? keep(j, batch, &found, ended, n) : r.status;
+        status = r.status == TFM_OK ? store_results(j, batch, &found, ended, n) : r.status;
     if (status == TFM_OK)
         j->spent[batch[0]->index] = done;
     tfm_hypotheses_free(&found);
@@ -279,20 +280,20 @@ static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
 static tfm_status run(job *j) {
     const tfm_text_options plain = {0};
     const int tokens = j->options->batch_tokens ? j->options->batch_tokens : BATCH_TOKENS;
-    const int rows = j->rules.beam * j->rules.copies;
-    const tfm__batch_work work = {.kind = TFM__GENERATING,
+    const int rows = j->rules.beam_size * j->rules.copies;
+    const tfm__batch_work work = {.kind = TFM__BATCH_GENERATE,
                                   .run = run_batch,
                                   .done = batch_done,
                                   .user = j,
-                                  .halt = &j->halt,
-                                  .in_turn = j->options->on_token || j->options->on_piece};
-    j->halt.go_on = j->options->go_on;
-    j->halt.user = j->options->go_on_user;
+                                  .cancellation = &j->cancellation,
+                                  .serial = j->options->on_token || j->options->on_piece};
+    j->cancellation.go_on = j->options->go_on;
+    j->cancellation.user = j->options->go_on_user;
     const tfm__batch_limit limit = tfm__batch_limits(j->model, tokens, rows);
     tfm_status status = read_prompts(j);
-    if (status == TFM_OK && !work.in_turn)
-        tfm__batches_share(j->model, j->lines, j->count, limit);
-    j->shared = tfm__batches_shared(j->model) && !work.in_turn;
+    if (status == TFM_OK && !work.serial)
+        tfm__batches_open_spare(j->model, j->lines, j->count, limit);
+    j->shared = tfm__batches_are_parallel(j->model) && !work.serial;
     j->spent = tfm__alloc(j->count, sizeof(*j->spent));
     j->texts = tfm__alloc(j->count * (size_t)j->rules.n_best, sizeof(*j->texts));
     if (status == TFM_OK && (!j->spent || !j->texts))
@@ -340,7 +341,7 @@ tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t coun
              .options = options ? options : &defaults,
              .emit = emit,
              .user = user};
-    tfm_status status = tfm__generate_ready(model, &j.rules, j.options);
+    tfm_status status = tfm__generate_params_of(model, &j.rules, j.options);
     if (status == TFM_OK)
         status = check(model, prompts, count, j.options);
     return status == TFM_OK && count > 0 ? run(&j) : status;

@@ -5,20 +5,22 @@
 
 /* Ids of the prompt that the first new ones are decoded after: some tokenizers drop the blank before a text's first
  * word. */
-enum { TAIL = 6 };
+enum { CONTEXT_TOKENS = 6 };
 
-static tfm_status push(tfm__speaker *s, int32_t id) {
+static tfm_status push(tfm__incremental_detokenizer *s, int32_t id) {
     const tfm_status status = tfm__grow(&s->ids, &s->room, s->count + 1, sizeof(*s->ids));
     if (status == TFM_OK)
         s->ids[s->count++] = id;
     return status;
 }
 
-tfm_status tfm__speaker_begin(tfm__speaker *out, const tfm_tokenizer *tokenizer, const char *const *stops,
-                              size_t stop_count, const int32_t *prompt, size_t prompt_count) {
-    *out = (tfm__speaker){.tokenizer = tokenizer, .stops = stops, .stop_count = stop_count};
+tfm_status tfm__incremental_detokenizer_begin(tfm__incremental_detokenizer *out, const tfm_tokenizer *tokenizer,
+                                              const char *const *stops, size_t stop_count, const int32_t *prompt,
+                                              size_t prompt_count) {
+    *out = (tfm__incremental_detokenizer){.tokenizer = tokenizer, .stops = stops, .stop_count = stop_count};
     tfm_status status = tfm__grow(&out->text, &out->text_room, 1, 1);
-    for (size_t i = prompt_count > TAIL ? prompt_count - TAIL : 0; i < prompt_count && status == TFM_OK; i++)
+    for (size_t i = prompt_count > CONTEXT_TOKENS ? prompt_count - CONTEXT_TOKENS : 0;
+         i < prompt_count && status == TFM_OK; i++)
         status = push(out, prompt[i]);
     if (status == TFM_OK)
         out->text[0] = 0;
@@ -32,7 +34,7 @@ static bool ends_within_character(const char *text, size_t bytes) {
     return bytes >= size && memcmp(text + bytes - size, replacement, size) == 0;
 }
 
-static tfm_status append(tfm__speaker *s, const char *text, size_t bytes) {
+static tfm_status append(tfm__incremental_detokenizer *s, const char *text, size_t bytes) {
     const tfm_status status = tfm__grow(&s->text, &s->text_room, s->bytes + bytes + 1, 1);
     if (status != TFM_OK)
         return status;
@@ -43,7 +45,7 @@ static tfm_status append(tfm__speaker *s, const char *text, size_t bytes) {
 }
 
 /* Cuts the text at the first stop that begins at `from` or later. */
-static void look_for_stops(tfm__speaker *s, size_t from) {
+static void find_stop_string(tfm__incremental_detokenizer *s, size_t from) {
     const char *first = NULL;
     for (size_t i = 0; i < s->stop_count; i++) {
         const char *at = s->stops[i][0] ? strstr(s->text + from, s->stops[i]) : NULL;
@@ -56,7 +58,7 @@ static void look_for_stops(tfm__speaker *s, size_t from) {
     s->stopped = true;
 }
 
-static size_t longest_stop(const tfm__speaker *s) {
+static size_t longest_stop(const tfm__incremental_detokenizer *s) {
     size_t most = 0;
     for (size_t i = 0; i < s->stop_count; i++)
         most = strlen(s->stops[i]) > most ? strlen(s->stops[i]) : most;
@@ -72,7 +74,7 @@ static size_t whole_character(const char *after, size_t told) {
 }
 
 /* What the ids from `taken` on add to the text, if it is whole characters, or `all` of it. */
-static tfm_status take(tfm__speaker *s, bool all) {
+static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
     const size_t told = s->bytes, count = s->count - s->from;
     const size_t held = all ? 0 : tfm__tokenizer_held(s->tokenizer, s->ids + s->from, count), end = s->count - held;
     char *before = NULL, *after = NULL;
@@ -89,25 +91,25 @@ static tfm_status take(tfm__speaker *s, bool all) {
         s->taken = end;
         const size_t reach = longest_stop(s);
         if (status == TFM_OK && reach > 0)
-            look_for_stops(s, told > reach ? told - reach : 0);
+            find_stop_string(s, told > reach ? told - reach : 0);
     }
     tfm_text_free(&before);
     tfm_text_free(&after);
     return status;
 }
 
-tfm_status tfm__speaker_hear(tfm__speaker *s, int32_t id) {
+tfm_status tfm__incremental_detokenizer_push(tfm__incremental_detokenizer *s, int32_t id) {
     if (s->stopped)
         return TFM_OK;
     const tfm_status status = push(s, id);
-    return status == TFM_OK ? take(s, false) : status;
+    return status == TFM_OK ? decode_pending(s, false) : status;
 }
 
-tfm_status tfm__speaker_end(tfm__speaker *s) {
-    return s->stopped ? TFM_OK : take(s, true);
+tfm_status tfm__incremental_detokenizer_finish(tfm__incremental_detokenizer *s) {
+    return s->stopped ? TFM_OK : decode_pending(s, true);
 }
 
-size_t tfm__speaker_final(const tfm__speaker *s, bool ended) {
+size_t tfm__incremental_detokenizer_final_bytes(const tfm__incremental_detokenizer *s, bool ended) {
     size_t held = 0;
     if (ended || s->stopped)
         return s->bytes;
@@ -120,8 +122,8 @@ size_t tfm__speaker_final(const tfm__speaker *s, bool ended) {
     return s->bytes - held;
 }
 
-void tfm__speaker_free(tfm__speaker *s) {
+void tfm__incremental_detokenizer_free(tfm__incremental_detokenizer *s) {
     free(s->ids);
     free(s->text);
-    *s = (tfm__speaker){0};
+    *s = (tfm__incremental_detokenizer){0};
 }

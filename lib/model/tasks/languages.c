@@ -4,7 +4,7 @@
 #include <string.h>
 #include "model/multi_device/fleet.h"
 
-enum { CODE = 32, SHOWN = 24 };
+enum { CODE_BYTES = 32, MAX_LISTED = 24 };
 
 /* ---- Which there are ---- */
 
@@ -31,10 +31,10 @@ static bool code_of(char *code, const tfm_model *model, int32_t id) {
     const size_t length = piece ? strlen(piece) : 0;
     for (size_t i = 0; i < TFM__COUNT(FORMS); i++) {
         const size_t before = strlen(FORMS[i].before), behind = strlen(FORMS[i].behind);
-        if (length <= before + behind || length - before - behind >= CODE ||
+        if (length <= before + behind || length - before - behind >= CODE_BYTES ||
             strncmp(piece, FORMS[i].before, before) != 0 || strcmp(piece + length - behind, FORMS[i].behind) != 0)
             continue;
-        snprintf(code, CODE, "%.*s", (int)(length - before - behind), piece + before);
+        snprintf(code, CODE_BYTES, "%.*s", (int)(length - before - behind), piece + before);
         return is_code(code) && (FORMS[i].in_source || tfm_tokenizer_language_id(model->tokenizer, code) == id);
     }
     return false;
@@ -42,18 +42,18 @@ static bool code_of(char *code, const tfm_model *model, int32_t id) {
 
 /* The id that says a language, or -1: other tokens that were added, such as <s>, are none. */
 static int32_t id_of(const tfm_model *model, const char *language) {
-    char code[CODE];
+    char code[CODE_BYTES];
     const int32_t id = tfm_tokenizer_language_id(model->tokenizer, language);
     return id >= 0 && code_of(code, model, id) && strcmp(code, language) == 0 ? id : -1;
 }
 
 /* How many letters differ in the first ones; a whole beginning is near. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[CODE + 1];
-    const size_t n = strlen(b) < CODE ? strlen(b) : CODE;
+static size_t edit_distance(const char *a, const char *b) {
+    size_t row[CODE_BYTES + 1];
+    const size_t n = strlen(b) < CODE_BYTES ? strlen(b) : CODE_BYTES;
     for (size_t k = 0; k <= n; k++)
         row[k] = k;
-    for (size_t i = 0; a[i] && i < CODE; i++) {
+    for (size_t i = 0; a[i] && i < CODE_BYTES; i++) {
         size_t corner = row[0];
         row[0] = i + 1;
         for (size_t k = 0; k < n; k++) {
@@ -66,15 +66,15 @@ static size_t distance(const char *a, const char *b) {
 }
 
 static tfm_status refuse(const tfm_model *model, const char *side, const char *language) {
-    char known[512] = "", near[CODE] = "", code[CODE], meant[CODE + 32] = "";
+    char known[512] = "", near[CODE_BYTES] = "", code[CODE_BYTES], meant[CODE_BYTES + 32] = "";
     size_t count = 0, used = 0, best = 3;
     const int32_t size = tfm_tokenizer_get_info(model->tokenizer)->source_size;
     for (int32_t id = 0; id < size; id++) {
         if (!code_of(code, model, id))
             continue;
-        if (count++ < SHOWN && used + CODE + 2 < sizeof(known))
+        if (count++ < MAX_LISTED && used + CODE_BYTES + 2 < sizeof(known))
             used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", code);
-        const size_t far = distance(language, code);
+        const size_t far = edit_distance(language, code);
         if (far < best) {
             best = far;
             snprintf(near, sizeof(near), "%s", code);
@@ -88,16 +88,17 @@ static tfm_status refuse(const tfm_model *model, const char *side, const char *l
     if (*near)
         snprintf(meant, sizeof(meant), "; did you mean %s?", near);
     return tfm__fail(TFM_ERROR_ARGUMENT, "the model does not have the %s language \"%.40s\"%s It has %s%s", side,
-                     language, *meant ? meant : ".", known, count > SHOWN ? ", and more" : "");
+                     language, *meant ? meant : ".", known, count > MAX_LISTED ? ", and more" : "");
 }
 
 /* ---- Reading ---- */
 
 /* The target's language in the source text, as Marian and MADLAD want it: true if that has such a piece. */
-static bool say_in_source(tfm__spoken *out, const tfm_model *model, const char *language, tfm_status *status) {
-    char piece[CODE + 8];
+static bool set_source_tag(tfm__language_choice *out, const tfm_model *model, const char *language,
+                           tfm_status *status) {
+    char piece[CODE_BYTES + 8];
     for (size_t i = 0; i < TFM__COUNT(FORMS) && FORMS[i].in_source; i++) {
-        snprintf(piece, sizeof(piece), "%s%.*s%s", FORMS[i].before, CODE, language, FORMS[i].behind);
+        snprintf(piece, sizeof(piece), "%s%.*s%s", FORMS[i].before, CODE_BYTES, language, FORMS[i].behind);
         if (tfm_tokenizer_find(model->tokenizer, TFM_SOURCE, piece) < 0)
             continue;
         snprintf(piece + strlen(piece), sizeof(piece) - strlen(piece), " ");
@@ -108,8 +109,8 @@ static bool say_in_source(tfm__spoken *out, const tfm_model *model, const char *
 }
 
 /* mBART's first models are told by the token that decoding starts with: that is one of a language then. */
-static void say_in_target(tfm__spoken *out, const tfm_model *model, const char *language) {
-    char code[CODE];
+static void set_target_token(tfm__language_choice *out, const tfm_model *model, const char *language) {
+    char code[CODE_BYTES];
     const int32_t id = id_of(model, language);
     if (model->rules.forced_bos_id < 0 && code_of(code, model, model->rules.start_id)) {
         out->start = id;
@@ -120,17 +121,17 @@ static void say_in_target(tfm__spoken *out, const tfm_model *model, const char *
     }
 }
 
-static tfm_status read_target(tfm__spoken *out, const tfm_model *model, const char *language) {
+static tfm_status read_target(tfm__language_choice *out, const tfm_model *model, const char *language) {
     tfm_status status = TFM_OK;
-    if (say_in_source(out, model, language, &status))
+    if (set_source_tag(out, model, language, &status))
         return status;
     if (id_of(model, language) < 0)
         return refuse(model, "target", language);
-    say_in_target(out, model, language);
+    set_target_token(out, model, language);
     return TFM_OK;
 }
 
-static tfm_status add_prefix(tfm__spoken *out, const char *prefix) {
+static tfm_status add_prefix(tfm__language_choice *out, const char *prefix) {
     const size_t first = out->before ? strlen(out->before) : 0, bytes = first + strlen(prefix) + 1;
     char *both = tfm__alloc(bytes, 1);
     if (!both)
@@ -141,8 +142,9 @@ static tfm_status add_prefix(tfm__spoken *out, const char *prefix) {
     return TFM_OK;
 }
 
-tfm_status tfm__spoken_read(tfm__spoken *out, const tfm_model *model, const tfm_text_options *options) {
-    *out = (tfm__spoken){.first = -1, .start = -1};
+tfm_status tfm__language_choice_read(tfm__language_choice *out, const tfm_model *model,
+                                     const tfm_text_options *options) {
+    *out = (tfm__language_choice){.first = -1, .start = -1};
     tfm_status status = TFM_OK;
     if (!options || !(options->source_language || options->target_language || options->source_prefix))
         return TFM_OK;
@@ -158,45 +160,46 @@ tfm_status tfm__spoken_read(tfm__spoken *out, const tfm_model *model, const tfm_
     return status;
 }
 
-void tfm__spoken_free(tfm__spoken *spoken) {
-    free(spoken->before);
-    spoken->before = NULL;
+void tfm__language_choice_free(tfm__language_choice *languages) {
+    free(languages->before);
+    languages->before = NULL;
 }
 
-void tfm__spoken_search(tfm_search_options *out, const tfm__spoken *spoken, const tfm_search_options *given) {
+void tfm__language_choice_apply(tfm_search_options *out, const tfm__language_choice *languages,
+                                const tfm_search_options *given) {
     *out = given ? *given : (tfm_search_options){0};
-    if (spoken->first >= 0) {
+    if (languages->first >= 0) {
         out->has_first_id = true;
-        out->first_id = spoken->first;
+        out->first_id = languages->first;
     }
-    if (spoken->start >= 0) {
+    if (languages->start >= 0) {
         out->has_start_id = true;
-        out->start_id = spoken->start;
+        out->start_id = languages->start;
     }
 }
 
-static void set_target(tfm_model *model, const tfm__spoken *spoken) {
-    if (spoken->start >= 0)
-        model->rules.start_id = spoken->start;
+static void set_target(tfm_model *model, const tfm__language_choice *languages) {
+    if (languages->start >= 0)
+        model->rules.start_id = languages->start;
     else
-        model->rules.forced_bos_id = spoken->first;
+        model->rules.forced_bos_id = languages->first;
 }
 
 tfm_status tfm_model_set_target_language(tfm_model *model, const char *language) {
-    tfm__spoken spoken;
+    tfm__language_choice languages;
     if (TFM__NEEDS("model_set_target_language", model, language) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_status status = tfm__spoken_read(&spoken, model, &(tfm_text_options){.target_language = language});
-    if (status == TFM_OK && spoken.before)
+    tfm_status status = tfm__language_choice_read(&languages, model, &(tfm_text_options){.target_language = language});
+    if (status == TFM_OK && languages.before)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "the model is told its target language by \"%.40s\" before each source text: write that "
                            "there, and name no language",
-                           spoken.before);
+                           languages.before);
     if (status == TFM_OK)
-        set_target(model, &spoken);
-    for (size_t i = 0; status == TFM_OK && model->mates && i < model->mates->fleet->count; i++)
-        if (model->mates->models[i])
-            set_target(model->mates->models[i], &spoken);
-    tfm__spoken_free(&spoken);
+        set_target(model, &languages);
+    for (size_t i = 0; status == TFM_OK && model->replicas && i < model->replicas->fleet->count; i++)
+        if (model->replicas->models[i])
+            set_target(model->replicas->models[i], &languages);
+    tfm__language_choice_free(&languages);
     return status;
 }

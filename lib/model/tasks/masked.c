@@ -127,7 +127,7 @@ static tfm_status begin_bare(tfm__translations *t) {
     return TFM_OK;
 }
 
-tfm_status tfm__translations_strip(tfm__translations *t) {
+tfm_status tfm__translations_mask_placeholders(tfm__translations *t) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; t->text->placeholders && i < t->texts.count && status == TFM_OK; i++) {
         const char *text = t->texts.text[i];
@@ -148,7 +148,7 @@ tfm_status tfm__translations_strip(tfm__translations *t) {
     return status;
 }
 
-bool tfm__translations_masks(const tfm__translations *t, size_t text) {
+bool tfm__translations_has_placeholders(const tfm__translations *t, size_t text) {
     return t->masked && t->masked[text].bare && !t->masked[text].copied;
 }
 
@@ -162,7 +162,7 @@ tfm_status tfm__translations_copy(tfm__translations *t, size_t text) {
     copy[kept->original_bytes - code] = 0;
     t->results[text * n_best].text = copy;
     for (size_t best = 1; best < n_best; best++) {
-        tfm__result *none = &t->results[text * n_best + best];
+        tfm__translation_result *none = &t->results[text * n_best + best];
         none->hypothesis.score = -INFINITY;
         none->text = tfm__alloc(1, 1);
         if (!none->text)
@@ -174,13 +174,14 @@ tfm_status tfm__translations_copy(tfm__translations *t, size_t text) {
 
 /* ---- Back ------------------------------------------------------------------------------------------------------ */
 
-static tfm_status place(tfm__translations *t, tfm__masked *k, const tfm__masked_side *source, tfm__result *r) {
+static tfm_status place(tfm__translations *t, tfm__masked *k, const tfm__masked_side *source,
+                        tfm__translation_result *r) {
     const size_t tokens = (size_t)r->hypothesis.tokens;
-    const char **pieces = tfm__pieces_name(t->model, TFM_TARGET, r->hypothesis.ids, tokens);
+    const char **pieces = tfm__token_names(t->model, TFM_TARGET, r->hypothesis.ids, tokens);
     const tfm__masked_side target = {r->text, strlen(r->text), pieces, tokens};
     char *text = NULL;
     const tfm_status status =
-        pieces ? tfm__masked_place(k, &text, &r->words, source, &target, r->alignment) : TFM_ERROR_MEMORY;
+        pieces ? tfm__masked_restore(k, &text, &r->words, source, &target, r->alignment) : TFM_ERROR_MEMORY;
     free(pieces);
     if (status != TFM_OK)
         return status;
@@ -190,7 +191,7 @@ static tfm_status place(tfm__translations *t, tfm__masked *k, const tfm__masked_
 }
 
 /* Without details nobody asks for what the placing needed. */
-static void drop_details(const tfm__translations *t, tfm__result *r) {
+static void drop_details(const tfm__translations *t, tfm__translation_result *r) {
     if (!t->detailed || !t->text->alignments) {
         free(r->alignment);
         r->alignment = NULL;
@@ -202,13 +203,13 @@ static void drop_details(const tfm__translations *t, tfm__result *r) {
     }
 }
 
-tfm_status tfm__translations_place(tfm__translations *t, size_t text) {
+tfm_status tfm__translations_restore_placeholders(tfm__translations *t, size_t text) {
     const tfm__line *line = &t->lines[text];
-    const char **pieces = tfm__pieces_name(t->model, TFM_SOURCE, line->ids, line->count);
+    const char **pieces = tfm__token_names(t->model, TFM_SOURCE, line->ids, line->count);
     const tfm__masked_side source = {t->texts.text[text], t->texts.bytes[text], pieces, line->count};
     tfm_status status = pieces ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < (size_t)t->n_best && status == TFM_OK; i++) {
-        tfm__result *r = &t->results[text * (size_t)t->n_best + i];
+        tfm__translation_result *r = &t->results[text * (size_t)t->n_best + i];
         if (r->hypothesis.tokens > 0 && r->alignment)
             status = place(t, &t->masked[text], &source, r);
         drop_details(t, r);

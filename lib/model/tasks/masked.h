@@ -50,7 +50,7 @@ typedef struct tfm__masked_side {
 
 /* Puts the placeholders into a translation: *out is the text with them, *words where their words are among its tokens,
  * in order. `weights` [target tokens][source tokens] are the alignment. Both are the caller's. */
-tfm_status tfm__masked_place(tfm__masked *kept, char **out, tfm__masked_word **words, const tfm__masked_side *source,
-                             const tfm__masked_side *target, const float *weights);
+tfm_status tfm__masked_restore(tfm__masked *kept, char **out, tfm__masked_word **words, const tfm__masked_side *source,
+                               const tfm__masked_side *target, const float *weights);
 
 #endif

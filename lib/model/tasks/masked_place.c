@@ -227,8 +227,8 @@ static void choose(const tfm__masked *k, placed *target_places, placed *source_p
     qsort(target_places, k->count, sizeof(*target_places), by_place);
 }
 
-tfm_status tfm__masked_place(tfm__masked *k, char **out, tfm__masked_word **words, const tfm__masked_side *source,
-                             const tfm__masked_side *target, const float *weights) {
+tfm_status tfm__masked_restore(tfm__masked *k, char **out, tfm__masked_word **words, const tfm__masked_side *source,
+                               const tfm__masked_side *target, const float *weights) {
     placed *places = tfm__alloc(2 * k->count, sizeof(*places)), *sources = places ? places + k->count : NULL;
     const pair p = {
         source, target, weights, starts_of(source), starts_of(target), words_among(source), words_among(target)};

@@ -9,14 +9,14 @@ typedef struct job {
     double *log_prob;             /* [count] */
     size_t *tokens;
     tfm_search_stats stats;
-    tfm__spoken spoken;
+    tfm__language_choice languages;
 } job;
 
 /* Pads one side of a batch: `shift` 1 puts the start token in front and leaves the last one out, as the decoder
  * reads. */
 static tfm_status upload_ids(const job *j, tfm_model *model, tfm_tensor *out, tfm__line *const *batch,
                              const tfm__line *lines, size_t n, int64_t width, int shift) {
-    const int32_t start = j->spoken.start >= 0 ? j->spoken.start : model->rules.start_id;
+    const int32_t start = j->languages.start >= 0 ? j->languages.start : model->rules.start_id;
     int32_t *ids = tfm__alloc(n * (size_t)width, sizeof(*ids));
     if (!ids)
         return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "score: out of host memory");
@@ -43,7 +43,7 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden,
     const size_t allowed = tfm__batch_limits(model, 0, 1).lines;
     const int64_t chunk = allowed < 2048 ? (int64_t)allowed : 2048; /* rows of logits in memory at a time */
     tfm_tensor flat = {0}, flat_targets = {0};
-    tfm_tensor_reshape(ctx, &flat, hidden, 2, (int64_t[]){rows, tfm__stack_given(&model->arch.decoder)});
+    tfm_tensor_reshape(ctx, &flat, hidden, 2, (int64_t[]){rows, tfm__stack_output_width(&model->arch.decoder)});
     tfm_tensor_reshape(ctx, &flat_targets, targets, 1, &rows);
     for (int64_t first = 0; first < rows && tfm_context_status(ctx) == TFM_OK; first += chunk) {
         int64_t count = rows - first < chunk ? rows - first : chunk;
@@ -146,12 +146,12 @@ static void make_pairs(tfm__line *sources, const tfm__line *targets, size_t coun
 static tfm_status encode_pairs(job *j, const char *const *sources, const char *const *targets, size_t count,
                                const tfm_text_options *options) {
     const tfm__text_batch source = {sources, options->line_bytes, NULL, count}, target = {targets, NULL, NULL, count};
-    tfm_status status = tfm__spoken_read(&j->spoken, j->model, options);
+    tfm_status status = tfm__language_choice_read(&j->languages, j->model, options);
     if (status == TFM_OK)
-        status = tfm__lines_encode(j->model, &j->sources, &source, TFM_SOURCE, "", &j->spoken, options);
+        status = tfm__lines_encode(j->model, &j->sources, &source, TFM_SOURCE, "", &j->languages, options);
     if (status == TFM_OK)
         status =
-            tfm__lines_encode(j->model, &j->targets, &target, TFM_TARGET, "its translation: ", &j->spoken, options);
+            tfm__lines_encode(j->model, &j->targets, &target, TFM_TARGET, "its translation: ", &j->languages, options);
     if (status == TFM_OK)
         status = only_eos(j->model, j->sources, count);
     if (status == TFM_OK)
@@ -191,7 +191,7 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
     if (status == TFM_OK)
         status = tfm__batches_run(
             model, j.sources, count, limit, options,
-            &(tfm__batch_work){.kind = TFM__SCORING, .run = score_batch, .done = count_batch, .user = &j});
+            &(tfm__batch_work){.kind = TFM__BATCH_SCORE, .run = score_batch, .done = count_batch, .user = &j});
     j.stats.seconds = tfm__seconds() - start;
     if (status == TFM_OK && options->stats)
         tfm__stats_add(options->stats, &j.stats);
@@ -200,7 +200,7 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
             status = tfm__fail(TFM_ERROR_CANCELLED, "scoring was stopped at line %zu", i + 1);
     tfm__lines_free(&j.sources, count);
     tfm__lines_free(&j.targets, count);
-    tfm__spoken_free(&j.spoken);
+    tfm__language_choice_free(&j.languages);
     free(j.log_prob);
     free(j.tokens);
     return status;

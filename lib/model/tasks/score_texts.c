@@ -48,7 +48,7 @@ static tfm_status add_windows(job *j, size_t line, size_t tokens) {
  * is before every text, and with `ends` EOS is after it. The first id is not scored, since nothing is before it. */
 static tfm_status encode(job *j, size_t *count, size_t line, const char *text, size_t bytes,
                          const tfm_text_options *o) {
-    const tfm__rules *rules = &j->model->rules;
+    const tfm__generation_rules *rules = &j->model->rules;
     int32_t *ids = NULL;
     size_t n = 0, used = 0;
     tfm_status status = tfm_tokenizer_encode(j->model->tokenizer, &ids, &n, TFM_TARGET, text, bytes);
@@ -203,7 +203,7 @@ tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t co
         status = TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__batches_run(model, j.lines, j.window_count, limit, options,
-                                  &(tfm__batch_work){.kind = TFM__SCORING, .run = score_batch, .user = &j});
+                                  &(tfm__batch_work){.kind = TFM__BATCH_SCORE, .run = score_batch, .user = &j});
     if (status == TFM_OK)
         add_up(&j);
     j.stats.seconds = tfm__seconds() - start;

@@ -5,7 +5,7 @@
 #include "text/sentences.h"
 #include "text/tokenizer.h"
 
-void tfm__result_clear(tfm__result *result) {
+void tfm__translation_result_clear(tfm__translation_result *result) {
     tfm_text_free(&result->text);
     tfm__hypothesis_clear(&result->hypothesis);
     free(result->alignment);
@@ -21,7 +21,7 @@ static tfm_status grow(tfm__translations *t, size_t *room, size_t count) {
     size_t rooms[] = {*room, *room, *room, *room};
     if (tfm__grow(&t->sentences, &rooms[0], count, sizeof(*t->sentences)) != TFM_OK ||
         tfm__grow(&t->bytes, &rooms[1], count, sizeof(*t->bytes)) != TFM_OK ||
-        tfm__grow(&t->owners, &rooms[2], count, sizeof(*t->owners)) != TFM_OK ||
+        tfm__grow(&t->line_of, &rooms[2], count, sizeof(*t->line_of)) != TFM_OK ||
         tfm__grow(&t->spans, &rooms[3], count, sizeof(*t->spans)) != TFM_OK)
         return TFM_ERROR_MEMORY;
     *room = rooms[0];
@@ -37,7 +37,7 @@ static tfm_status add_text(tfm__translations *t, size_t *room, size_t line, cons
     t->sentences[at] = text;
     t->bytes[at] = bytes;
     t->spans[at] = (tfm__span){text, bytes};
-    t->owners[at] = line;
+    t->line_of[at] = line;
     if (before_bytes > 0) {
         char *copy = tfm__alloc(before_bytes + bytes, 1);
         if (!copy)
@@ -84,14 +84,14 @@ tfm_status tfm__translations_split(tfm__translations *t, const char *const *line
         status = split_line(t, splitter, &room, i, lines[i],
                             t->text->line_bytes ? t->text->line_bytes[i] : strlen(lines[i]));
     tfm__splitter_free(&splitter);
-    t->texts = (tfm__text_batch){t->sentences, t->bytes, t->owners, t->texts.count};
+    t->texts = (tfm__text_batch){t->sentences, t->bytes, t->line_of, t->texts.count};
     return status;
 }
 
 /* ---- Sentences to lines ---------------------------------------------------------------------------------------- */
 
 /* The texts of one line, and the hypothesis that is put together from them. */
-typedef struct whole {
+typedef struct joined_line {
     size_t first, count;
     int best;
     tfm_translation view;
@@ -99,16 +99,16 @@ typedef struct whole {
     int32_t *source_ids, *target_ids;
     const char **source_pieces, **target_pieces;
     float *log_probs, *alignment;
-} whole;
+} joined_line;
 
-static void whole_free(whole *w) {
+static void joined_line_free(joined_line *w) {
     void *all[] = {w->text,          w->source_ids, w->target_ids, w->source_pieces,
                    w->target_pieces, w->log_probs,  w->alignment};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
 }
 
-static tfm__result *result_of(const tfm__translations *t, const whole *w, size_t part) {
+static tfm__translation_result *result_of(const tfm__translations *t, const joined_line *w, size_t part) {
     return &t->results[(w->first + part) * (size_t)t->n_best + (size_t)w->best];
 }
 
@@ -119,7 +119,7 @@ static tfm__span gap_after(const tfm__translations *t, size_t text) {
 }
 
 /* The sentences' translations, with the blank space that was between the sentences. */
-static tfm_status join_text(const tfm__translations *t, whole *w) {
+static tfm_status join_text(const tfm__translations *t, joined_line *w) {
     size_t bytes = 1;
     for (size_t p = 0; p < w->count; p++) {
         const char *text = result_of(t, w, p)->text;
@@ -168,13 +168,13 @@ static tfm_status order_of(ptrdiff_t **out, const tfm__masked_word *words, size_
 /* A sentence of a line, with the words of its placeholders. */
 typedef struct part {
     const tfm__line *line;
-    const tfm__result *result;
+    const tfm__translation_result *result;
     char *const *pieces; /* of the words */
     ptrdiff_t *source, *target;
     size_t sources, targets;
 } part;
 
-static tfm_status part_begin(part *p, const tfm__translations *t, const whole *w, size_t index) {
+static tfm_status part_begin(part *p, const tfm__translations *t, const joined_line *w, size_t index) {
     const size_t text = w->first + index;
     *p = (part){.line = &t->lines[text], .result = result_of(t, w, index)};
     const size_t words = p->result->words ? words_in(t, text) : 0;
@@ -192,7 +192,7 @@ static void part_end(part *p) {
 }
 
 /* Ids and log probabilities, one sentence after the other. */
-static void join_ids(const part *p, whole *w, size_t *sources, size_t *targets) {
+static void join_ids(const part *p, joined_line *w, size_t *sources, size_t *targets) {
     const tfm_hypothesis *h = &p->result->hypothesis;
     for (size_t i = 0; i < p->sources; i++)
         w->source_ids[(*sources)++] = p->source[i] < 0 ? -1 : p->line->ids[p->source[i]];
@@ -202,7 +202,7 @@ static void join_ids(const part *p, whole *w, size_t *sources, size_t *targets) 
     }
 }
 
-static void name_words(const part *p, whole *w, size_t *sources, size_t *targets) {
+static void name_words(const part *p, joined_line *w, size_t *sources, size_t *targets) {
     for (size_t i = 0; i < p->sources; i++, ++*sources)
         if (p->source[i] < 0)
             w->source_pieces[*sources] = p->pieces[-1 - p->source[i]];
@@ -211,7 +211,7 @@ static void name_words(const part *p, whole *w, size_t *sources, size_t *targets
             w->target_pieces[*targets] = p->pieces[-1 - p->target[i]];
 }
 
-static tfm_status join_tokens(const tfm__translations *t, whole *w, const part *parts) {
+static tfm_status join_tokens(const tfm__translations *t, joined_line *w, const part *parts) {
     size_t sources = 0, targets = 0;
     for (size_t p = 0; p < w->count; p++) {
         sources += parts[p].sources;
@@ -225,8 +225,8 @@ static tfm_status join_tokens(const tfm__translations *t, whole *w, const part *
     sources = targets = 0;
     for (size_t p = 0; p < w->count; p++)
         join_ids(&parts[p], w, &sources, &targets);
-    w->source_pieces = tfm__pieces_name(t->model, TFM_SOURCE, w->source_ids, sources);
-    w->target_pieces = tfm__pieces_name(t->model, TFM_TARGET, w->target_ids, targets);
+    w->source_pieces = tfm__token_names(t->model, TFM_SOURCE, w->source_ids, sources);
+    w->target_pieces = tfm__token_names(t->model, TFM_TARGET, w->target_ids, targets);
     if (!w->source_pieces || !w->target_pieces)
         return TFM_ERROR_MEMORY;
     w->view.source = (tfm_attention_axis){sources, w->source_ids, w->source_pieces};
@@ -239,7 +239,7 @@ static tfm_status join_tokens(const tfm__translations *t, whole *w, const part *
 }
 
 /* One matrix, with the sentences' own along its diagonal. A word of a placeholder is aligned with itself. */
-static tfm_status join_alignment(whole *w, const part *parts) {
+static tfm_status join_alignment(joined_line *w, const part *parts) {
     const size_t columns = w->view.source.count;
     float *to = w->alignment = tfm__alloc(w->view.target.count * columns, sizeof(*w->alignment));
     if (!to)
@@ -256,7 +256,7 @@ static tfm_status join_alignment(whole *w, const part *parts) {
     return TFM_OK;
 }
 
-static tfm_status join_details(const tfm__translations *t, whole *w) {
+static tfm_status join_details(const tfm__translations *t, joined_line *w) {
     part *parts = tfm__alloc(w->count, sizeof(*parts));
     tfm_status status = parts ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t p = 0; parts && p < w->count; p++)
@@ -278,7 +278,7 @@ static bool is_copied(const tfm__translations *t, size_t text) {
     return t->masked && t->masked[text].copied && !t->lines[text].rejected;
 }
 
-static tfm_status emit_whole(const tfm__translations *t, whole *w) {
+static tfm_status emit_joined(const tfm__translations *t, joined_line *w) {
     tfm_status status = TFM_OK;
     w->view = (tfm_translation){.line = t->emitted, .best = w->best};
     for (size_t p = 0; p < w->count; p++) {
@@ -308,12 +308,12 @@ static tfm_status emit_nothing(const tfm__translations *t) {
 static tfm_status emit_line(const tfm__translations *t, size_t texts, bool translated) {
     tfm_status status = translated ? TFM_OK : emit_nothing(t);
     for (int best = 0; best < t->n_best && translated && status == TFM_OK; best++) {
-        whole w = {.first = t->next, .count = texts, .best = best};
-        status = emit_whole(t, &w);
-        whole_free(&w);
+        joined_line w = {.first = t->next, .count = texts, .best = best};
+        status = emit_joined(t, &w);
+        joined_line_free(&w);
     }
     for (size_t i = 0; status == TFM_OK && i < texts * (size_t)t->n_best; i++)
-        tfm__result_clear(&t->results[t->next * (size_t)t->n_best + i]);
+        tfm__translation_result_clear(&t->results[t->next * (size_t)t->n_best + i]);
     return status;
 }
 
@@ -360,9 +360,9 @@ tfm_status tfm__translations_begin(tfm__translations *t) {
 }
 
 void tfm__translations_free(tfm__translations *t) {
-    tfm__spoken_free(&t->spoken);
+    tfm__language_choice_free(&t->languages);
     for (size_t i = 0; t->results && i < t->texts.count * (size_t)t->n_best; i++)
-        tfm__result_clear(&t->results[i]);
+        tfm__translation_result_clear(&t->results[i]);
     free(t->results);
     tfm__lines_free(&t->prefixes, t->texts.count);
     tfm__lines_free(&t->lines, t->texts.count);
@@ -377,5 +377,5 @@ void tfm__translations_free(tfm__translations *t) {
     free(t->sentences);
     free(t->spans);
     free(t->bytes);
-    free(t->owners);
+    free(t->line_of);
 }

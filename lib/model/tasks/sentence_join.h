@@ -8,14 +8,14 @@
 #include "text/line_file.h"
 
 /* What was found for one text, kept until all lines before its own are done. */
-typedef struct tfm__result {
+typedef struct tfm__translation_result {
     char *text;
     tfm_hypothesis hypothesis; /* ids and log_probs NULL where nobody asks for details */
     float *alignment;
     tfm__masked_word *words; /* of the placeholders, where they stand among the tokens; in order */
-} tfm__result;
+} tfm__translation_result;
 
-void tfm__result_clear(tfm__result *result);
+void tfm__translation_result_clear(tfm__translation_result *result);
 
 /* One call. Texts are the caller's lines, or their sentences, in order. */
 typedef struct tfm__translations {
@@ -27,20 +27,20 @@ typedef struct tfm__translations {
     tfm_translation_fn emit;
     void *user;
     bool detailed; /* the caller is told of tokens */
-    tfm__spoken spoken;
+    tfm__language_choice languages;
     tfm_search_options own; /* `search` with the languages */
 
     tfm__text_batch texts;
     const char **sentences; /* what `texts` refers to, where lines are split */
-    size_t *bytes, *owners;
+    size_t *bytes, *line_of;
     tfm__span *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
 
     tfm__masked *masked; /* [texts.count], or NULL where no text has placeholders */
     const char **bare;   /* [texts.count]: the texts without them, and their bytes */
     size_t *bare_bytes;
-    tfm__line *lines, *prefixes; /* [texts.count]; prefixes may be NULL */
-    tfm__result *results;        /* [texts.count * n_best] */
-    size_t emitted, next;        /* lines that are, and the first text of the next one */
+    tfm__line *lines, *prefixes;      /* [texts.count]; prefixes may be NULL */
+    tfm__translation_result *results; /* [texts.count * n_best] */
+    size_t emitted, next;             /* lines that are, and the first text of the next one */
 } tfm__translations;
 
 /* Makes the texts of the lines' sentences. A line that is bad or blank is one text. The language code that a line
@@ -52,10 +52,10 @@ tfm_status tfm__translations_check(const tfm__translations *translations);
 /* Makes the texts that are translated, and their ids. The lines and their lengths outlive them. */
 tfm_status tfm__translations_encode(tfm__translations *translations, const char *const *lines);
 /* Takes the placeholders out of the texts (masked.c). */
-tfm_status tfm__translations_strip(tfm__translations *translations);
+tfm_status tfm__translations_mask_placeholders(tfm__translations *translations);
 /* Whether a text has some; and puts them into its results, whose alignments are there. */
-bool tfm__translations_masks(const tfm__translations *translations, size_t text);
-tfm_status tfm__translations_place(tfm__translations *translations, size_t text);
+bool tfm__translations_has_placeholders(const tfm__translations *translations, size_t text);
+tfm_status tfm__translations_restore_placeholders(tfm__translations *translations, size_t text);
 /* Makes a text that has nothing else its own translation, the only one. */
 tfm_status tfm__translations_copy(tfm__translations *translations, size_t text);
 

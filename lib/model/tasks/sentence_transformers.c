@@ -156,7 +156,7 @@ static int width_before(const tfm_embedder *e) {
 /* A tensor of a module's file, to the device if there is one. */
 static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *file, const char *name, int rank,
                        const int64_t *dims) {
-    const tfm__stored *stored;
+    const tfm__stored_tensor *stored;
     tfm_tensor raw = {0};
     const tfm_status status = tfm__weights_get(file, &stored, name, rank, dims);
     if (status != TFM_OK || !ctx)
@@ -263,7 +263,7 @@ static tfm_status add_normalize(tfm_embedder *e) {
 /* It is older than its config.json. */
 static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
     json_t *config = NULL;
-    tfm_status status = tfm__embed_load_if_there(&config, folder, "config.json");
+    tfm_status status = tfm__embed_load_optional(&config, folder, "config.json");
     if (status == TFM_OK)
         status = check_ends(config, folder);
     json_decref(config);

@@ -3,8 +3,9 @@
 #include "model/tasks/sentence_join.h"
 
 /* Keeps what the search found for one text, and takes over its arrays. */
-static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothesis *hypothesis, bool detailed) {
-    tfm__result_clear(r);
+static tfm_status keep_result(tfm__translations *t, tfm__translation_result *r, tfm_hypothesis *hypothesis,
+                              bool detailed) {
+    tfm__translation_result_clear(r);
     tfm_status status =
         tfm_tokenizer_decode(t->model->tokenizer, &r->text, hypothesis->ids, (size_t)hypothesis->tokens);
     r->hypothesis = *hypothesis;
@@ -21,8 +22,8 @@ tfm_status tfm__translations_keep(tfm__translations *t, size_t text, tfm_hypothe
     const size_t n_best = (size_t)t->n_best;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n_best && status == TFM_OK; i++)
-        status =
-            keep_result(t, &t->results[text * n_best + i], &items[i], t->detailed || tfm__translations_masks(t, text));
+        status = keep_result(t, &t->results[text * n_best + i], &items[i],
+                             t->detailed || tfm__translations_has_placeholders(t, text));
     return status;
 }
 
@@ -43,9 +44,10 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
     tfm_status status = pairs ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
         const tfm__line *line = batch[i / n_best];
-        tfm__result *r = &t->results[line->index * n_best + i % n_best];
+        tfm__translation_result *r = &t->results[line->index * n_best + i % n_best];
         const size_t tokens = (size_t)r->hypothesis.tokens;
-        if (tokens == 0 || !(all || tfm__translations_masks(t, line->index))) /* the search found fewer than n */
+        if (tokens == 0 ||
+            !(all || tfm__translations_has_placeholders(t, line->index))) /* the search found fewer than n */
             continue;
         r->alignment = tfm__alloc(tokens * line->count, sizeof(*r->alignment));
         pairs[count++] = (tfm__aligned){line->ids, r->hypothesis.ids, line->count, tokens, r->alignment};
@@ -55,8 +57,8 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
         status = tfm__align(on, pairs, count, start, t->text);
     free(pairs);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
-        if (tfm__translations_masks(t, batch[i]->index))
-            status = tfm__translations_place(t, batch[i]->index);
+        if (tfm__translations_has_placeholders(t, batch[i]->index))
+            status = tfm__translations_restore_placeholders(t, batch[i]->index);
     return status;
 }
 
@@ -112,7 +114,7 @@ static tfm_status translate_batch(void *user, tfm_model *on, tfm__line *const *b
         return TFM_OK;
     for (size_t i = 0; i < n; i++) /* the batch may be run once more, as two */
         for (size_t best = 0; best < (size_t)t->n_best; best++)
-            tfm__result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
+            tfm__translation_result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
     return status;
 }
 
@@ -134,13 +136,13 @@ tfm_status tfm__translations_encode(tfm__translations *t, const char *const *lin
     t->texts = (tfm__text_batch){lines, t->text->line_bytes, NULL, t->count};
     tfm_status status = t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
     if (status == TFM_OK)
-        status = tfm__translations_strip(t);
-    return status == TFM_OK ? tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->spoken, t->text)
+        status = tfm__translations_mask_placeholders(t);
+    return status == TFM_OK ? tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->languages, t->text)
                             : status;
 }
 
 /* Encodes the prefixes. A line's prefix begins the translation of its first sentence. */
-static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules *rules) {
+static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_params *rules) {
     if (!t->text->prefixes)
         return TFM_OK;
     const size_t count = t->texts.count;
@@ -152,11 +154,11 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         const bool first = i == 0 || t->lines[i - 1].line != line;
         texts[i] = first && t->text->prefixes[line] ? t->text->prefixes[line] : "";
     }
-    const tfm__spoken bare = {.plain = true};
+    const tfm__language_choice bare = {.plain = true};
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     tfm_status status =
-        tfm__lines_encode(t->model, &t->prefixes, &(tfm__text_batch){texts, NULL, t->texts.owners, count}, TFM_TARGET,
+        tfm__lines_encode(t->model, &t->prefixes, &(tfm__text_batch){texts, NULL, t->texts.line_of, count}, TFM_TARGET,
                           "its prefix: ", &bare, t->text);
     free(texts);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
@@ -165,7 +167,7 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
             t->search->has_first_id && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
         const int64_t limit = tfm__search_limit(rules, t->model, line->count) - forced;
         if (line->ids && prefix->ids)
-            status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
+            status = tfm__search_check_prefix(&t->model->rules, prefix->ids, prefix->count - 1, limit);
         if (status != TFM_OK)
             status = tfm__line_reject(prefix, "its prefix: ", t->text, status, saved_message);
         line->rejected = line->rejected || prefix->rejected;
@@ -197,16 +199,16 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
 }
 
 /* Reads the options and encodes the lines. */
-static tfm_status prepare(tfm__translations *t, tfm__search_rules *rules, const char *const *lines) {
+static tfm_status prepare(tfm__translations *t, tfm__search_params *rules, const char *const *lines) {
     tfm_status status = tfm__context_ready(t->model->ctx, "translate");
     if (status == TFM_OK)
         status = tfm__model_needs(t->model, "translate", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK)
-        status = tfm__spoken_read(&t->spoken, t->model, t->text);
+        status = tfm__language_choice_read(&t->languages, t->model, t->text);
     if (status == TFM_OK) {
-        tfm__spoken_search(&t->own, &t->spoken, t->search);
+        tfm__language_choice_apply(&t->own, &t->languages, t->search);
         t->search = &t->own;
-        status = tfm__search_rules_of(rules, t->model, t->search);
+        status = tfm__search_params_of(rules, t->model, t->search);
     }
     if (status == TFM_OK) {
         t->n_best = rules->n_best;
@@ -221,18 +223,21 @@ static tfm_status prepare(tfm__translations *t, tfm__search_rules *rules, const 
 
 /* Where several devices work, they ask whether to go on in the caller's place. */
 static tfm_status translate(tfm__translations *t, const char *const *lines) {
-    tfm__search_rules rules;
+    tfm__search_params rules;
     const double start = tfm__seconds();
     tfm_status status = prepare(t, &rules, lines);
     if (status == TFM_OK) {
-        tfm__halt halt = {.go_on = t->own.go_on, .user = t->own.go_on_user};
-        const tfm__batch_work work = {
-            .kind = TFM__TRANSLATING, .run = translate_batch, .done = batch_done, .user = t, .halt = &halt};
-        const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam);
-        tfm__batches_share(t->model, t->lines, t->texts.count, limit);
-        if (tfm__batches_shared(t->model)) {
-            t->own.go_on = tfm__halt_no;
-            t->own.go_on_user = &halt;
+        tfm__cancellation cancellation = {.go_on = t->own.go_on, .user = t->own.go_on_user};
+        const tfm__batch_work work = {.kind = TFM__BATCH_TRANSLATE,
+                                      .run = translate_batch,
+                                      .done = batch_done,
+                                      .user = t,
+                                      .cancellation = &cancellation};
+        const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam_size);
+        tfm__batches_open_spare(t->model, t->lines, t->texts.count, limit);
+        if (tfm__batches_are_parallel(t->model)) {
+            t->own.go_on = tfm__not_cancelled;
+            t->own.go_on_user = &cancellation;
         }
         status = tfm__batches_run(t->model, t->lines, t->texts.count, limit, t->text, &work);
     }

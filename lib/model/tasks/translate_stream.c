@@ -11,7 +11,7 @@ enum { MOST_BATCHES = 2 };
 /* The fewest tokens of a line, on the average, that a batch is full of. */
 enum { TOKENS_PER_LINE = 8 };
 
-typedef struct tfm__feed_call feed;
+typedef struct tfm__stream_call stream_call;
 typedef struct tfm__fed_line fed_line;
 
 /* A text of a line: a sentence of it, or all of it. */
@@ -22,7 +22,7 @@ typedef struct fed_text {
 
 /* A line that is not done. */
 struct tfm__fed_line {
-    feed *of;
+    stream_call *of;
     size_t number;
     const char *text; /* the caller's */
     size_t bytes;
@@ -50,7 +50,7 @@ static bool reject_line(void *user, size_t unused, const char *message) {
 }
 
 static void line_free(fed_line *line) {
-    line->call.spoken = (tfm__spoken){0}; /* the feed's */
+    line->call.languages = (tfm__language_choice){0}; /* the feed's */
     tfm__translations_free(&line->call);
     free(line->texts);
     free(line);
@@ -58,7 +58,7 @@ static void line_free(fed_line *line) {
 
 /* Encodes a line. What is not translated is emitted. */
 static tfm_status line_begin(fed_line *line) {
-    feed *f = line->of;
+    stream_call *f = line->of;
     line->options = *f->text;
     line->options.line_bytes = &line->bytes;
     line->options.reject = f->text->reject ? reject_line : NULL;
@@ -73,12 +73,12 @@ static tfm_status line_begin(fed_line *line) {
                                      .emit = emit_line,
                                      .user = line,
                                      .detailed = true,
-                                     .spoken = f->spoken};
+                                     .languages = f->languages};
     tfm_status status = tfm__translations_encode(&line->call, &line->text);
     if (status == TFM_OK)
         status = tfm__translations_begin(&line->call);
     if (status != TFM_OK)
-        return tfm__feed_name_line(status, &line->number, 1);
+        return tfm__stream_name_line(status, &line->number, 1);
     line->texts = tfm__alloc(line->call.texts.count, sizeof(*line->texts));
     for (size_t i = 0; line->texts && i < line->call.texts.count; i++) {
         line->texts[i] = (fed_text){line, i};
@@ -89,7 +89,7 @@ static tfm_status line_begin(fed_line *line) {
 }
 
 /* Asks for another line. *came says whether there is one; one that there is nothing to do for is done by now. */
-static tfm_status ask(feed *f, bool *came) {
+static tfm_status next_line(stream_call *f, bool *came) {
     const char *text = NULL;
     size_t bytes = 0;
     *came = f->more(f->more_user, &text, &bytes);
@@ -114,7 +114,7 @@ static tfm_status ask(feed *f, bool *came) {
     return TFM_OK;
 }
 
-static void remove_line(feed *f, fed_line *line) {
+static void remove_line(stream_call *f, fed_line *line) {
     fed_line *before = NULL;
     for (fed_line *at = f->first; at != line; at = at->next)
         before = at;
@@ -139,7 +139,7 @@ static tfm__line *next_text(fed_line **line) {
 }
 
 /* Asks for lines until there is as much as the search has room for. */
-static void gather(feed *f, size_t most) {
+static void gather(stream_call *f, size_t most) {
     const size_t tokens = f->limit.tokens;
     bool came = true;
     while (came && f->status == TFM_OK && f->ready < most) {
@@ -150,14 +150,14 @@ static void gather(feed *f, size_t most) {
                 waiting += line->call.lines[i].count;
         if (next_text(&at) && f->tokens + waiting >= tokens)
             return;
-        f->status = ask(f, &came);
+        f->status = next_line(f, &came);
         if (f->status != TFM_OK)
             tfm__error_save(f->message);
     }
 }
 
 static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
-    feed *f = user;
+    stream_call *f = user;
     const bool joins = f->live > 0;
     size_t count = 0, longest = 0;
     if (!joins)
@@ -190,7 +190,7 @@ static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
     return count;
 }
 
-static void count_line(const feed *f, const tfm__translations *call) {
+static void count_line(const stream_call *f, const tfm__translations *call) {
     tfm_search_stats *stats = f->text->stats;
     for (size_t i = 0; stats && i < call->texts.count; i++) {
         if (!call->lines[i].ids)
@@ -202,7 +202,7 @@ static void count_line(const feed *f, const tfm__translations *call) {
 }
 
 static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
-    feed *f = user;
+    stream_call *f = user;
     fed_line *line = ((fed_text *)owner)->line;
     tfm__translations *call = &line->call;
     tfm__line *text = &call->lines[((fed_text *)owner)->index];
@@ -213,7 +213,7 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     if (status != TFM_OK || --line->left > 0)
         return status;
     count_line(f, call);
-    status = tfm__feed_name_line(tfm__translations_emit(call), &line->number, 1);
+    status = tfm__stream_name_line(tfm__translations_emit(call), &line->number, 1);
     remove_line(f, line);
     if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
         f->status = status;
@@ -223,26 +223,26 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
 }
 
 static bool go_on(void *user) {
-    const feed *f = user;
+    const stream_call *f = user;
     return f->status == TFM_OK && (!f->asked || !f->asked->go_on || f->asked->go_on(f->asked->go_on_user));
 }
 
 /* What is not done of the lines that were given, and then all that come. */
-static tfm_status run_chunks(feed *f) {
+static tfm_status run_chunks(stream_call *f) {
     tfm__chunk waiting = {.of = f};
     tfm_status status = TFM_OK;
     while (f->first && status == TFM_OK) {
         status = tfm__chunk_add(&waiting, f->first->text, f->first->bytes, f->first->number);
         remove_line(f, f->first);
     }
-    return tfm__feed_chunks(&waiting, status);
+    return tfm__stream_chunks(&waiting, status);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 /* Where a search that others join does not come to its end for want of memory, or of smaller work-groups, what is left
  * is done as ever. */
-static tfm_status run_joined(feed *f) {
+static tfm_status run_joined(stream_call *f) {
     tfm_context *ctx = f->model->ctx;
     const int depth = tfm__scope_depth(ctx);
     const tfm__feed asks = {.take = take, .found = found, .user = f, .most = f->limit.lines};
@@ -264,7 +264,7 @@ static tfm_status run_joined(feed *f) {
     return run_chunks(f);
 }
 
-static tfm_status run(feed *f) {
+static tfm_status run(stream_call *f) {
     tfm_status status = tfm__context_ready(f->model->ctx, "translate_feed");
     if (status == TFM_OK)
         status =
@@ -272,27 +272,27 @@ static tfm_status run(feed *f) {
     if (status == TFM_OK && f->text->prefixes)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: lines that come have no prefixes: leave them out");
     if (status == TFM_OK)
-        status = tfm__spoken_read(&f->spoken, f->model, f->text);
+        status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {
-        tfm__spoken_search(&f->search, &f->spoken, f->asked);
+        tfm__language_choice_apply(&f->search, &f->languages, f->asked);
         f->search.go_on = go_on;
         f->search.go_on_user = f;
-        status = tfm__search_rules_of(&f->rules, f->model, &f->search);
+        status = tfm__search_params_of(&f->rules, f->model, &f->search);
     }
     if (status == TFM_OK)
         status = tfm__translations_check(
             &(tfm__translations){.model = f->model, .text = f->text, .n_best = f->rules.n_best});
     if (status == TFM_OK) {
-        f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam);
+        f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam_size);
         const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
         f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
-        const bool alone =
-            !f->text->alignments && !f->text->placeholders && (!f->model->mates || f->model->mates->fleet->count == 1);
+        const bool alone = !f->text->alignments && !f->text->placeholders &&
+                           (!f->model->replicas || f->model->replicas->fleet->count == 1);
         status = alone ? run_joined(f) : run_chunks(f);
     }
     while (f->first)
         remove_line(f, f->first);
-    tfm__spoken_free(&f->spoken);
+    tfm__language_choice_free(&f->languages);
     return status;
 }
 
@@ -302,13 +302,13 @@ tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_use
     if (TFM__NEEDS("translate_feed", model, more ? "" : NULL, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const double start = tfm__seconds();
-    feed f = {.model = model,
-              .text = text ? text : &defaults,
-              .asked = search,
-              .more = more,
-              .more_user = more_user,
-              .emit = emit,
-              .emit_user = user};
+    stream_call f = {.model = model,
+                     .text = text ? text : &defaults,
+                     .asked = search,
+                     .more = more,
+                     .more_user = more_user,
+                     .emit = emit,
+                     .emit_user = user};
     const tfm_status status = run(&f);
     if (f.text->stats)
         f.text->stats->seconds += tfm__seconds() - start;

@@ -6,13 +6,13 @@
 #include "model/tasks/sentence_join.h"
 
 /* A call of tfm_translate_feed. */
-typedef struct tfm__feed_call {
+typedef struct tfm__stream_call {
     tfm_model *model;
     const tfm_text_options *text;
     tfm_search_options search; /* with the languages, and with a question of our own */
     const tfm_search_options *asked;
-    tfm__spoken spoken;
-    tfm__search_rules rules;
+    tfm__language_choice languages;
+    tfm__search_params rules;
     tfm__batch_limit limit;
     tfm_feed_fn more;
     void *more_user;
@@ -26,11 +26,11 @@ typedef struct tfm__feed_call {
     int waited;            /* steps */
     tfm_status status;     /* of what failed where only the search can end */
     char message[TFM__MESSAGE_MAX];
-} tfm__feed_call;
+} tfm__stream_call;
 
 /* Lines that make up a call of their own. */
 typedef struct tfm__chunk {
-    tfm__feed_call *of;
+    tfm__stream_call *of;
     const char **texts;
     size_t *bytes, *numbers;
     size_t count, rooms[3];
@@ -40,10 +40,10 @@ tfm_status tfm__chunk_add(tfm__chunk *chunk, const char *text, size_t bytes, siz
 
 /* Translates the lines of the chunk unless `status` is an error, and then all that come, some at a time as calls of
  * their own. Frees what the chunk has. */
-tfm_status tfm__feed_chunks(tfm__chunk *chunk, tfm_status status);
+tfm_status tfm__stream_chunks(tfm__chunk *chunk, tfm_status status);
 
 /* Names the line that a failure is about by its number among all: numbers[i] is that of line i of the call that
  * reported it. */
-tfm_status tfm__feed_name_line(tfm_status status, const size_t *numbers, size_t count);
+tfm_status tfm__stream_name_line(tfm_status status, const size_t *numbers, size_t count);
 
 #endif

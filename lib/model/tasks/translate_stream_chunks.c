@@ -8,7 +8,7 @@
 /* Bytes of text that make about one token. */
 enum { BYTES_PER_TOKEN = 3 };
 
-tfm_status tfm__feed_name_line(tfm_status status, const size_t *numbers, size_t count) {
+tfm_status tfm__stream_name_line(tfm_status status, const size_t *numbers, size_t count) {
     char saved_message[TFM__MESSAGE_MAX], *rest;
     tfm__error_save(saved_message);
     char *at = status == TFM_OK ? NULL : strstr(saved_message, "line ");
@@ -55,14 +55,15 @@ static tfm_status chunk_run(tfm__chunk *c) {
     stats.seconds = 0; /* the feed's are those of all */
     if (text.stats)
         tfm__stats_add(c->of->text->stats, &stats);
-    const tfm_status named = tfm__feed_name_line(status, c->numbers, c->count);
+    const tfm_status named = tfm__stream_name_line(status, c->numbers, c->count);
     c->count = 0;
     return named;
 }
 
-tfm_status tfm__feed_chunks(tfm__chunk *c, tfm_status status) {
-    tfm__feed_call *f = c->of;
-    const size_t mates = f->model->mates ? tfm__mates_count(f->model->mates) : 1, devices = mates > 0 ? mates : 1;
+tfm_status tfm__stream_chunks(tfm__chunk *c, tfm_status status) {
+    tfm__stream_call *f = c->of;
+    const size_t replicas = f->model->replicas ? tfm__replicas_count(f->model->replicas) : 1,
+                 devices = replicas > 0 ? replicas : 1;
     for (bool more = true; more && status == TFM_OK;) {
         size_t tokens = 0;
         while (status == TFM_OK && more && tokens < devices * f->limit.tokens && c->count < devices * f->limit.lines) {

@@ -9,15 +9,15 @@
 #include <string.h>
 #include "model/weights/weight_reader.h"
 
-enum { VERSION = 1, HEADER = 32, MOST_DIMS = 16, ALIGNMENT = 256 };
+enum { VERSION = 1, HEADER = 32, MAX_DIMS = 16, ALIGNMENT = 256 };
 
 /* Numbers that tell a tensor's type. */
 enum { INTGEMM8 = 0x4101, INTGEMM16 = 0x4102 };
 
 /* What is kept for the tensors of a file. */
 typedef struct bin {
-    float *values; /* of the quantised tensors */
-    char *remark;  /* Marian's configuration, or NULL */
+    float *values;  /* of the quantised tensors */
+    char *metadata; /* Marian's configuration, or NULL */
 } bin;
 
 /* The file while it is read. Each part begins where the one before it ended. */
@@ -75,7 +75,7 @@ static size_t quantised(uint64_t type) {
     return type == INTGEMM8 ? 1 : type == INTGEMM16 ? 2 : 0;
 }
 
-static tfm_status check_type(const reader *r, const tfm__stored *x, uint64_t type) {
+static tfm_status check_type(const reader *r, const tfm__stored_tensor *x, uint64_t type) {
     if (dtype_of(type) || quantised(type))
         return TFM_OK;
     const bool packed = (type & 0xf800) != 0 && type <= 0xffff;
@@ -93,7 +93,7 @@ static float value_at(const unsigned char *data, size_t index, size_t size) {
 }
 
 /* Fills r->next_free with the tensor's numbers and moves on. */
-static tfm_status dequantise(reader *r, tfm__stored *x, size_t size) {
+static tfm_status dequantise(reader *r, tfm__stored_tensor *x, size_t size) {
     const unsigned char *data = x->data;
     uint32_t bits = (uint32_t)number(data + x->count * size, 4);
     float multiplier, *out = r->next_free;
@@ -111,7 +111,7 @@ static tfm_status dequantise(reader *r, tfm__stored *x, size_t size) {
             out[i * outputs + k] = unit * value_at(data, k * inputs + i, size);
     x->data = (const unsigned char *)out;
     x->bytes = x->count * sizeof(*out);
-    x->coded = size == 1 ? "int8" : "int16";
+    x->encoding = size == 1 ? "int8" : "int16";
     x->unit = size == 1 ? unit : 0;
     r->next_free += x->count;
     return tfm__stored_set_dtype(x, "F32");
@@ -130,16 +130,16 @@ static tfm_status read_names(reader *r) {
         tfm_status status = tfm__stored_check_name(name, (size_t)bytes - 1, r->file->path);
         if (status != TFM_OK)
             return status;
-        r->file->tensors[i] = (tfm__stored){.name = name, .file = r->file->path, .dtype = TFM_U8};
+        r->file->tensors[i] = (tfm__stored_tensor){.name = name, .file = r->file->path, .dtype = TFM_U8};
     }
     return TFM_OK;
 }
 
 static tfm_status read_shapes(reader *r) {
     for (uint64_t i = 0; i < r->count; i++) {
-        tfm__stored *x = &r->file->tensors[i];
+        tfm__stored_tensor *x = &r->file->tensors[i];
         const uint64_t rank = number(r->headers + i * HEADER + 16, 8);
-        if (rank > MOST_DIMS)
+        if (rank > MAX_DIMS)
             return damaged(r->file->path, "a tensor has more than 16 dimensions");
         const unsigned char *dims = take(r, 4 * rank, "the shapes of its tensors");
         if (!dims)
@@ -161,7 +161,7 @@ static tfm_status read_shapes(reader *r) {
 static tfm_status read_places(reader *r, size_t *quantised_count) {
     *quantised_count = 0;
     for (uint64_t i = 0; i < r->count; i++) {
-        tfm__stored *x = &r->file->tensors[i];
+        tfm__stored_tensor *x = &r->file->tensors[i];
         const uint64_t type = number(r->headers + i * HEADER + 8, 8), bytes = number(r->headers + i * HEADER + 24, 8);
         tfm_status status = check_type(r, x, type);
         if (status != TFM_OK)
@@ -190,13 +190,13 @@ static tfm_status read_numbers(reader *r, size_t quantised_count) {
     if (!r->own->values)
         return TFM_ERROR_MEMORY;
     for (uint64_t i = 0; i < r->count; i++) {
-        tfm__stored x = file->tensors[i];
+        tfm__stored_tensor x = file->tensors[i];
         const uint64_t type = number(r->headers + i * HEADER + 8, 8);
         tfm_status status =
             quantised(type) ? dequantise(r, &x, quantised(type)) : tfm__stored_set_dtype(&x, dtype_of(type));
         if (status == TFM_OK && strcmp(x.name, TFM__MARIAN_CONFIG) == 0) {
-            status = r->own->remark ? damaged(file->path, "it has two configurations")
-                                    : tfm__stored_text(&r->own->remark, &x);
+            status = r->own->metadata ? damaged(file->path, "it has two configurations")
+                                      : tfm__stored_text(&r->own->metadata, &x);
         } else if (status == TFM_OK) {
             file->tensors[file->count++] = x;
         }
@@ -253,12 +253,12 @@ static void release(tfm__weights_file *file) {
     if (!own)
         return;
     free(own->values);
-    free(own->remark);
+    free(own->metadata);
     free(own);
 }
 
-static const char *remark(const tfm__weights_file *file, const char *name) {
-    return strcmp(name, TFM__MARIAN_CONFIG) == 0 ? ((const bin *)file->own)->remark : NULL;
+static const char *metadata(const tfm__weights_file *file, const char *name) {
+    return strcmp(name, TFM__MARIAN_CONFIG) == 0 ? ((const bin *)file->own)->metadata : NULL;
 }
 
 const tfm__weights_reader tfm__marian_bin_reader = {
@@ -267,5 +267,5 @@ const tfm__weights_reader tfm__marian_bin_reader = {
     .recognises = recognises,
     .read = read_file,
     .release = release,
-    .remark = remark,
+    .metadata = metadata,
 };

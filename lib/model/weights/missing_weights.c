@@ -15,20 +15,20 @@ static bool has(const char *dir, const char *name) {
     return there;
 }
 
-typedef tfm_status judge_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
+typedef tfm_status diagnose_fn(const char *dir, const char *name, const tfm__weights_reader *const *readers);
 
-/* Calls `judge` for the names in a folder until one is judged. */
-static tfm_status judge_names(const char *dir, judge_fn *judge, const tfm__weights_reader *const *readers) {
+/* Calls `diagnose` for the names in a folder until one is judged. */
+static tfm_status diagnose_names(const char *dir, diagnose_fn *diagnose, const tfm__weights_reader *const *readers) {
     char **names = NULL;
     size_t count = 0;
     tfm_status status = tfm__file_exists(dir) ? tfm__dir_list(&names, &count, dir) : TFM_OK;
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = judge(dir, names[i], readers);
+        status = diagnose(dir, names[i], readers);
     tfm__names_free(names, count);
     return status;
 }
 
-static tfm_status judge_gguf(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
+static tfm_status diagnose_gguf(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
     (void)readers;
     if (fnmatch("*.gguf", name, 0) != 0)
         return TFM_OK;
@@ -39,17 +39,17 @@ static tfm_status judge_gguf(const char *dir, const char *name, const tfm__weigh
         dir, name);
 }
 
-tfm_status tfm__weights_check_other(const char *dir) {
+tfm_status tfm__weights_check_unsupported(const char *dir) {
     if (has(dir, ADAPTER))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s has an adapter (%s), such as LoRA's, and not a model: merge it into its base model, for "
                          "example with peft's merge_and_unload, save that, and take its directory",
                          dir, ADAPTER);
-    return judge_names(dir, judge_gguf, NULL);
+    return diagnose_names(dir, diagnose_gguf, NULL);
 }
 
 /* Whether a file is what the reader's files are called by another name: a shard of a model, or one in another dtype. */
-static tfm_status judge_weights(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
+static tfm_status diagnose_weights(const char *dir, const char *name, const tfm__weights_reader *const *readers) {
     for (; *readers && (*readers)->single; readers++) {
         const tfm__weights_reader *reader = *readers;
         char part[64], other[64];
@@ -69,11 +69,11 @@ static tfm_status judge_weights(const char *dir, const char *name, const tfm__we
     return TFM_OK;
 }
 
-tfm_status tfm__weights_say_missing(const char *dir, const tfm__weights_reader *const *readers) {
+tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reader *const *readers) {
     static const char *const OTHERS[] = {"tf_model.h5", "flax_model.msgpack", "model.npz", "pytorch_model.pt"};
-    tfm_status status = tfm__weights_check_other(dir);
+    tfm_status status = tfm__weights_check_unsupported(dir);
     if (status == TFM_OK)
-        status = judge_names(dir, judge_weights, readers);
+        status = diagnose_names(dir, diagnose_weights, readers);
     for (size_t i = 0; i < TFM__COUNT(OTHERS) && status == TFM_OK; i++)
         if (has(dir, OTHERS[i]))
             return tfm__fail(TFM_ERROR_UNSUPPORTED,

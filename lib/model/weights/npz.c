@@ -9,8 +9,8 @@ static const char SUFFIX[] = ".npy";
 
 /* What is kept for the tensors of a file. */
 typedef struct npz {
-    char *names;  /* one after another, each with a NUL at its end */
-    char *remark; /* Marian's configuration, or NULL */
+    char *names;    /* one after another, each with a NUL at its end */
+    char *metadata; /* Marian's configuration, or NULL */
 } npz;
 
 /* ---- The header of a .npy ----------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static bool take_size(cursor *c, int64_t *out) {
     return fits && c->at != first && (take(c, 'L') || true);
 }
 
-static bool take_shape(cursor *c, tfm__stored *out) {
+static bool take_shape(cursor *c, tfm__stored_tensor *out) {
     bool zero = false, overflow = false;
     if (!take(c, '('))
         return false;
@@ -94,7 +94,7 @@ static bool is(words key, const char *name) {
 }
 
 /* Everything that a header says: false where it is none. */
-static bool take_header(cursor *c, tfm__stored *out, words *descr, bool *fortran) {
+static bool take_header(cursor *c, tfm__stored_tensor *out, words *descr, bool *fortran) {
     enum { DESCR = 1, ORDER = 2, SHAPE = 4 };
     int seen = 0;
     words key;
@@ -120,7 +120,7 @@ static bool take_header(cursor *c, tfm__stored *out, words *descr, bool *fortran
 /* ---- A tensor ----------------------------------------------------------------------------------------- */
 
 /* The dtype as safetensors spells it, from NumPy's, such as "<f4". */
-static tfm_status set_dtype(tfm__stored *out, words descr) {
+static tfm_status set_dtype(tfm__stored_tensor *out, words descr) {
     static const char *const NAMES[][2] = {{"f4", "F32"}, {"f2", "F16"},  {"f8", "F64"}, {"i1", "I8"},
                                            {"u1", "U8"},  {"b1", "BOOL"}, {"i2", "I16"}, {"u2", "U16"},
                                            {"i4", "I32"}, {"u4", "U32"},  {"i8", "I64"}, {"u8", "U64"}};
@@ -141,7 +141,7 @@ static tfm_status set_dtype(tfm__stored *out, words descr) {
 }
 
 /* Where the header and the numbers of a .npy lie. */
-static tfm_status read_npy(tfm__stored *out, const unsigned char *data, size_t size) {
+static tfm_status read_npy(tfm__stored_tensor *out, const unsigned char *data, size_t size) {
     static const unsigned char MAGIC[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     words descr = {0};
     bool fortran = false;
@@ -185,15 +185,15 @@ static tfm_status read_entry(tfm__weights_file *file, npz *own, const tfm__zip_e
                          "%s: tensor %s is compressed or encrypted: load the file with NumPy, and save it with "
                          "numpy.savez, which does not compress",
                          file->path, name);
-    tfm__stored *out = &file->tensors[file->count];
-    *out = (tfm__stored){.name = name, .file = file->path, .dtype = TFM_U8};
+    tfm__stored_tensor *out = &file->tensors[file->count];
+    *out = (tfm__stored_tensor){.name = name, .file = file->path, .dtype = TFM_U8};
     status = read_npy(out, entry->data, entry->bytes);
     if (status != TFM_OK)
         return status;
     if (strcmp(name, TFM__MARIAN_CONFIG) != 0)
         file->count++;
     else
-        status = tfm__stored_text(&own->remark, out);
+        status = tfm__stored_text(&own->metadata, out);
     return status;
 }
 
@@ -223,7 +223,7 @@ static tfm_status read_file(tfm__weights_file *file) {
     npz *own = tfm__alloc(1, sizeof(*own));
     file->own = own;
     tfm_status status = own ? tfm__weights_check_text(file) : TFM_ERROR_MEMORY;
-    if (status == TFM_OK && !tfm__zip_looks(file->map.data, file->map.size))
+    if (status == TFM_OK && !tfm__zip_is_archive(file->map.data, file->map.size))
         status = tfm__fail(TFM_ERROR_FORMAT, "%s is no .npz of NumPy, which is a zip archive: download it again",
                            file->path);
     if (status == TFM_OK)
@@ -239,12 +239,12 @@ static void release(tfm__weights_file *file) {
     if (!own)
         return;
     free(own->names);
-    free(own->remark);
+    free(own->metadata);
     free(own);
 }
 
-static const char *remark(const tfm__weights_file *file, const char *name) {
-    return strcmp(name, TFM__MARIAN_CONFIG) == 0 ? ((const npz *)file->own)->remark : NULL;
+static const char *metadata(const tfm__weights_file *file, const char *name) {
+    return strcmp(name, TFM__MARIAN_CONFIG) == 0 ? ((const npz *)file->own)->metadata : NULL;
 }
 
 const tfm__weights_reader tfm__npz_reader = {
@@ -252,5 +252,5 @@ const tfm__weights_reader tfm__npz_reader = {
     .suffix = ".npz",
     .read = read_file,
     .release = release,
-    .remark = remark,
+    .metadata = metadata,
 };

@@ -3,7 +3,7 @@
 #include "text/utf8.h"
 
 /* Values that one pickle may make: a model of ten thousand tensors takes a tenth of it. */
-enum { MOST_VALUES = 4 << 20 };
+enum { MAX_VALUES = 4 << 20 };
 
 static const tfm__pickle_value MARK = {.kind = TFM__PICKLE_MARK}, NONE = {.kind = TFM__PICKLE_NONE},
                                NO = {.kind = TFM__PICKLE_BOOL}, YES = {.kind = TFM__PICKLE_BOOL, .number = 1};
@@ -16,9 +16,9 @@ static tfm_status damaged(const tfm__pickle *p, const char *what) {
 
 /* Counts one more value, or place in a value. */
 static tfm_status count(tfm__pickle *p) {
-    if (p->made >= MOST_VALUES)
+    if (p->made >= MAX_VALUES)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: its pickle holds more than %d values; no model has so many",
-                         p->path, MOST_VALUES);
+                         p->path, MAX_VALUES);
     p->made++;
     return TFM_OK;
 }
@@ -49,13 +49,13 @@ static bool grow(const tfm__pickle_value ***array, size_t *room, size_t used) {
 }
 
 static tfm_status failed(const tfm__pickle *p) {
-    return p->made >= MOST_VALUES ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_MEMORY;
+    return p->made >= MAX_VALUES ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_MEMORY;
 }
 
 static tfm_status push(tfm__pickle *p, const tfm__pickle_value *value) {
     if (!value)
         return failed(p);
-    if (p->depth >= MOST_VALUES)
+    if (p->depth >= MAX_VALUES)
         return damaged(p, "is nested too deeply");
     if (!grow(&p->stack, &p->stack_room, p->depth))
         return TFM_ERROR_MEMORY;
@@ -194,25 +194,25 @@ static tfm_status fill(tfm__pickle *p, tfm__pickle_kind kind, size_t top) {
     return add_items(p, to, from);
 }
 
-static tfm_status remember(tfm__pickle *p, int64_t place) {
+static tfm_status memo_put(tfm__pickle *p, int64_t place) {
     if (p->depth == 0 || p->stack[p->depth - 1] == &MARK)
         return damaged(p, "remembers nothing");
-    if (place < 0 || place > (int64_t)p->remembered) /* every writer counts on from 0 */
+    if (place < 0 || place > (int64_t)p->memo_count) /* every writer counts on from 0 */
         return damaged(p, "remembers at a place out of turn");
     if (!grow(&p->memo, &p->memo_room, (size_t)place))
         return TFM_ERROR_MEMORY;
     p->memo[place] = p->stack[p->depth - 1];
-    p->remembered += place == (int64_t)p->remembered;
+    p->memo_count += place == (int64_t)p->memo_count;
     return TFM_OK;
 }
 
-static tfm_status recall(tfm__pickle *p, int64_t place) {
-    if (place < 0 || place >= (int64_t)p->remembered)
+static tfm_status memo_get(tfm__pickle *p, int64_t place) {
+    if (place < 0 || place >= (int64_t)p->memo_count)
         return damaged(p, "recalls what it never remembered");
     return push(p, p->memo[place]);
 }
 
-static tfm_status look_up(tfm__pickle *p, bool stacked) {
+static tfm_status find_class(tfm__pickle *p, bool stacked) {
     const char *module, *name;
     size_t module_bytes, name_bytes;
     if (stacked) {
@@ -227,7 +227,7 @@ static tfm_status look_up(tfm__pickle *p, bool stacked) {
         return damaged(p, "ends within a name");
     }
     int64_t number;
-    tfm_status status = p->caller->look_up(p->user, &number, module, module_bytes, name, name_bytes);
+    tfm_status status = p->callbacks->find_class(p->user, &number, module, module_bytes, name, name_bytes);
     if (status != TFM_OK)
         return status;
     tfm__pickle_value *global = tfm__pickle_new(p, TFM__PICKLE_GLOBAL);
@@ -240,20 +240,20 @@ static tfm_status call(tfm__pickle *p) {
     const tfm__pickle_value *arguments = pop(p), *global = pop(p), *made = NULL;
     if (!global || !arguments || global->kind != TFM__PICKLE_GLOBAL || arguments->kind != TFM__PICKLE_TUPLE)
         return damaged(p, "calls what is no function");
-    tfm_status status = p->caller->call(p->user, p, &made, global->number, arguments);
+    tfm_status status = p->callbacks->reduce(p->user, p, &made, global->number, arguments);
     return status == TFM_OK ? push(p, made) : status;
 }
 
-static tfm_status fetch(tfm__pickle *p) {
+static tfm_status persistent_load(tfm__pickle *p) {
     const tfm__pickle_value *id = pop(p), *made = NULL;
     if (!id)
         return damaged(p, "fetches nothing");
-    tfm_status status = p->caller->fetch(p->user, p, &made, id);
+    tfm_status status = p->callbacks->persistent_load(p->user, p, &made, id);
     return status == TFM_OK ? push(p, made) : status;
 }
 
 /* Attributes of an object, such as the versions of modules that PyTorch hangs on a dict of tensors: no data. */
-static tfm_status forget_attributes(tfm__pickle *p) {
+static tfm_status discard_state(tfm__pickle *p) {
     const tfm__pickle_value *attributes = pop(p);
     if (!attributes || p->depth == 0 || p->stack[p->depth - 1]->kind != TFM__PICKLE_DICT ||
         attributes->kind != TFM__PICKLE_DICT)
@@ -332,25 +332,25 @@ static tfm_status run(tfm__pickle *p, int operation) {
     case 'u': /* SETITEMS */
         return fill(p, TFM__PICKLE_DICT, 0);
     case 'q': /* BINPUT */
-        return remember(p, take_number(p, 1));
+        return memo_put(p, take_number(p, 1));
     case 'r': /* LONG_BINPUT */
-        return remember(p, take_number(p, 4));
+        return memo_put(p, take_number(p, 4));
     case 0x94: /* MEMOIZE */
-        return remember(p, (int64_t)p->remembered);
+        return memo_put(p, (int64_t)p->memo_count);
     case 'h': /* BINGET */
-        return recall(p, take_number(p, 1));
+        return memo_get(p, take_number(p, 1));
     case 'j': /* LONG_BINGET */
-        return recall(p, take_number(p, 4));
+        return memo_get(p, take_number(p, 4));
     case 'c': /* GLOBAL */
-        return look_up(p, false);
+        return find_class(p, false);
     case 0x93: /* STACK_GLOBAL */
-        return look_up(p, true);
+        return find_class(p, true);
     case 'R': /* REDUCE */
         return call(p);
     case 'Q': /* BINPERSID */
-        return fetch(p);
+        return persistent_load(p);
     case 'b': /* BUILD */
-        return forget_attributes(p);
+        return discard_state(p);
     default:
         return push_plain(p, operation);
     }
@@ -360,7 +360,7 @@ static tfm_status run(tfm__pickle *p, int operation) {
 
 tfm_status tfm__pickle_read(tfm__pickle *p, const tfm__pickle_value **out) {
     *out = NULL;
-    p->depth = p->remembered = 0;
+    p->depth = p->memo_count = 0;
     if (p->end - p->at < 2 || *p->at != 0x80)
         return damaged(p, "is missing, or as Python 1 wrote them");
     for (;;) {
@@ -401,7 +401,7 @@ const char *tfm__pickle_kind_name(const tfm__pickle_value *value) {
         [TFM__PICKLE_MARK] = "nothing",   [TFM__PICKLE_NONE] = "None",        [TFM__PICKLE_BOOL] = "a truth value",
         [TFM__PICKLE_INT] = "an integer", [TFM__PICKLE_LARGE] = "an integer", [TFM__PICKLE_FLOAT] = "a number",
         [TFM__PICKLE_TEXT] = "a text",    [TFM__PICKLE_GLOBAL] = "a name",    [TFM__PICKLE_TUPLE] = "a tuple",
-        [TFM__PICKLE_LIST] = "a list",    [TFM__PICKLE_DICT] = "a dict",      [TFM__PICKLE_OWN] = "an object",
+        [TFM__PICKLE_LIST] = "a list",    [TFM__PICKLE_DICT] = "a dict",      [TFM__PICKLE_OBJECT] = "an object",
     };
     return names[value->kind];
 }

@@ -22,12 +22,12 @@ typedef enum tfm__pickle_kind {
     TFM__PICKLE_TUPLE,  /* items */
     TFM__PICKLE_LIST,   /* items */
     TFM__PICKLE_DICT,   /* items: key, value, key, value, in the order in which they were put in */
-    TFM__PICKLE_OWN,    /* the caller's: number */
+    TFM__PICKLE_OBJECT, /* the caller's: number */
 } tfm__pickle_kind;
 
 typedef struct tfm__pickle_value {
     tfm__pickle_kind kind;
-    int32_t tag; /* of TFM__PICKLE_OWN: the caller's */
+    int32_t tag; /* of TFM__PICKLE_OBJECT: the caller's */
     int64_t number;
     const char *text; /* [bytes], in the pickle, without a NUL after it; texts are UTF-8 */
     size_t bytes;
@@ -39,26 +39,27 @@ typedef struct tfm__pickle_value {
 typedef struct tfm__pickle tfm__pickle;
 
 /* All three set *out, or fail with a sentence. */
-typedef struct tfm__pickle_caller {
+typedef struct tfm__pickle_callbacks {
     /* What `module`.`name` is: a TFM__PICKLE_GLOBAL's number. */
-    tfm_status (*look_up)(void *user, int64_t *out, const char *module, size_t module_bytes, const char *name,
-                          size_t name_bytes);
+    tfm_status (*find_class)(void *user, int64_t *out, const char *module, size_t module_bytes, const char *name,
+                             size_t name_bytes);
     /* Python would call the global with the items of a tuple. */
-    tfm_status (*call)(void *user, tfm__pickle *pickle, const tfm__pickle_value **out, int64_t global,
-                       const tfm__pickle_value *arguments);
+    tfm_status (*reduce)(void *user, tfm__pickle *pickle, const tfm__pickle_value **out, int64_t global,
+                         const tfm__pickle_value *arguments);
     /* An object that is kept outside of the pickle, by its id. */
-    tfm_status (*fetch)(void *user, tfm__pickle *pickle, const tfm__pickle_value **out, const tfm__pickle_value *id);
-} tfm__pickle_caller;
+    tfm_status (*persistent_load)(void *user, tfm__pickle *pickle, const tfm__pickle_value **out,
+                                  const tfm__pickle_value *id);
+} tfm__pickle_callbacks;
 
-/* A reader, and all values that it made. Starts as {.path, .at, .end, .caller, .user}. */
+/* A reader, and all values that it made. Starts as {.path, .at, .end, .callbacks, .user}. */
 struct tfm__pickle {
     const char *path;              /* borrowed, for sentences */
     const unsigned char *at, *end; /* what is left to read */
-    const tfm__pickle_caller *caller;
+    const tfm__pickle_callbacks *callbacks;
     void *user;
 
     const tfm__pickle_value **stack, **memo;
-    size_t depth, stack_room, remembered, memo_room;
+    size_t depth, stack_room, memo_count, memo_room;
     tfm__pickle_value *last;
     size_t made;
 };
@@ -69,7 +70,7 @@ tfm_status tfm__pickle_read(tfm__pickle *pickle, const tfm__pickle_value **out);
 void tfm__pickle_close(tfm__pickle *pickle);
 
 /* A new value for the caller's functions to return, or NULL with the sentence set: a TFM__PICKLE_DICT, which the pickle
- * then fills, or a TFM__PICKLE_OWN. */
+ * then fills, or a TFM__PICKLE_OBJECT. */
 tfm__pickle_value *tfm__pickle_new(tfm__pickle *pickle, tfm__pickle_kind kind);
 
 /* Whether a value is just this text. */

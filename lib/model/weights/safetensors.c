@@ -8,7 +8,7 @@
 
 /* ---- One tensor of the header ------------------------------------------------------------------------- */
 
-static tfm_status read_shape(tfm__stored *out, const json_t *shape) {
+static tfm_status read_shape(tfm__stored_tensor *out, const json_t *shape) {
     if (!json_is_array(shape) || json_array_size(shape) > 64)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `shape` must be a list of at most 64 sizes", out->file,
                          out->name);
@@ -33,14 +33,14 @@ static tfm_status read_shape(tfm__stored *out, const json_t *shape) {
     return TFM_OK;
 }
 
-static tfm_status read_dtype(tfm__stored *out, const json_t *dtype) {
+static tfm_status read_dtype(tfm__stored_tensor *out, const json_t *dtype) {
     if (!json_is_string(dtype))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `dtype` must be a string", out->file, out->name);
     /* An unknown dtype may be fine in a tensor that nobody asks for. */
     return tfm__stored_set_dtype(out, json_string_value(dtype));
 }
 
-static tfm_status read_offsets(tfm__stored *out, const json_t *offsets, const unsigned char *data, size_t size) {
+static tfm_status read_offsets(tfm__stored_tensor *out, const json_t *offsets, const unsigned char *data, size_t size) {
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `data_offsets` must be two integers", out->file, out->name);
@@ -58,12 +58,12 @@ static tfm_status read_offsets(tfm__stored *out, const json_t *offsets, const un
     return TFM_OK;
 }
 
-static tfm_status read_tensor(tfm__stored *out, const char *name, const json_t *entry, const char *path,
+static tfm_status read_tensor(tfm__stored_tensor *out, const char *name, const json_t *entry, const char *path,
                               const unsigned char *data, size_t size) {
     tfm_status status = tfm__stored_check_name(name, strlen(name), path);
     if (status != TFM_OK)
         return status;
-    *out = (tfm__stored){.name = name, .file = path, .dtype = TFM_U8};
+    *out = (tfm__stored_tensor){.name = name, .file = path, .dtype = TFM_U8};
     if (!json_is_object(entry))
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: tensor %s is %s; an object with dtype, shape and data_offsets is needed", path, name,
@@ -79,14 +79,14 @@ static tfm_status read_tensor(tfm__stored *out, const char *name, const json_t *
 /* ---- All of them -------------------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b) {
-    const tfm__stored *x = a, *y = b;
+    const tfm__stored_tensor *x = a, *y = b;
     if (x->data != y->data)
         return x->data < y->data ? -1 : 1;
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : 0;
 }
 
 /* The format leaves no byte unused and none used twice; anything else is a header that lies. */
-static tfm_status check_places(tfm__stored *tensors, size_t count, const unsigned char *data, size_t size,
+static tfm_status check_places(tfm__stored_tensor *tensors, size_t count, const unsigned char *data, size_t size,
                                const char *path) {
     qsort(tensors, count, sizeof(*tensors), by_place);
     size_t used = 0;
@@ -164,7 +164,7 @@ static void release(tfm__weights_file *file) {
     json_decref(file->own);
 }
 
-static const char *remark(const tfm__weights_file *file, const char *name) {
+static const char *metadata(const tfm__weights_file *file, const char *name) {
     return json_string_value(json_object_get(json_object_get(file->own, "__metadata__"), name));
 }
 
@@ -175,10 +175,10 @@ const tfm__weights_reader tfm__safetensors_reader = {
     .index = "model.safetensors.index.json",
     .read = read_file,
     .release = release,
-    .remark = remark,
+    .metadata = metadata,
 };
 
-void tfm__seal(unsigned char out[TFM__SEAL_BYTES], uint64_t hash) {
-    for (int i = 0; i < TFM__SEAL_BYTES; i++)
+void tfm__checksum_encode(unsigned char out[TFM__CHECKSUM_BYTES], uint64_t hash) {
+    for (int i = 0; i < TFM__CHECKSUM_BYTES; i++)
         out[i] = (unsigned char)(hash >> 8 * i);
 }

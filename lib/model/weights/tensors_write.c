@@ -6,12 +6,12 @@
 #include "tfm/ops.h"
 
 /* A tensor of the dims that the entry has in the file; it has no memory. */
-static tfm_tensor shape_of(const tfm__entry *entry) {
+static tfm_tensor shape_of(const tfm__tensor_entry *entry) {
     tfm_tensor shape = {.rank = entry->x.rank};
     memcpy(shape.dims, entry->x.dims, sizeof(shape.dims));
-    for (size_t i = 0; i < entry->more_count; i++)
-        shape.dims[0] += entry->more[i].dims[0];
-    if (entry->turned && shape.rank == 2) {
+    for (size_t i = 0; i < entry->part_count; i++)
+        shape.dims[0] += entry->parts[i].dims[0];
+    if (entry->transposed && shape.rank == 2) {
         const int64_t outputs = shape.dims[0];
         shape.dims[0] = shape.dims[1];
         shape.dims[1] = outputs;
@@ -19,63 +19,63 @@ static tfm_tensor shape_of(const tfm__entry *entry) {
     return shape;
 }
 
-static size_t bytes_of(const tfm__entry *entry) {
+static size_t bytes_of(const tfm__tensor_entry *entry) {
     return tfm_tensor_count(shape_of(entry)) * tfm_dtype_size(entry->dtype);
 }
 
 /* A run of rows of each part in turn, `groups` times. */
-static void join_groups(tfm_context *ctx, tfm_tensor *out, const tfm_tensor *parts, const tfm__entry *entry) {
+static void join_groups(tfm_context *ctx, tfm_tensor *out, const tfm_tensor *parts, const tfm__tensor_entry *entry) {
     tfm_tensor by_group[TFM__ENTRY_PARTS] = {{0}}, joined = {0};
-    for (size_t i = 0; i <= entry->more_count; i++) {
+    for (size_t i = 0; i <= entry->part_count; i++) {
         const int64_t columns = parts[i].rank == 2 ? parts[i].dims[1] : 1;
         const int64_t dims[] = {entry->groups, parts[i].dims[0] / entry->groups, columns};
         tfm_tensor_reshape(ctx, &by_group[i], parts[i], 3, dims);
     }
-    tfm_concat(ctx, &joined, entry->more_count + 1, by_group, 1);
+    tfm_concat(ctx, &joined, entry->part_count + 1, by_group, 1);
     const tfm_tensor shape = shape_of(entry);
     tfm_tensor_reshape(ctx, out, joined, shape.rank, shape.dims);
 }
 
 /* The entry as one tensor, in the scope that is open. */
-static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__entry *entry) {
-    const bool turned = entry->turned && entry->x.rank == 2;
+static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__tensor_entry *entry) {
+    const bool turned = entry->transposed && entry->x.rank == 2;
     tfm_tensor parts[TFM__ENTRY_PARTS] = {entry->x};
-    for (size_t i = 0; i < entry->more_count; i++)
-        parts[i + 1] = entry->more[i];
-    for (size_t i = 0; i <= entry->more_count && turned; i++) {
+    for (size_t i = 0; i < entry->part_count; i++)
+        parts[i + 1] = entry->parts[i];
+    for (size_t i = 0; i <= entry->part_count && turned; i++) {
         tfm_tensor part = {0};
         tfm_permute(ctx, &part, parts[i], (int[]){1, 0});
         parts[i] = part;
     }
     tfm_tensor joined = parts[0], constant = {0};
-    if (entry->more_count > 0) {
+    if (entry->part_count > 0) {
         joined = (tfm_tensor){0};
         if (entry->groups > 1)
             join_groups(ctx, &joined, parts, entry);
         else
-            tfm_concat(ctx, &joined, entry->more_count + 1, parts, turned ? 1 : 0);
+            tfm_concat(ctx, &joined, entry->part_count + 1, parts, turned ? 1 : 0);
     }
-    if (entry->less == 0) {
+    if (entry->subtract == 0) {
         *out = joined;
         return tfm_context_status(ctx);
     }
     tfm_tensor_new(ctx, &constant, TFM_F32, 1, &(int64_t){1});
-    tfm__tensor_fill(ctx, constant, &entry->less);
+    tfm__tensor_fill(ctx, constant, &entry->subtract);
     return tfm_sub(ctx, out, joined, constant);
 }
 
-size_t tfm__tensors_header(size_t length) {
+size_t tfm__tensors_header_size(size_t length) {
     const size_t before = sizeof(uint64_t);
-    return (before + length + TFM__DATA_LINE - 1) / TFM__DATA_LINE * TFM__DATA_LINE - before;
+    return (before + length + TFM__DATA_ALIGNMENT - 1) / TFM__DATA_ALIGNMENT * TFM__DATA_ALIGNMENT - before;
 }
 
 /* The entries in the order in which the file has their data, for free(); NULL without memory. */
-static const tfm__entry **ordered(const tfm__entry *entries, size_t count) {
-    const tfm__entry **order = tfm__alloc(count + 1, sizeof(*order));
+static const tfm__tensor_entry **ordered(const tfm__tensor_entry *entries, size_t count) {
+    const tfm__tensor_entry **order = tfm__alloc(count + 1, sizeof(*order));
     size_t place = 0;
     for (int odd = 0; order && odd < 2; odd++)
         for (size_t i = 0; i < count; i++)
-            if ((bytes_of(&entries[i]) % TFM__DATA_UNIT != 0) == odd)
+            if ((bytes_of(&entries[i]) % TFM__TENSOR_ALIGNMENT != 0) == odd)
                 order[place++] = &entries[i];
     return order;
 }
@@ -83,10 +83,10 @@ static const tfm__entry **ordered(const tfm__entry *entries, size_t count) {
 /* Of floats that are on the host at a time. */
 enum { PIECE = 4 << 20 };
 
-static json_t *remarks_of(const tfm__remark *remarks, size_t count, bool sealed) {
-    json_t *all = sealed ? json_pack("{s:s}", TFM__SEALED, "yes") : json_object();
+static json_t *metadata_json(const tfm__metadata_entry *metadata_entries, size_t count, bool with_checksum) {
+    json_t *all = with_checksum ? json_pack("{s:s}", TFM__CHECKSUM_KEY, "yes") : json_object();
     for (size_t i = 0; all && i < count; i++)
-        if (json_object_set_new(all, remarks[i].name, json_string(remarks[i].text)) != 0) {
+        if (json_object_set_new(all, metadata_entries[i].name, json_string(metadata_entries[i].text)) != 0) {
             json_decref(all);
             all = NULL;
         }
@@ -100,12 +100,13 @@ static bool name_tensor(json_t *header, const char *name, const char *dtype, jso
 }
 
 /* The header's text, for free(); NULL without memory. */
-static char *header_text(const tfm__entry *const *entries, size_t count, const tfm__remark *remarks,
-                         size_t remark_count, bool sealed) {
+static char *header_text(const tfm__tensor_entry *const *entries, size_t count,
+                         const tfm__metadata_entry *metadata_entries, size_t metadata_count, bool with_checksum) {
     json_t *header = json_object();
     size_t at = 0;
-    if ((remark_count || sealed) &&
-        json_object_set_new(header, "__metadata__", remarks_of(remarks, remark_count, sealed)) != 0) {
+    if ((metadata_count || with_checksum) &&
+        json_object_set_new(header, "__metadata__", metadata_json(metadata_entries, metadata_count, with_checksum)) !=
+            0) {
         json_decref(header);
         header = NULL;
     }
@@ -121,9 +122,9 @@ static char *header_text(const tfm__entry *const *entries, size_t count, const t
         }
         at = end;
     }
-    if (header && sealed &&
-        !name_tensor(header, TFM__SEAL, tfm_dtype_name(TFM_U8), json_pack("[i]", TFM__SEAL_BYTES), at,
-                     at + TFM__SEAL_BYTES)) {
+    if (header && with_checksum &&
+        !name_tensor(header, TFM__CHECKSUM_TENSOR, tfm_dtype_name(TFM_U8), json_pack("[i]", TFM__CHECKSUM_BYTES), at,
+                     at + TFM__CHECKSUM_BYTES)) {
         json_decref(header);
         header = NULL;
     }
@@ -143,7 +144,7 @@ static tfm_status add(target *to, const void *data, size_t size) {
     return tfm__writer_add(&to->file, data, size);
 }
 
-static tfm_status put(tfm_context *ctx, target *to, unsigned char *room, const tfm__entry *entry) {
+static tfm_status write_entry(tfm_context *ctx, target *to, unsigned char *room, const tfm__tensor_entry *entry) {
     const int64_t count = (int64_t)tfm_tensor_count(shape_of(entry));
     tfm_tensor whole = {0}, flat = {0};
     tfm_scope_open(ctx);
@@ -168,10 +169,10 @@ static tfm_status put(tfm_context *ctx, target *to, unsigned char *room, const t
 }
 
 /* The length of the header, and the header, filled up with spaces. */
-static tfm_status put_header(target *to, const char *text) {
+static tfm_status write_header(target *to, const char *text) {
     unsigned char size[8];
-    char spaces[TFM__DATA_LINE];
-    const size_t length = strlen(text), padded = tfm__tensors_header(length);
+    char spaces[TFM__DATA_ALIGNMENT];
+    const size_t length = strlen(text), padded = tfm__tensors_header_size(length);
     memset(spaces, ' ', sizeof(spaces));
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(padded >> 8 * i);
@@ -181,16 +182,16 @@ static tfm_status put_header(target *to, const char *text) {
     return status == TFM_OK ? add(to, spaces, padded - length) : status;
 }
 
-static tfm_status put_seal(target *to) {
-    unsigned char seal[TFM__SEAL_BYTES];
-    tfm__seal(seal, tfm__hash_finish(&to->hash));
+static tfm_status write_checksum(target *to) {
+    unsigned char seal[TFM__CHECKSUM_BYTES];
+    tfm__checksum_encode(seal, tfm__hash_finish(&to->hash));
     return add(to, seal, sizeof(seal));
 }
 
-tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
-                              const tfm__remark *remarks, size_t remark_count, bool sealed) {
-    const tfm__entry **order = ordered(entries, count);
-    char *text = order ? header_text(order, count, remarks, remark_count, sealed) : NULL;
+tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__tensor_entry *entries, size_t count,
+                              const tfm__metadata_entry *metadata_entries, size_t metadata_count, bool with_checksum) {
+    const tfm__tensor_entry **order = ordered(entries, count);
+    char *text = order ? header_text(order, count, metadata_entries, metadata_count, with_checksum) : NULL;
     unsigned char *room = tfm__alloc(PIECE, sizeof(float));
     target to = {0};
     tfm_status status = TFM_OK;
@@ -202,11 +203,11 @@ tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__ent
     if (status == TFM_OK)
         status = tfm__writer_open(&to.file, path);
     if (status == TFM_OK)
-        status = put_header(&to, text);
+        status = write_header(&to, text);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = put(ctx, &to, room, order[i]);
-    if (status == TFM_OK && sealed)
-        status = put_seal(&to);
+        status = write_entry(ctx, &to, room, order[i]);
+    if (status == TFM_OK && with_checksum)
+        status = write_checksum(&to);
     status = tfm__writer_close(&to.file, status);
     free(order);
     free(text);

@@ -208,9 +208,9 @@ static tfm_status read_pickles(tfm__torch *t, tfm__weights_file *file, tfm__pick
 
 static tfm_status read_file(tfm__weights_file *file) {
     tfm__torch torch = {.path = file->path};
-    tfm__pickle pickle = {.path = file->path, .caller = &tfm__torch_caller, .user = &torch};
+    tfm__pickle pickle = {.path = file->path, .callbacks = &tfm__torch_callbacks, .user = &torch};
     tfm_status status = tfm__weights_check_text(file);
-    if (status == TFM_OK && tfm__zip_looks(file->map.data, file->map.size))
+    if (status == TFM_OK && tfm__zip_is_archive(file->map.data, file->map.size))
         status = read_archive(&torch, file, &pickle);
     else if (status == TFM_OK && file->map.size > 0 && file->map.data[0] == 0x80)
         status = read_pickles(&torch, file, &pickle);

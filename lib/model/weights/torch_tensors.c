@@ -41,8 +41,8 @@ static const char *shown(char out[64], const char *text, size_t bytes) {
     return out;
 }
 
-static tfm_status look_up(void *user, int64_t *out, const char *module, size_t module_bytes, const char *name,
-                          size_t name_bytes) {
+static tfm_status find_class(void *user, int64_t *out, const char *module, size_t module_bytes, const char *name,
+                             size_t name_bytes) {
     const tfm__torch *t = user;
     for (size_t i = 0; i < TFM__COUNT(GLOBALS); i++) {
         if (is(GLOBALS[i].module, module, module_bytes) && is(GLOBALS[i].name, name, name_bytes)) {
@@ -64,7 +64,7 @@ static tfm_status damaged(const tfm__torch *t, const char *what) {
 }
 
 static tfm_status add_own(tfm__pickle *pickle, const tfm__pickle_value **out, int tag, size_t index) {
-    tfm__pickle_value *value = tfm__pickle_new(pickle, TFM__PICKLE_OWN);
+    tfm__pickle_value *value = tfm__pickle_new(pickle, TFM__PICKLE_OBJECT);
     if (!value)
         return TFM_ERROR_MEMORY;
     value->tag = tag;
@@ -75,7 +75,8 @@ static tfm_status add_own(tfm__pickle *pickle, const tfm__pickle_value **out, in
 
 /* The id of a storage: ("storage", its type, its key, the device it was on, its number of elements), and in old files
  * None, where ancient ones had a part of another storage. */
-static tfm_status fetch(void *user, tfm__pickle *pickle, const tfm__pickle_value **out, const tfm__pickle_value *id) {
+static tfm_status persistent_load(void *user, tfm__pickle *pickle, const tfm__pickle_value **out,
+                                  const tfm__pickle_value *id) {
     tfm__torch *t = user;
     const tfm__pickle_value *const *part = id->items;
     const bool good = id->kind == TFM__PICKLE_TUPLE && (id->count == 5 || id->count == 6) &&
@@ -117,7 +118,7 @@ static bool is_empty_dict(const tfm__pickle_value *v) {
 static tfm_status make_view(tfm__torch *t, tfm__pickle *pickle, const tfm__pickle_value **out, bool second,
                             const tfm__pickle_value *a) {
     const size_t least = second ? 6 : 4, most = second ? 7 : 4;
-    const bool good = a->count >= least && a->count <= most && a->items[0]->kind == TFM__PICKLE_OWN &&
+    const bool good = a->count >= least && a->count <= most && a->items[0]->kind == TFM__PICKLE_OBJECT &&
                       a->items[0]->tag == STORAGE && a->items[1]->kind == TFM__PICKLE_INT && a->items[1]->number >= 0 &&
                       is_sizes(a->items[2]) && is_sizes(a->items[3]) && a->items[2]->count == a->items[3]->count;
     if (!good)
@@ -149,7 +150,8 @@ static tfm_status call(void *user, tfm__pickle *pickle, const tfm__pickle_value 
     case REBUILD_TENSOR_2:
         return make_view(t, pickle, out, global == REBUILD_TENSOR_2, arguments);
     case REBUILD_PARAMETER: /* (tensor, whether it learns, hooks) */
-        if (arguments->count != 3 || arguments->items[0]->kind != TFM__PICKLE_OWN || arguments->items[0]->tag != VIEW)
+        if (arguments->count != 3 || arguments->items[0]->kind != TFM__PICKLE_OBJECT ||
+            arguments->items[0]->tag != VIEW)
             return damaged(t, "a parameter has no tensor");
         *out = arguments->items[0];
         return TFM_OK;
@@ -158,7 +160,8 @@ static tfm_status call(void *user, tfm__pickle *pickle, const tfm__pickle_value 
     }
 }
 
-const tfm__pickle_caller tfm__torch_caller = {.look_up = look_up, .call = call, .fetch = fetch};
+const tfm__pickle_callbacks tfm__torch_callbacks = {
+    .find_class = find_class, .reduce = call, .persistent_load = persistent_load};
 
 void tfm__torch_free(tfm__torch *t) {
     free(t->storages);
@@ -190,7 +193,7 @@ void tfm__torch_release(tfm__weights_file *file) {
 }
 
 /* Sizes from the pickle, and whether the numbers lie in a row; refuses a view that leaves its storage. */
-static tfm_status read_sizes(tfm__stored *out, bool *in_a_row, const tfm__torch_view *view, size_t elements) {
+static tfm_status read_sizes(tfm__stored_tensor *out, bool *in_a_row, const tfm__torch_view *view, size_t elements) {
     uint64_t count = 1, last = (uint64_t)view->offset;
     bool overflow = false, empty = false;
     *in_a_row = true;
@@ -220,7 +223,8 @@ static tfm_status read_sizes(tfm__stored *out, bool *in_a_row, const tfm__torch_
 }
 
 /* Numbers that lie elsewhere than in a row, put into one. */
-static tfm_status copy_row(tfm__stored *out, owned *own, const tfm__torch_view *view, size_t element, size_t limit) {
+static tfm_status copy_row(tfm__stored_tensor *out, owned *own, const tfm__torch_view *view, size_t element,
+                           size_t limit) {
     const unsigned char *from = out->data;
     int64_t at[TFM_MAX_RANK] = {0};
     if (out->rank > TFM_MAX_RANK || out->bytes > limit - own->copied)
@@ -245,7 +249,7 @@ static tfm_status copy_row(tfm__stored *out, owned *own, const tfm__torch_view *
     return TFM_OK;
 }
 
-static tfm_status read_tensor(const tfm__torch *t, tfm__stored *out, owned *own, const tfm__pickle_value *key,
+static tfm_status read_tensor(const tfm__torch *t, tfm__stored_tensor *out, owned *own, const tfm__pickle_value *key,
                               const tfm__pickle_value *value, size_t limit) {
     if (key->kind != TFM__PICKLE_TEXT)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name is %s", t->path, tfm__pickle_kind_name(key));
@@ -255,7 +259,7 @@ static tfm_status read_tensor(const tfm__torch *t, tfm__stored *out, owned *own,
     if (!name)
         return TFM_ERROR_MEMORY;
     own->name_count++;
-    if (value->kind != TFM__PICKLE_OWN || value->tag != VIEW)
+    if (value->kind != TFM__PICKLE_OBJECT || value->tag != VIEW)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: `%.100s` is %s and no tensor, as in a checkpoint of training: save the model's "
                          "state_dict() alone",
@@ -264,7 +268,7 @@ static tfm_status read_tensor(const tfm__torch *t, tfm__stored *out, owned *own,
     const tfm__torch_storage *storage = &t->storages[view->storage];
     const size_t element = tfm__stored_element(storage->dtype);
     bool in_a_row;
-    *out = (tfm__stored){.name = name, .file = t->path};
+    *out = (tfm__stored_tensor){.name = name, .file = t->path};
     tfm_status status = read_sizes(out, &in_a_row, view, storage->bytes / element);
     if (status != TFM_OK)
         return status;

@@ -36,7 +36,7 @@ void tfm__torch_free(tfm__torch *torch);
 
 /* For pickles of torch.save; `user` is a tfm__torch. Takes OrderedDict, and what PyTorch makes tensors and parameters
  * with; any other name is TFM_ERROR_UNSUPPORTED. */
-extern const tfm__pickle_caller tfm__torch_caller;
+extern const tfm__pickle_callbacks tfm__torch_callbacks;
 
 /* The tensors of the dict `root` by their names, once all storages have their data: fills in tensors, count and own.
  * Where a tensor's numbers do not lie in a row, they are copied. */

@@ -32,7 +32,7 @@ size_t tfm__stored_element(const char *dtype_name) {
     return 0;
 }
 
-tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name) {
+tfm_status tfm__stored_set_dtype(tfm__stored_tensor *out, const char *name) {
     out->dtype_name = name;
     out->usable = false;
     out->dtype = TFM_U8;
@@ -49,7 +49,7 @@ tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name) {
     return TFM_OK;
 }
 
-tfm_status tfm__stored_text(char **out, const tfm__stored *stored) {
+tfm_status tfm__stored_text(char **out, const tfm__stored_tensor *stored) {
     if (stored->bytes != stored->count)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not the bytes of a text", stored->file, stored->name,
                          stored->dtype_name);

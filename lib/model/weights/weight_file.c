@@ -14,13 +14,13 @@ struct tfm__weights {
     size_t file_count;
     tfm__weights_file *files;
     size_t count;
-    tfm__stored *tensors; /* by name */
+    tfm__stored_tensor *tensors; /* by name */
 };
 
 /* ---- A set of files ----------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const tfm__stored *)a)->name, ((const tfm__stored *)b)->name);
+    return strcmp(((const tfm__stored_tensor *)a)->name, ((const tfm__stored_tensor *)b)->name);
 }
 
 /* Which of the readers of files with such a name takes this one. */
@@ -48,7 +48,7 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
         status = out->reader->read(added);
     if (status != TFM_OK)
         return status;
-    tfm__stored *tensors = tfm__realloc(out->tensors, out->count + added->count, sizeof(*tensors));
+    tfm__stored_tensor *tensors = tfm__realloc(out->tensors, out->count + added->count, sizeof(*tensors));
     if (!tensors)
         return TFM_ERROR_MEMORY;
     out->tensors = tensors;
@@ -61,12 +61,12 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
 }
 
 /* Bytes are numbers only where scales lie beside them. */
-static void find_scales(const tfm__weights *weights, tfm__stored *stored) {
+static void find_scales(const tfm__weights *weights, tfm__stored_tensor *stored) {
     char name[TFM__MAX_TENSOR_NAME + sizeof(TFM__SCALES)];
     if (!stored->usable || stored->dtype != TFM_I8)
         return;
     snprintf(name, sizeof(name), "%s%s", stored->name, TFM__SCALES);
-    const tfm__stored *scales = tfm__weights_find(weights, name);
+    const tfm__stored_tensor *scales = tfm__weights_find(weights, name);
     if (!scales || !scales->usable || scales->dtype != TFM_F32 || scales->rank != 1)
         return;
     stored->scales = scales->data;
@@ -78,7 +78,7 @@ static tfm_status finish(tfm__weights *weights) {
         return tfm__fail(TFM_ERROR_FORMAT, "%s holds no tensors", weights->files[0].path);
     qsort(weights->tensors, weights->count, sizeof(*weights->tensors), by_name);
     for (size_t i = 1; i < weights->count; i++) {
-        const tfm__stored *a = &weights->tensors[i - 1], *b = &weights->tensors[i];
+        const tfm__stored_tensor *a = &weights->tensors[i - 1], *b = &weights->tensors[i];
         if (by_name(a, b) == 0)
             return strcmp(a->file, b->file) == 0
                        ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is there twice", a->file, a->name)
@@ -137,7 +137,7 @@ void tfm__weights_free(tfm__weights **weights) {
     *weights = NULL;
 }
 
-static const tfm__file *file_of(const tfm__weights *weights, const tfm__stored *stored) {
+static const tfm__file *file_of(const tfm__weights *weights, const tfm__stored_tensor *stored) {
     for (size_t i = 0; i < weights->file_count; i++) {
         const tfm__file *map = &weights->files[i].map;
         if (map->data && (uintptr_t)stored->data >= (uintptr_t)map->data &&
@@ -147,14 +147,14 @@ static const tfm__file *file_of(const tfm__weights *weights, const tfm__stored *
     return NULL;
 }
 
-bool tfm__weights_place(uint64_t *first, const tfm__weights *weights, const tfm__stored *stored) {
+bool tfm__weights_file_offset(uint64_t *first, const tfm__weights *weights, const tfm__stored_tensor *stored) {
     const tfm__file *map = file_of(weights, stored);
     if (map)
         *first = (uint64_t)(stored->data - map->data);
     return map != NULL;
 }
 
-void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored) {
+void tfm__weights_evict(const tfm__weights *weights, const tfm__stored_tensor *stored) {
     const tfm__file *map = file_of(weights, stored);
     if (map)
         tfm__file_evict(map, stored->data, stored->bytes);
@@ -162,12 +162,12 @@ void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored) 
 
 tfm_status tfm__weights_verify(const tfm__weights *weights) {
     const tfm__file *all = &weights->files[0].map;
-    const tfm__stored *seal = tfm__weights_find(weights, TFM__SEAL);
-    unsigned char wanted[TFM__SEAL_BYTES];
-    if (!seal && !tfm__weights_remark(weights, TFM__SEALED))
+    const tfm__stored_tensor *seal = tfm__weights_find(weights, TFM__CHECKSUM_TENSOR);
+    unsigned char wanted[TFM__CHECKSUM_BYTES];
+    if (!seal && !tfm__weights_metadata(weights, TFM__CHECKSUM_KEY))
         return TFM_OK;
     if (seal && seal->bytes == sizeof(wanted) && seal->data + seal->bytes == all->data + all->size) {
-        tfm__seal(wanted, tfm__hash64(all->data, all->size - sizeof(wanted), 0));
+        tfm__checksum_encode(wanted, tfm__hash64(all->data, all->size - sizeof(wanted), 0));
         if (memcmp(seal->data, wanted, sizeof(wanted)) == 0)
             return TFM_OK;
     }
@@ -248,18 +248,18 @@ tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
         if (one || some || status != TFM_OK)
             return status;
     }
-    return tfm__weights_say_missing(dir, READERS);
+    return tfm__weights_report_missing(dir, READERS);
 }
 
 /* ---- Looking up --------------------------------------------------------------------------------------- */
 
-const tfm__stored *tfm__weights_find(const tfm__weights *weights, const char *name) {
-    tfm__stored key = {.name = name};
+const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name) {
+    tfm__stored_tensor key = {.name = name};
     return bsearch(&key, weights->tensors, weights->count, sizeof(key), by_name);
 }
 
-const char *tfm__weights_remark(const tfm__weights *weights, const char *name) {
-    return weights->reader->remark ? weights->reader->remark(&weights->files[0], name) : NULL;
+const char *tfm__weights_metadata(const tfm__weights *weights, const char *name) {
+    return weights->reader->metadata ? weights->reader->metadata(&weights->files[0], name) : NULL;
 }
 
 const char *tfm__weights_kind(const tfm__weights *weights) {
@@ -283,10 +283,10 @@ static const char *dims_text(char *text, size_t size, int rank, const int64_t *d
     return text;
 }
 
-tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out, const char *name, int rank,
+tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tensor **out, const char *name, int rank,
                             const int64_t *dims) {
     *out = NULL;
-    const tfm__stored *found = tfm__weights_find(weights, name);
+    const tfm__stored_tensor *found = tfm__weights_find(weights, name);
     if (!found)
         return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json is another model's",
                          weights->files[0].path, name);
@@ -314,6 +314,6 @@ size_t tfm__weights_count(const tfm__weights *weights) {
     return weights->count;
 }
 
-const tfm__stored *tfm__weights_at(const tfm__weights *weights, size_t index) {
+const tfm__stored_tensor *tfm__weights_at(const tfm__weights *weights, size_t index) {
     return index < weights->count ? &weights->tensors[index] : NULL;
 }

@@ -13,7 +13,7 @@
 /* One or several files, opened as one set of tensors. Any number of threads may read it. */
 typedef struct tfm__weights tfm__weights;
 
-typedef struct tfm__stored {
+typedef struct tfm__stored_tensor {
     const char *name;
     const char *file;       /* The path of the file that has it, for sentences. */
     uint64_t identity;      /* The identity of that file, as tfm__file has it. */
@@ -23,13 +23,13 @@ typedef struct tfm__stored {
     int rank;
     int64_t dims[TFM_MAX_RANK];
     const unsigned char *data;   /* Where it lies in the mapped file, unaligned: row-major, the lowest byte first. */
-    const char *coded;           /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
+    const char *encoding;        /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
     float unit;                  /* Above 0 where all numbers are whole multiples of it, up to 128 of them. */
     const unsigned char *scales; /* Of I8: F32 numbers, one for each output, which its bytes are multiplied by. */
     size_t scale_count;
     size_t count; /* How many elements it has. */
     size_t bytes; /* How many bytes they take. */
-} tfm__stored;
+} tfm__stored_tensor;
 
 /* Opens one file: one whose name ends with ".bin" as Marian's where it begins like that, else as PyTorch's, one with
  * ".npz" as NumPy's, any other as safetensors. Missing is TFM_ERROR_IO; one that is broken or lies is TFM_ERROR_FORMAT.
@@ -45,7 +45,7 @@ tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir);
 
 /* Where a directory without a model in it is an adapter's, or of GGUF, says so and what to do: TFM_ERROR_UNSUPPORTED.
  */
-tfm_status tfm__weights_check_other(const char *dir);
+tfm_status tfm__weights_check_unsupported(const char *dir);
 
 /* Whether a file that tfm__tensors_write sealed is as it was written: TFM_ERROR_FORMAT if a byte of it has changed. One
  * without a seal passes. Reads the whole file. */
@@ -55,30 +55,30 @@ tfm_status tfm__weights_verify(const tfm__weights *weights);
 void tfm__weights_free(tfm__weights **weights);
 
 /* The tensor of that name, or NULL without a sentence. Borrowed from the weights, like all below. */
-const tfm__stored *tfm__weights_find(const tfm__weights *weights, const char *name);
+const tfm__stored_tensor *tfm__weights_find(const tfm__weights *weights, const char *name);
 
 /* The same, but missing, of a dtype that cannot be used, or of other dims than given is TFM_ERROR_FORMAT or
  * TFM_ERROR_UNSUPPORTED. A dim of -1 takes any size. F32, F16 and BF16 are taken, and I8 beside
  * which there are scales; I32 and U8 are refused: weights are real numbers. */
-tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out, const char *name, int rank,
+tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored_tensor **out, const char *name, int rank,
                             const int64_t *dims);
 
 /* What the first file says of itself under that name (__metadata__ of safetensors, and the configuration that Marian
  * keeps in a model), or NULL without a sentence. */
 #define TFM__MARIAN_CONFIG "special:model.yml"
-const char *tfm__weights_remark(const tfm__weights *weights, const char *name);
+const char *tfm__weights_metadata(const tfm__weights *weights, const char *name);
 
 /* All tensors, by name in byte order: at least one. */
 size_t tfm__weights_count(const tfm__weights *weights);
-const tfm__stored *tfm__weights_at(const tfm__weights *weights, size_t index);
+const tfm__stored_tensor *tfm__weights_at(const tfm__weights *weights, size_t index);
 
 /* What stands after the name of a tensor of bytes in the name of its scales. */
 #define TFM__SCALES "_scale"
 
 /* Whether the tensor lies in its file as it is, and then from which byte on. */
-bool tfm__weights_place(uint64_t *first, const tfm__weights *weights, const tfm__stored *stored);
+bool tfm__weights_file_offset(uint64_t *first, const tfm__weights *weights, const tfm__stored_tensor *stored);
 /* Lets go of the memory that reading the tensor has taken; it can be read again. */
-void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored);
+void tfm__weights_evict(const tfm__weights *weights, const tfm__stored_tensor *stored);
 
 /* The kind of the files in two or three words, static: "safetensors", "PyTorch .bin". And how many files there are. */
 const char *tfm__weights_kind(const tfm__weights *weights);

@@ -9,7 +9,7 @@
 typedef struct tfm__weights_file {
     char *path;
     tfm__file map;
-    tfm__stored *tensors; /* [count], for free(); in any order */
+    tfm__stored_tensor *tensors; /* [count], for free(); in any order */
     size_t count;
     void *own; /* what the reader keeps for the tensors, such as their names */
 } tfm__weights_file;
@@ -28,8 +28,8 @@ typedef struct tfm__weights_reader {
     tfm_status (*read)(tfm__weights_file *file);
     /* Frees what `own` is. */
     void (*release)(tfm__weights_file *file);
-    /* tfm__weights_remark, or NULL where such files say nothing of themselves. */
-    const char *(*remark)(const tfm__weights_file *file, const char *name);
+    /* tfm__weights_metadata, or NULL where such files say nothing of themselves. */
+    const char *(*metadata)(const tfm__weights_file *file, const char *name);
 } tfm__weights_reader;
 
 extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm__npz_reader, tfm__marian_bin_reader;
@@ -37,7 +37,7 @@ extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm
 /* ---- Directories without a model in them (missing_weights.c) ---- */
 
 /* Says why there are no weights: what lies in their place, and what to do. Never TFM_OK. `readers` ends with NULL. */
-tfm_status tfm__weights_say_missing(const char *dir, const tfm__weights_reader *const *readers);
+tfm_status tfm__weights_report_missing(const char *dir, const tfm__weights_reader *const *readers);
 
 /* Warns where a directory has an adapter beside its weights, which is not run. */
 void tfm__weights_warn_adapter(const char *dir);
@@ -54,10 +54,10 @@ size_t tfm__stored_element(const char *dtype_name);
 
 /* Sets dtype_name, dtype and usable. `name` is borrowed. TFM_ERROR_FORMAT where the count of elements does not fill the
  * tensor's bytes. A dtype that is not known is fine: nobody may ask for that tensor. */
-tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name);
+tfm_status tfm__stored_set_dtype(tfm__stored_tensor *out, const char *name);
 
 /* A text that is stored as a tensor of bytes, up to its first NUL, in fresh memory. */
-tfm_status tfm__stored_text(char **out, const tfm__stored *stored);
+tfm_status tfm__stored_text(char **out, const tfm__stored_tensor *stored);
 
 /* Refuses what is no file of weights at all, and is often found in the place of one: a web page, or a text. */
 tfm_status tfm__weights_check_text(const tfm__weights_file *file);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 /* Lengths of records without what varies, and the signatures that they begin with. */
-enum { END = 22, END64 = 56, LOCATOR64 = 20, CENTRAL = 46, LOCAL = 30, MOST_COMMENT = 65535 };
+enum { END = 22, END64 = 56, LOCATOR64 = 20, CENTRAL = 46, LOCAL = 30, MAX_COMMENT = 65535 };
 #define END_MARK 0x06054b50u
 #define END64_MARK 0x06064b50u
 #define LOCATOR64_MARK 0x07064b50u
@@ -30,7 +30,7 @@ static tfm_status damaged(const reader *r, const char *what) {
     return tfm__fail(TFM_ERROR_FORMAT, "%s is a damaged zip archive: %s; copy or download it again", r->path, what);
 }
 
-bool tfm__zip_looks(const unsigned char *data, size_t size) {
+bool tfm__zip_is_archive(const unsigned char *data, size_t size) {
     return size >= 4 && (number(data, 4) == LOCAL_MARK || number(data, 4) == END_MARK);
 }
 
@@ -54,7 +54,7 @@ static tfm_status read_end64(reader *r, size_t end) {
 }
 
 static tfm_status read_end(reader *r) {
-    const size_t farthest = r->size < END + MOST_COMMENT ? r->size : END + MOST_COMMENT;
+    const size_t farthest = r->size < END + MAX_COMMENT ? r->size : END + MAX_COMMENT;
     for (size_t tail = END; tail <= farthest; tail++) {
         const unsigned char *end = r->data + r->size - tail;
         if (number(end, 4) != END_MARK || number(end + 20, 2) != tail - END)

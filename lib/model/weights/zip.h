@@ -25,7 +25,7 @@ typedef struct tfm__zip {
 } tfm__zip;
 
 /* Whether these are the first bytes of an archive. */
-bool tfm__zip_looks(const unsigned char *data, size_t size);
+bool tfm__zip_is_archive(const unsigned char *data, size_t size);
 
 /* Reads the list of entries. TFM_ERROR_FORMAT where the archive was cut, or lies about places and sizes. What is said
  * of checksums is not looked at. */

@@ -54,7 +54,7 @@ static void change(const char *changes) {
 
 typedef struct said {
     tfm__arch arch;
-    tfm__rules rules;
+    tfm__generation_rules rules;
 } said;
 
 static tfm_status load_dir(said *c, const char *dir) {
@@ -112,8 +112,8 @@ static void test_demo(void **state) {
     assert_int_equal(c.arch.encoder.activation, TFM_RELU);
     assert_true(c.arch.encoder.width > 0 && c.arch.encoder.position_offset == 0 && c.rules.forced_bos_id == -1 &&
                 !c.rules.has_length_penalty);
-    assert_int_equal(c.rules.beams, json_integer_value(json_object_get(generation, "num_beams")));
-    assert_true(c.rules.bad_id_count == 1 && c.rules.bad_ids[0] == c.rules.pad_id);
+    assert_int_equal(c.rules.num_beams, json_integer_value(json_object_get(generation, "num_beams")));
+    assert_true(c.rules.suppress_id_count == 1 && c.rules.suppress_ids[0] == c.rules.pad_id);
     json_decref(generation);
     json_decref(config);
 }
@@ -135,7 +135,7 @@ static void test_defaults(void **state) {
     assert_true(c.arch.encoder.positions == TFM__SINUSOIDS && c.arch.shared_tables && c.arch.tied_output);
     assert_true(c.rules.pad_id == 58100 && c.rules.start_id == 58100 && c.rules.eos_id == 0);
     assert_true(c.rules.forced_bos_id == -1);
-    assert_true(c.rules.beams == 0 && !c.rules.has_length_penalty && c.rules.bad_id_count == 0);
+    assert_true(c.rules.num_beams == 0 && !c.rules.has_length_penalty && c.rules.suppress_id_count == 0);
     scratch_text("config.json", "{\"architectures\": [\"MarianMTModel\"]}");
     harness_ok(load_dir(&c, scratch_root));
 }
@@ -156,7 +156,7 @@ static void test_keys(void **state) {
     scratch_text("config.json", "{\"model_type\": \"marian\", \"unknown\": [1000000000000000019884624838656],"
                                 " \"encoder_layers\": 2, \"bad_words_ids\": [[5]]}");
     harness_ok(load_dir(&c, scratch_root));
-    assert_true(c.arch.encoder.layers == 2 && c.rules.bad_id_count == 1 && c.rules.bad_ids[0] == 5);
+    assert_true(c.arch.encoder.layers == 2 && c.rules.suppress_id_count == 1 && c.rules.suppress_ids[0] == 5);
 
     /* A decoder's own vocabulary counts only where there is a table of its own. */
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000}"));
@@ -198,9 +198,10 @@ static void test_precedence(void **state) {
                  "{\"num_beams\": 6, \"length_penalty\": 0.5, \"max_length\": null, \"eos_token_id\": [7, 8],"
                  "\"bad_words_ids\": [[5], [1, 2], [7], [6]], \"d_model\": 7}");
     harness_ok(load(&c, "{\"length_penalty\": 2, \"max_length\": 100}"));
-    assert_true(c.rules.beams == 6 && c.rules.has_length_penalty && c.rules.eos_id == 7 && c.arch.encoder.width == 128);
+    assert_true(c.rules.num_beams == 6 && c.rules.has_length_penalty && c.rules.eos_id == 7 &&
+                c.arch.encoder.width == 128);
     assert_true(c.rules.length_penalty > 0.4999 && c.rules.length_penalty < 0.5001);
-    assert_true(c.rules.bad_id_count == 2 && c.rules.bad_ids[0] == 5 && c.rules.bad_ids[1] == 6);
+    assert_true(c.rules.suppress_id_count == 2 && c.rules.suppress_ids[0] == 5 && c.rules.suppress_ids[1] == 6);
     assert_true(c.rules.bad_word_count == 1 && c.rules.bad_words[1] == 2 && c.rules.bad_word_ids[0] == 1 &&
                 c.rules.bad_word_ids[1] == 2);
 
@@ -239,13 +240,13 @@ static void test_precedence(void **state) {
                                  "\"forced_bos_token_id\": 9, \"min_length\": 4}";
     scratch_text("generation_config.json", "{}");
     harness_ok(load(&c, search));
-    assert_true(!c.rules.has_length_penalty && c.rules.beams == 0 && c.rules.bad_id_count == 0 &&
-                c.rules.no_repeat == 0 && c.rules.forced_bos_id == -1 && c.rules.prompt.min_new == 0);
+    assert_true(!c.rules.has_length_penalty && c.rules.num_beams == 0 && c.rules.suppress_id_count == 0 &&
+                c.rules.no_repeat_ngram == 0 && c.rules.forced_bos_id == -1 && c.rules.sampling.min_new_tokens == 0);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
     harness_ok(load(&c, search));
-    assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9 && c.rules.beams == 3 &&
-                c.rules.bad_id_count == 2 && c.rules.no_repeat == 2 && c.rules.forced_bos_id == 9 &&
-                c.rules.prompt.min_new == 3);
+    assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9 && c.rules.num_beams == 3 &&
+                c.rules.suppress_id_count == 2 && c.rules.no_repeat_ngram == 2 && c.rules.forced_bos_id == 9 &&
+                c.rules.sampling.min_new_tokens == 3);
     /* Positions of M2M-100 begin after the padding of the network, not of the search. */
     scratch_text("generation_config.json", "{\"pad_token_id\": 7}");
     scratch_text("config.json", "{\"model_type\": \"m2m_100\", \"pad_token_id\": 3}");
@@ -337,7 +338,7 @@ static void test_unknown_search(void **state) {
     warnings = 5;
     harness_ok(load(&c, "{\"early_stopping\": true, \"eos_token_id\": [0]}"));
     assert_int_equal(warnings, 5);
-    assert_int_equal(c.rules.prompt.early, TFM__EARLY_TRUE);
+    assert_int_equal(c.rules.sampling.early_stopping, TFM__EARLY_TRUE);
     harness_ok(load(&c, "{\"early_stopping\": false, \"forced_bos_token_id\": [0, 3]}"));
     assert_int_equal(warnings, 6);
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -356,18 +357,21 @@ static void test_obeyed_search(void **state) {
                  "\"encoder_no_repeat_ngram_size\": 4, \"exponential_decay_length_penalty\": [6, 1.25], "
                  "\"forced_eos_token_id\": [3, 3]}");
     harness_ok(load(&c, "{}"));
-    assert_true(c.rules.prompt.source_penalty == 1.5 && c.rules.prompt.no_repeat_source == 4);
-    assert_true(c.rules.prompt.decay_from == 6 && c.rules.prompt.decay == 1.25 && c.rules.forced_eos_id == 3);
-    assert_true(c.rules.prompt.min_new == 11 && c.rules.prompt.max_length == 40 && c.rules.no_repeat == 3);
-    assert_true(fabs(c.rules.prompt.repetition_penalty - 1.25) < 1e-9 && c.rules.renormalizes);
-    assert_true(c.rules.bad_id_count == 3 && c.rules.bad_ids[0] == 8 && c.rules.bad_ids[1] == 5 &&
-                c.rules.bad_ids[2] == 9);
-    assert_true(c.rules.first_bad_count == 1 && c.rules.first_bad_ids[0] == 7);
-    assert_true(c.rules.eos_id == 0 && c.rules.eos_id_count == 2 && tfm__rules_end(&c.rules, 3));
-    assert_true(c.rules.biased_count == 2 && c.rules.biased[2] == 3 && c.rules.biased_ids[2] == 7);
+    assert_true(c.rules.sampling.encoder_repetition_penalty == 1.5 && c.rules.sampling.encoder_no_repeat_ngram == 4);
+    assert_true(c.rules.sampling.length_decay_from == 6 && c.rules.sampling.length_decay == 1.25 &&
+                c.rules.forced_eos_id == 3);
+    assert_true(c.rules.sampling.min_new_tokens == 11 && c.rules.sampling.max_length == 40 &&
+                c.rules.no_repeat_ngram == 3);
+    assert_true(fabs(c.rules.sampling.repetition_penalty - 1.25) < 1e-9 && c.rules.renormalize_logits);
+    assert_true(c.rules.suppress_id_count == 3 && c.rules.suppress_ids[0] == 8 && c.rules.suppress_ids[1] == 5 &&
+                c.rules.suppress_ids[2] == 9);
+    assert_true(c.rules.begin_suppress_count == 1 && c.rules.begin_suppress_ids[0] == 7);
+    assert_true(c.rules.eos_id == 0 && c.rules.eos_id_count == 2 && tfm__generation_is_eos(&c.rules, 3));
+    assert_true(c.rules.sequence_bias_count == 2 && c.rules.sequence_bias_starts[2] == 3 &&
+                c.rules.sequence_bias_ids[2] == 7);
     assert_true(c.rules.bias[0] == 1.5f && c.rules.bias[1] == -2.0f);
     /* What is saved says the same. */
-    json_t *saved = tfm__write_rules(&c.rules, 512);
+    json_t *saved = tfm__write_generation_rules(&c.rules, 512);
     assert_int_equal(json_dump_file(saved, scratch_path("generation_config.json"), 0), 0);
     json_decref(saved);
     said again;
@@ -375,7 +379,7 @@ static void test_obeyed_search(void **state) {
     assert_memory_equal(&again.rules, &c.rules, sizeof(c.rules));
     scratch_text("generation_config.json", "{\"min_length\": 12, \"min_new_tokens\": 3}");
     harness_ok(load(&c, "{}"));
-    assert_int_equal(c.rules.prompt.min_new, 3);
+    assert_int_equal(c.rules.sampling.min_new_tokens, 3);
     scratch_text("generation_config.json", "{\"exponential_decay_length_penalty\": [1.5, 2]}");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "`exponential_decay_length_penalty` is [1.5,2]; a list of");
     scratch_text("generation_config.json", "{\"forced_eos_token_id\": [9, 3]}");
@@ -384,7 +388,8 @@ static void test_obeyed_search(void **state) {
     scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
     scratch_text("generation_config.json", "{\"min_length\": 12, \"forced_eos_token_id\": 4}");
     harness_ok(load_dir(&c, scratch_root));
-    assert_true(c.rules.prompt.min_length == 12 && c.rules.prompt.min_new == 0 && c.rules.forced_eos_id == 4);
+    assert_true(c.rules.sampling.min_length == 12 && c.rules.sampling.min_new_tokens == 0 &&
+                c.rules.forced_eos_id == 4);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 
@@ -550,7 +555,7 @@ static void test_damage(void **state) {
         assert_true(c.arch.encoder.vocabulary > c.rules.pad_id && c.arch.decoder.vocabulary > c.rules.start_id &&
                     c.rules.start_id >= 0);
         assert_true(c.arch.encoder.feed_forward > 0 && c.arch.decoder.max_positions > 0 && c.arch.encoder.layers > 0 &&
-                    c.rules.beams >= 0);
+                    c.rules.num_beams >= 0);
     }
     assert_in_range(accepted, 100, 2000);
     free(bytes);

@@ -45,10 +45,10 @@ static void test_defaults(void **state) {
         assert_int_equal(s->max_positions, CASES[i].positions);
         assert_int_equal(s->vocabulary, CASES[i].vocabulary);
         assert_int_equal(s->window, CASES[i].window);
-        assert_true(s->rotary.form.theta == CASES[i].theta);
+        assert_true(s->rotary.config.theta == CASES[i].theta);
         assert_int_equal(s->rotary.width, CASES[i].theta == 0 ? 0 : CASES[i].head_width);
         assert_int_equal(c->arch.tied_output, CASES[i].tied);
-        assert_true(c->rules.prompted && c->rules.eos_id_count == 0);
+        assert_true(c->rules.decoder_only && c->rules.eos_id_count == 0);
         assert_true(c->rules.eos_id == -1 && c->rules.start_id == -1 && c->rules.pad_id == -1);
     }
     free(c);
@@ -122,11 +122,11 @@ static void test_spellings(void **state) {
         harness_ok(load(a, PAIRS[i][0]));
         harness_ok(load(b, PAIRS[i][1]));
         const tfm__stack_arch *x = &a->arch.decoder, *y = &b->arch.decoder;
-        assert_memory_equal(x->rotary.rates, y->rotary.rates, sizeof(x->rotary.rates));
-        assert_memory_equal(x->rotary.far_rates, y->rotary.far_rates, sizeof(x->rotary.far_rates));
-        assert_memory_equal(x->local_rotary.rates, y->local_rotary.rates, sizeof(x->local_rotary.rates));
+        assert_memory_equal(x->rotary.inv_freq, y->rotary.inv_freq, sizeof(x->rotary.inv_freq));
+        assert_memory_equal(x->rotary.inv_freq_long, y->rotary.inv_freq_long, sizeof(x->rotary.inv_freq_long));
+        assert_memory_equal(x->local_rotary.inv_freq, y->local_rotary.inv_freq, sizeof(x->local_rotary.inv_freq));
         assert_memory_equal(x->layer, y->layer, sizeof(x->layer));
-        assert_true(x->rotary.scale == y->rotary.scale && x->rotary.border == y->rotary.border &&
+        assert_true(x->rotary.scale == y->rotary.scale && x->rotary.switch_length == y->rotary.switch_length &&
                     x->window == y->window && x->rotary.width == y->rotary.width && x->head_width == y->head_width);
         assert_true(x->width == y->width && x->layers == y->layers && x->heads == y->heads &&
                     x->max_positions == y->max_positions && x->feed_forward == y->feed_forward);
@@ -135,10 +135,10 @@ static void test_spellings(void **state) {
     assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
     /* Of all tokens some files say so. */
     harness_ok(load(b, "{\"model_type\": \"llama\", \"top_k\": -1}"));
-    assert_int_equal(b->rules.prompt.top_k, 0);
+    assert_int_equal(b->rules.sampling.top_k, 0);
     /* A dynamic rotation is for texts of any length. */
     harness_ok(load(b, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}"));
-    assert_true(b->arch.decoder.rotary.border == 2048 && b->arch.decoder.max_positions == 1 << 20);
+    assert_true(b->arch.decoder.rotary.switch_length == 2048 && b->arch.decoder.max_positions == 1 << 20);
     /* transformers reads this key of Gemma 3 and caps nothing. */
     harness_ok(load(b, "{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0, "
                        "\"final_logit_softcapping\": 30.0}"));
@@ -200,7 +200,7 @@ static void test_ids(void **state) {
     remove(scratch_path("generation_config.json"));
     harness_ok(load(c, "{\"model_type\": \"llava\", \"num_beams\": 3, \"text_config\": {\"num_beams\": 2, "
                        "\"no_repeat_ngram_size\": 4}}"));
-    assert_true(c->rules.beams == 3 && c->rules.no_repeat == 4);
+    assert_true(c->rules.num_beams == 3 && c->rules.no_repeat_ngram == 4);
     free(c);
 }
 
@@ -346,7 +346,7 @@ static void test_gammas(void **state) {
     (void)state;
     tfm_model *model = decoder_make(DECODERS[TFM__COUNT(DECODERS) - 1].config);
     tfm__weights *file;
-    const tfm__stored *stored;
+    const tfm__stored_tensor *stored;
     float *gamma = harness_floats(model->decoder.final_norm.gamma.value);
     harness_ok(tfm_model_save(model, scratch_root, TFM_F32));
     harness_ok(tfm__weights_open_dir(&file, scratch_root));

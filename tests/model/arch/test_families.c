@@ -43,7 +43,7 @@ static const char *text_of(const golden *g, const char *key) {
 }
 
 /* The tensor `i.what`, or NULL. */
-static const tfm__stored *stored(const golden *g, int i, const char *what) {
+static const tfm__stored_tensor *stored(const golden *g, int i, const char *what) {
     char name[64];
     snprintf(name, sizeof(name), "%d.%s", i, what);
     return tfm__weights_find(g->tensors, name);
@@ -62,14 +62,14 @@ static rows rows_of(const golden *g, int first, int count, const char *what) {
     rows r = {.count = count};
     assert_true(count <= MOST_ROWS);
     for (int i = 0; i < count; i++) {
-        const tfm__stored *row = stored(g, first + i, what);
+        const tfm__stored_tensor *row = stored(g, first + i, what);
         assert_non_null(row);
         lengths[i] = (int32_t)row->count;
         r.width = lengths[i] > r.width ? lengths[i] : r.width;
     }
     assert_true(r.width <= MOST_WIDTH);
     for (int i = 0; i < count; i++) {
-        const tfm__stored *row = stored(g, first + i, what);
+        const tfm__stored_tensor *row = stored(g, first + i, what);
         int32_t *out = ids + i * r.width;
         memcpy(out, row->data, row->bytes);
         for (int64_t k = lengths[i]; k < r.width; k++)
@@ -86,7 +86,7 @@ static double distance(const golden *g, tfm_tensor got, int first, int count, co
     const size_t row = tfm_tensor_count(got) / (size_t)count;
     double worst = 0;
     for (int i = 0; i < count; i++) {
-        const tfm__stored *want = stored(g, first + i, what);
+        const tfm__stored_tensor *want = stored(g, first + i, what);
         assert_non_null(want);
         assert_true(want->count <= row);
         double error = 0, largest = 0;
@@ -195,7 +195,7 @@ static tfm_hypotheses write_after(const golden *g, const prompts *p, int beam) {
 
 /* A beam search of Marian's ends by the rule of its own models, not by transformers' (generation_rules.h). */
 static void check_search(const golden *g, const prompts *p, int beam) {
-    if (beam > 1 && g->encoder && !g->model->rules.as_transformers)
+    if (beam > 1 && g->encoder && !g->model->rules.hf_search)
         return;
     tfm_hypotheses found = write_after(g, p, beam);
     size_t same = 0, padded = 0;

@@ -24,17 +24,17 @@ static int teardown(void **state) {
     return scratch_teardown(state) | harness_teardown(state);
 }
 
-static const tfm__stored *wanted(const char *model, const char *what) {
+static const tfm__stored_tensor *wanted(const char *model, const char *what) {
     char name[64];
     snprintf(name, sizeof(name), "%s.%s", model, what);
-    const tfm__stored *x = tfm__weights_find(golden, name);
+    const tfm__stored_tensor *x = tfm__weights_find(golden, name);
     assert_non_null(x);
     return x;
 }
 
 /* Up to 16 ids. */
 static size_t ids_of(int32_t ids[16], const char *model, const char *what) {
-    const tfm__stored *x = wanted(model, what);
+    const tfm__stored_tensor *x = wanted(model, what);
     assert_in_range(x->count, 1, 16);
     memcpy(ids, x->data, x->bytes);
     return x->count;
@@ -62,7 +62,7 @@ static tfm_model *opened(void) {
     return model;
 }
 
-static void close_to(tfm_tensor got, const tfm__stored *want, const char *what) {
+static void close_to(tfm_tensor got, const tfm__stored_tensor *want, const char *what) {
     double *wide = malloc(want->count * sizeof(*wide));
     float *values = harness_floats(got), number;
     assert_non_null(wide);
@@ -220,7 +220,7 @@ static void write_binary(const char *name, const char *config) {
     size_t count = 0;
     harness_ok(tfm__weights_open(&weights, scratch_path("model.npz")));
     for (size_t i = 0; i < tfm__weights_count(weights); i++) {
-        const tfm__stored *x = tfm__weights_at(weights, i);
+        const tfm__stored_tensor *x = tfm__weights_at(weights, i);
         items[count] =
             (marian_item){.name = x->name, .type = MARIAN_F32, .rank = 2, .data = x->data, .bytes = x->bytes};
         items[count].dims[0] = (int)x->dims[0];
@@ -236,7 +236,7 @@ static void write_binary(const char *name, const char *config) {
 static char *config_of(void) {
     tfm__weights *weights;
     harness_ok(tfm__weights_open(&weights, scratch_path("model.npz")));
-    char *text = strdup(tfm__weights_remark(weights, TFM__MARIAN_CONFIG));
+    char *text = strdup(tfm__weights_metadata(weights, TFM__MARIAN_CONFIG));
     tfm__weights_free(&weights);
     return text;
 }

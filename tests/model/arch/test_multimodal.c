@@ -18,12 +18,12 @@ static void test_texts(void **state) {
                     "\"vision_config\": {\"hidden_size\": 1152}}"));
     const tfm__stack_arch *s = &c->arch.decoder;
     assert_string_equal(c->family->name, "gemma3_text");
-    assert_non_null(c->arch.within);
+    assert_non_null(c->arch.multimodal);
     assert_true(s->width == 2560 && s->feed_forward == 10240 && s->layers == 34 && s->heads == 8 && s->kv_heads == 4 &&
                 s->head_width == 256 && s->vocabulary == 262208 && s->window == 1024);
-    assert_true(s->rotary.form.positions == 131072 && s->rotary.form.type == TFM__ROPE_LINEAR &&
-                s->rotary.form.factor == 8 && s->rotary.form.theta == 1e6 &&
-                s->local_rotary.form.type == TFM__ROPE_DEFAULT && s->local_rotary.form.theta == 1e4);
+    assert_true(s->rotary.config.positions == 131072 && s->rotary.config.type == TFM__ROPE_LINEAR &&
+                s->rotary.config.factor == 8 && s->rotary.config.theta == 1e6 &&
+                s->local_rotary.config.type == TFM__ROPE_DEFAULT && s->local_rotary.config.theta == 1e4);
     assert_true(s->layer[4] == TFM__LOCAL_LAYER && s->layer[5] == 0 && s->score_scale == 1 / 16.0f);
     assert_true(c->arch.tied_output && !c->arch.headless && c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 106);
     /* As Qwen/Qwen2-VL-7B-Instruct has it: the text's keys beside the others. */
@@ -38,12 +38,12 @@ static void test_texts(void **state) {
     assert_true(s->width == 3584 && s->layers == 28 && s->heads == 28 && s->kv_heads == 4 && s->head_width == 128 &&
                 s->epsilon == 1e-6f && s->vocabulary == 152064 && s->window == 0 && s->input_biases &&
                 !s->output_biases);
-    assert_true(s->rotary.form.type == TFM__ROPE_DEFAULT && s->rotary.form.theta == 1e6 && s->rotary.width == 128 &&
+    assert_true(s->rotary.config.type == TFM__ROPE_DEFAULT && s->rotary.config.theta == 1e6 && s->rotary.width == 128 &&
                 !c->arch.tied_output && c->rules.eos_id == 151645);
     harness_ok(load(c, "{\"model_type\": \"qwen2_5_vl\", \"text_config\": {\"rope_parameters\": {\"rope_type\": "
                        "\"mrope\", \"rope_theta\": 70.0}}}"));
     assert_true(s->width == 8192 && s->feed_forward == 29568 && s->layers == 80 && s->heads == 64 && s->kv_heads == 8 &&
-                s->max_positions == 32768 && s->epsilon == 1e-5f && s->rotary.form.theta == 70);
+                s->max_positions == 32768 && s->epsilon == 1e-5f && s->rotary.config.theta == 70);
     /* The cap of logits is read, and capped is nothing; no `text_config` at all is the class's own. */
     harness_ok(load(c, "{\"model_type\": \"gemma3\", \"text_config\": {\"final_logit_softcapping\": 30.0, "
                        "\"model_type\": \"another\"}}"));
@@ -51,7 +51,7 @@ static void test_texts(void **state) {
     harness_ok(load(c, "{\"model_type\": \"mistral3\"}"));
     assert_true(s->width == 5120 && s->feed_forward == 32768 && s->layers == 40 && s->heads == 32 && s->kv_heads == 8 &&
                 s->head_width == 128 && s->vocabulary == 131072 && s->max_positions == 131072 && s->window == 0 &&
-                s->rotary.form.theta == 1e9 && s->epsilon == 1e-5f && c->arch.tied_output);
+                s->rotary.config.theta == 1e9 && s->epsilon == 1e-5f && c->arch.tied_output);
     harness_ok(load(c, "{\"architectures\": [\"LlavaForConditionalGeneration\"]}"));
     assert_true(s->width == 4096 && s->layers == 32 && !c->arch.tied_output);
     assert_string_equal(c->family->name, "llama");
@@ -204,7 +204,7 @@ static void test_quantised(void **state) {
     harness_ok(tfm__weights_open_dir(&before, dir));
     harness_ok(tfm__weights_open_dir(&after, scratch_path("small")));
     for (size_t i = 0; i < tfm__weights_count(before); i++) {
-        const tfm__stored *x = tfm__weights_at(before, i), *y = tfm__weights_find(after, x->name);
+        const tfm__stored_tensor *x = tfm__weights_at(before, i), *y = tfm__weights_find(after, x->name);
         assert_non_null(y);
         const bool is_text = strncmp(x->name, "language_model.", 15) == 0;
         shrunk += y->dtype == TFM_I8;

@@ -23,13 +23,13 @@ static tfm_model *open_model(const char *dir) {
 
 /* ---- Tensors --------------------------------------------------------------------------------------------------- */
 
-static const tfm__stored *stored(const tfm__weights *file, int line, const char *what) {
+static const tfm__stored_tensor *stored(const tfm__weights *file, int line, const char *what) {
     char name[64];
     snprintf(name, sizeof(name), "%d.%s", line, what);
     return tfm__weights_find(file, name);
 }
 
-static tfm_tensor stored_ids(const tfm__stored *ids) {
+static tfm_tensor stored_ids(const tfm__stored_tensor *ids) {
     int32_t *host = malloc(ids->bytes);
     memcpy(host, ids->data, ids->bytes);
     tfm_tensor x = HARNESS_TENSOR(TFM_I32, host, 1, (int64_t)ids->count);
@@ -38,7 +38,7 @@ static tfm_tensor stored_ids(const tfm__stored *ids) {
 }
 
 /* |got - want| / |want| in the Frobenius norm. */
-static double distance(tfm_tensor got, const tfm__stored *want) {
+static double distance(tfm_tensor got, const tfm__stored_tensor *want) {
     float *host = harness_floats(got), *golden = malloc(want->bytes);
     assert_int_equal(tfm_tensor_count(got), want->count);
     memcpy(golden, want->data, want->bytes);
@@ -62,7 +62,7 @@ static void check_tensors(tfm_model *model, const char *dir) {
     double worst = 0;
     int seen = 0;
     for (int line = 0; line < 500; line++) {
-        const tfm__stored *source = stored(file, line, "source_ids"), *want = stored(file, line, "logits");
+        const tfm__stored_tensor *source = stored(file, line, "source_ids"), *want = stored(file, line, "logits");
         if (!source || !want)
             continue;
         tfm_tensor encoded = {0}, logits = {0};

@@ -237,7 +237,7 @@ static tfm_model *small_model(void) {
 static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int64_t columns) {
     char dir[] = "/tmp/tfm-test-save-XXXXXX", path[64];
     tfm__weights *file = NULL;
-    const tfm__stored *stored;
+    const tfm__stored_tensor *stored;
     assert_non_null(mkdtemp(dir));
     harness_ok(tfm_model_save(model, dir, TFM_F32));
     snprintf(path, sizeof(path), "%s/model.safetensors", dir);
@@ -292,7 +292,7 @@ static void test_position_offset(void **state) {
     for (int i = 0; i < (ROWS + OFFSET) * WIDTH; i++)
         table[i] = (float)i;
     for (int i = 0; i < 2; i++) {
-        tfm_tensor *whole = &stacks[i]->learned.value;
+        tfm_tensor *whole = &stacks[i]->learned_positions.value;
         tfm_tensor_free(ctx, &stacks[i]->positions);
         harness_ok(tfm__tensor_new_persistent(ctx, whole, TFM_F32, 2, (int64_t[]){ROWS + OFFSET, WIDTH}));
         harness_ok(tfm_tensor_write(ctx, *whole, table));

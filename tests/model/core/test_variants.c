@@ -29,10 +29,10 @@ static tfm__weights *golden_file(const char *name) {
     return file;
 }
 
-static const tfm__stored *golden_ids(const tfm__weights *file, size_t line, const char *what) {
+static const tfm__stored_tensor *golden_ids(const tfm__weights *file, size_t line, const char *what) {
     char name[64];
     snprintf(name, sizeof(name), "%zu.%s", line, what);
-    const tfm__stored *found = tfm__weights_find(file, name);
+    const tfm__stored_tensor *found = tfm__weights_find(file, name);
     assert_non_null(found);
     return found;
 }
@@ -43,7 +43,7 @@ static tfm_hypotheses search(tfm_model *model, const tfm__weights *golden, size_
     int32_t ids[MOST * 64];
     size_t counts[MOST], at = 0;
     for (size_t i = 0; i < lines_wanted(); i++) {
-        const tfm__stored *source = golden_ids(golden, i, "source_ids");
+        const tfm__stored_tensor *source = golden_ids(golden, i, "source_ids");
         counts[i] = source->count < most ? source->count : most;
         assert_true(counts[i] <= 64);
         memcpy(ids + at, source->data, counts[i] * sizeof(*ids));
@@ -59,7 +59,7 @@ static void check_greedy(tfm_model *model) {
     tfm__weights *golden = golden_file("golden.safetensors");
     tfm_hypotheses found = search(model, golden, 64, &(tfm_search_options){.beam = 1});
     for (size_t i = 0; i < lines_wanted(); i++) {
-        const tfm__stored *want = golden_ids(golden, i, "greedy_ids"); /* with EOS */
+        const tfm__stored_tensor *want = golden_ids(golden, i, "greedy_ids"); /* with EOS */
         assert_int_equal(found.items[i].count + 1, want->count);
         assert_memory_equal(found.items[i].ids, want->data, found.items[i].count * sizeof(int32_t));
     }
@@ -120,7 +120,7 @@ static void store_weights(int front, float pad_bias) {
     if (front != NO_TABLES)
         add_positions(header, data, &end, front);
     for (size_t i = 0; i < tfm__weights_count(golden); i++) {
-        const tfm__stored *t = tfm__weights_at(golden, i);
+        const tfm__stored_tensor *t = tfm__weights_at(golden, i);
         const bool bias = strcmp(t->name, "final_logits_bias") == 0;
         assert_true(strlen(header) + 512 < HEADER && end + t->bytes <= DATA);
         add_tensor(header, data, &end, t->name, t->dtype_name, t->rank, t->dims, t->data, t->bytes);

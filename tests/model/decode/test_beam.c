@@ -187,25 +187,26 @@ static void search(oracle *o, const setting *s, int sentence) {
 /* The logits of all rows of a step, each by its own past. `at` says which sentence is at each place; NULL: the one of
  * the same number. */
 static tfm_tensor row_logits(const tfm__beam *beam, const setting *s, const int *at) {
-    tfm_tensor logits = {0}, nodes = {0};
-    const int64_t dims[] = {beam->rows, VOCABULARY}, columns = beam->table.dims[1];
+    tfm_tensor logits = {0}, slots = {0};
+    const int64_t dims[] = {beam->rows, VOCABULARY}, columns = beam->block_table.dims[1];
     int32_t *lengths = beam->lengths.buffer ? harness_ints(beam->lengths) : NULL;
-    harness_ok(tfm_tensor_rows(beam->ctx, &nodes, beam->node_token, 0, beam->node + beam->rows));
-    int32_t *table = harness_ints(beam->table), *tokens = harness_ints(nodes), *sources = harness_ints(beam->sources);
+    harness_ok(tfm_tensor_rows(beam->ctx, &slots, beam->slot_token, 0, beam->slot + beam->rows));
+    int32_t *block_table = harness_ints(beam->block_table), *tokens = harness_ints(slots),
+            *sources = harness_ints(beam->sources);
     float *host = calloc((size_t)beam->rows, VOCABULARY * sizeof(*host));
     assert_non_null(host);
     for (int64_t r = 0; r < beam->rows && !harness_poses(); r++) {
         int32_t own[MOST_TOKENS + 1];
         const int64_t past = lengths ? lengths[r] : columns;
         for (int64_t i = 0; i < past; i++)
-            own[i] = tokens[table[r * columns + i]];
+            own[i] = tokens[block_table[r * columns + i]];
         logits_of(host + r * VOCABULARY, s, at ? at[sources[r]] : sources[r], own + 1, (int)past - 1);
     }
     harness_ok(tfm_tensor_new(beam->ctx, &logits, TFM_F32, 2, dims));
     harness_ok(tfm_tensor_write(beam->ctx, logits, host));
     free(host);
     free(lengths);
-    free(table);
+    free(block_table);
     free(tokens);
     free(sources);
     return logits;
@@ -247,8 +248,8 @@ static void write_keys(joining *j, const tfm__beam *beam) {
     tfm_kv_cache_reserve(beam->ctx, &j->cache, beam->rows);
     for (int64_t i = 0; i < beam->rows; i++)
         host[i] = (float)tokens[i];
-    harness_ok(tfm_tensor_rows(beam->ctx, &keys, j->cache.logs[0].keys, beam->node, beam->rows));
-    harness_ok(tfm_tensor_rows(beam->ctx, &values, j->cache.logs[0].values, beam->node, beam->rows));
+    harness_ok(tfm_tensor_rows(beam->ctx, &keys, j->cache.logs[0].keys, beam->slot, beam->rows));
+    harness_ok(tfm_tensor_rows(beam->ctx, &values, j->cache.logs[0].values, beam->slot, beam->rows));
     harness_ok(tfm_tensor_write(beam->ctx, keys, host));
     harness_ok(tfm_tensor_write(beam->ctx, values, host));
     j->cache.rows += beam->rows;
@@ -258,30 +259,30 @@ static void write_keys(joining *j, const tfm__beam *beam) {
 
 /* The keys of each row's past are its own. */
 static void check_keys(const joining *j, const tfm__beam *beam) {
-    const int64_t columns = beam->table.dims[1];
+    const int64_t columns = beam->block_table.dims[1];
     float *keys = harness_floats(j->cache.logs[0].keys), *values = harness_floats(j->cache.logs[0].values);
-    int32_t *table = harness_ints(beam->table), *tokens = harness_ints(beam->node_token),
+    int32_t *block_table = harness_ints(beam->block_table), *tokens = harness_ints(beam->slot_token),
             *lengths = beam->lengths.buffer ? harness_ints(beam->lengths) : NULL;
     for (int64_t row = 0; row < beam->rows; row++)
         for (int64_t i = 0; i + 1 < (lengths ? lengths[row] : columns); i++) {
-            const int32_t node = table[row * columns + i];
-            assert_in_range(node, 0, beam->node - 1);
-            assert_true(keys[node] == (float)tokens[node] && values[node] == keys[node]);
+            const int32_t slot = block_table[row * columns + i];
+            assert_in_range(slot, 0, beam->slot - 1);
+            assert_true(keys[slot] == (float)tokens[slot] && values[slot] == keys[slot]);
         }
     free(keys);
     free(values);
-    free(table);
+    free(block_table);
     free(tokens);
     free(lengths);
 }
 
 static void tidy(joining *j, tfm__beam *beam) {
-    const int64_t node = beam->node;
+    const int64_t slot = beam->slot;
     check_keys(j, beam);
     harness_ok(tfm__beam_tidy(beam, &j->cache));
-    assert_true(beam->node <= node && j->cache.rows == beam->node);
+    assert_true(beam->slot <= slot && j->cache.rows == beam->slot);
     check_keys(j, beam);
-    j->tidied += beam->node < node;
+    j->tidied += beam->slot < slot;
 }
 
 /* What has been there before and is not now, is over. */
@@ -384,11 +385,11 @@ static int64_t run(tfm_hypothesis *out, const setting *s) {
     tfm_context *ctx = harness_context();
     int32_t limits[MOST_SENTENCES], prefixes[MOST_SENTENCES * 2], counts[MOST_SENTENCES];
     float penalty[MOST_TOKENS + 1];
-    tfm__rules rules = {.pad_id = VOCABULARY - 1,
-                        .eos_id = END,
-                        .start_id = VOCABULARY - 1,
-                        .forced_bos_id = -1,
-                        .forced_eos_id = s->forced_end ? END : -1};
+    tfm__generation_rules rules = {.pad_id = VOCABULARY - 1,
+                                   .eos_id = END,
+                                   .start_id = VOCABULARY - 1,
+                                   .forced_bos_id = -1,
+                                   .forced_eos_id = s->forced_end ? END : -1};
     for (int i = 0; i < s->sentences; i++) {
         limits[i] = limit_of(s, i);
         counts[i] = prefix_of(s, i);
@@ -422,7 +423,7 @@ static int64_t run(tfm_hypothesis *out, const setting *s) {
     if (!harness_poses())
         harness_ok(tfm__beam_finish(&beam, &all, s->n_best, penalty));
     harness_ok(tfm_scope_close(ctx, 0, NULL));
-    return beam.node;
+    return beam.slot;
 }
 
 /* ---- Comparison -------------------------------------------------------------------------------------------------- */
@@ -505,7 +506,7 @@ static void test_searches(void **state) {
         {.width = 3, .n_best = 2, .sentences = 5, .shortest = 8, .longest = 40, .alpha = -3, .sharp = 4, .end = 8},
         {.width = 3, .n_best = 1, .sentences = 33, .shortest = 1, .longest = 12, .alpha = 0.6, .prefixes = true},
         {.width = 1, .n_best = 1, .sentences = 40, .shortest = 1, .longest = 20, .end = 2, .prefixes = true},
-        /* The log of nodes, which begins with 16 steps, is full after the last one. */
+        /* The log of slots, which begins with 16 steps, is full after the last one. */
         {.width = 1, .n_best = 1, .sentences = 40, .shortest = 16, .longest = 16, .end = -30},
         {.width = 4, .n_best = 1, .sentences = 40, .shortest = 17, .longest = 17, .alpha = 0.6, .end = -30},
         {.width = 24, .n_best = 5, .sentences = 6, .shortest = 5, .longest = 12, .alpha = 0.6, .end = 1},

@@ -57,7 +57,7 @@ static void apply(double *x, const tfm_model *model, const int32_t *ids, size_t 
         seen[ids[i]] = true;
     for (int v = 0; v < TOY_VOCABULARY; v++) {
         x[v] = !seen[v] ? x[v] : x[v] < 0 ? x[v] * (double)m->penalty : x[v] / (double)m->penalty;
-        if ((int)fresh < m->min_new && tfm__rules_end(&model->rules, v))
+        if ((int)fresh < m->min_new && tfm__generation_is_eos(&model->rules, v))
             x[v] = -INFINITY;
     }
     for (const int *b = m->banned; b && b[0] >= 0; b += 2)
@@ -91,7 +91,7 @@ static int greedy(tfm_model *model, int32_t *out, double *log_probs, const int32
         out[n] = best;
         log_probs[n] = (double)logits[best] - log_sum(logits);
         ids[count++] = best;
-        if (tfm__rules_end(&model->rules, best))
+        if (tfm__generation_is_eos(&model->rules, best))
             return n + 1;
     }
     return most;
@@ -121,7 +121,7 @@ static int check_greedy(tfm_model *model, const prompts *p, const tfm_generate_o
         for (int k = 0; k < h->tokens; k++)
             sum += (double)h->log_probs[k];
         assert_true(fabs(sum - h->log_prob) < 1e-3);
-        const bool ended = tfm__rules_end(&model->rules, h->ids[h->tokens - 1]);
+        const bool ended = tfm__generation_is_eos(&model->rules, h->ids[h->tokens - 1]);
         assert_int_equal(h->count, h->tokens - ended);
         assert_true(ended || h->tokens == o->max_new);
     }
@@ -180,7 +180,7 @@ static void test_manners(void **state) {
     tfm_hypotheses found;
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new = 3}));
     int banned[2 * 4 + 2];
-    tfm__rules *rules = &model->rules;
+    tfm__generation_rules *rules = &model->rules;
     for (int i = 0; i < 4; i++) {
         rules->bad_word_ids[2 * i] = banned[2 * i] = prompt_at(&p, (size_t)i)[p.counts[i] - 1];
         rules->bad_word_ids[2 * i + 1] = banned[2 * i + 1] = found.items[i].ids[0];
@@ -244,7 +244,7 @@ static int beam_search(tfm_model *model, hypothesis *finished, const int32_t *pr
         live = 0;
         for (int c = 0; c < found; c++) {
             hypothesis h = candidates[c];
-            const bool stops = n == most || tfm__rules_end(&model->rules, h.ids[n - 1]);
+            const bool stops = n == most || tfm__generation_is_eos(&model->rules, h.ids[n - 1]);
             h.score = h.sum / pow(n, alpha);
             if (stops && c < K) {
                 hypothesis merged[K + 1];
@@ -551,7 +551,7 @@ static void test_counted_once(void **state) {
     int steps = 0;
     tfm_generate_stats stats = {.prompts = 7};
     const tfm_generate_options o = {.max_new = NEW, .stats = &stats, .go_on = fail_once, .go_on_user = &steps};
-    model->arch.decoder.rotary.border = TOY_POSITIONS;
+    model->arch.decoder.rotary.switch_length = TOY_POSITIONS;
     model->rules.eos_id_count = 0;
     model->rules.eos_id = -1;
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, PROMPTS, &o));
@@ -594,7 +594,7 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
         {.max_new = 90, .draw = true, .on_token = on_token, .on_token_user = &t},
     };
     tfm_model *model = toy_decoder(TOY_ROTARY, 0);
-    model->rules.no_repeat = 1;
+    model->rules.no_repeat_ngram = 1;
     for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++) {
         const size_t each = ways[w].n_best ? (size_t)ways[w].n_best : 1;
         tfm_hypotheses found;
@@ -626,7 +626,7 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
     harness_ok(tfm_tensor_write(model->ctx, model->search_bias, nowhere));
     tfm_hypotheses none;
     for (int rule = 0; rule < 2; rule++) {
-        model->rules.no_repeat = rule;
+        model->rules.no_repeat_ngram = rule;
         harness_refused(tfm_generate_ids(model, &none, p.ids, p.counts, p.count, &ways[0]), TFM_ERROR_FORMAT,
                         "weights are damaged");
     }

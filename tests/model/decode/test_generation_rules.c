@@ -227,20 +227,20 @@ static void test_forced(void **state) {
 /* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
 static void test_prefixes(void **state) {
     (void)state;
-    const tfm__rules rules = {.pad_id = 0,
-                              .eos_id = 5,
-                              .start_id = 5,
-                              .forced_bos_id = 9,
-                              .bad_word_count = 3,
-                              .bad_words = {0, 2, 5, 8},
-                              .bad_word_ids = {20, 21, 30, 31, 32, 5, 9, 40}};
+    const tfm__generation_rules rules = {.pad_id = 0,
+                                         .eos_id = 5,
+                                         .start_id = 5,
+                                         .forced_bos_id = 9,
+                                         .bad_word_count = 3,
+                                         .bad_words = {0, 2, 5, 8},
+                                         .bad_word_ids = {20, 21, 30, 31, 32, 5, 9, 40}};
     const struct {
         int32_t ids[3];
         bool banned;
     } cases[] = {{{20, 22, 21}, false}, {{19, 20, 21}, true}, {{30, 31, 32}, true}, {{31, 32, 30}, false},
                  {{41, 9, 40}, false},  {{40, 41, 42}, true}, {{21, 20, 20}, false}};
     for (size_t i = 0; i < TFM__COUNT(cases); i++) {
-        const tfm_status status = tfm__prefix_check(&rules, cases[i].ids, 3, 50);
+        const tfm_status status = tfm__search_check_prefix(&rules, cases[i].ids, 3, 50);
         if (cases[i].banned)
             harness_refused(status, TFM_ERROR_INPUT, "completes a word of bad_words_ids");
         else
@@ -251,24 +251,25 @@ static void test_prefixes(void **state) {
 /* What is read is written again. */
 static void test_written(void **state) {
     (void)state;
-    tfm__rules rules = {.pad_id = 0,
-                        .eos_id = 5,
-                        .start_id = 5,
-                        .forced_bos_id = -1,
-                        .forced_eos_id = 5,
-                        .bad_id_count = 1,
-                        .bad_ids = {7},
-                        .bad_word_count = 2,
-                        .bad_words = {0, 2, 5},
-                        .bad_word_ids = {20, 21, 30, 31, 32}};
-    json_t *got = tfm__write_rules(&rules, 512), *want = json_loads("[[7], [20, 21], [30, 31, 32]]", 0, NULL);
+    tfm__generation_rules rules = {.pad_id = 0,
+                                   .eos_id = 5,
+                                   .start_id = 5,
+                                   .forced_bos_id = -1,
+                                   .forced_eos_id = 5,
+                                   .suppress_id_count = 1,
+                                   .suppress_ids = {7},
+                                   .bad_word_count = 2,
+                                   .bad_words = {0, 2, 5},
+                                   .bad_word_ids = {20, 21, 30, 31, 32}};
+    json_t *got = tfm__write_generation_rules(&rules, 512),
+           *want = json_loads("[[7], [20, 21], [30, 31, 32]]", 0, NULL);
     assert_true(json_equal(json_object_get(got, "bad_words_ids"), want));
     assert_int_equal(json_integer_value(json_object_get(got, "forced_eos_token_id")), 5);
     assert_null(json_object_get(got, "forced_bos_token_id"));
     json_decref(got);
-    rules.bad_word_count = rules.bad_id_count = 0;
+    rules.bad_word_count = rules.suppress_id_count = 0;
     rules.forced_eos_id = -1;
-    got = tfm__write_rules(&rules, 512);
+    got = tfm__write_generation_rules(&rules, 512);
     assert_true(!json_object_get(got, "bad_words_ids") && !json_object_get(got, "forced_eos_token_id"));
     json_decref(got);
     json_decref(want);

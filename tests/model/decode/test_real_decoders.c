@@ -8,7 +8,7 @@
 static tfm_model *make(const char *config, tfm__parameter_fn fill, void *user) {
     const tfm__family *family;
     tfm__arch *arch = malloc(sizeof(*arch));
-    tfm__rules *rules = malloc(sizeof(*rules));
+    tfm__generation_rules *rules = malloc(sizeof(*rules));
     tfm_model *model;
     assert_true(arch && rules);
     scratch_text("config.json", config);
@@ -16,7 +16,7 @@ static tfm_model *make(const char *config, tfm__parameter_fn fill, void *user) {
     harness_ok(tfm__model_new(&model, harness_context(), family, arch, rules));
     float *bias = calloc((size_t)arch->decoder.vocabulary, sizeof(*bias));
     harness_ok(tfm__model_set_biases(model, bias));
-    harness_ok(tfm__roles_walk(family, arch, model, fill, user));
+    harness_ok(tfm__params_visit(family, arch, model, fill, user));
     free(bias);
     free(arch);
     free(rules);
@@ -158,7 +158,7 @@ static const float *place(const float *file, const tfm__parameter *p) {
     };
     int layer = 0;
     size_t at = (size_t)V * E;
-    if (p->kind == TFM__TABLE)
+    if (p->kind == TFM__EMBEDDING)
         return file;
     sscanf(p->name, "model.layers.%d", &layer);
     for (size_t i = 0; i < TFM__COUNT(ORDER); i++) {
@@ -206,8 +206,8 @@ static void tell(char *text, tfm_model *model, char pieces[V][32], int count) {
         tfm_tensor logits = {0};
         table[i] = i;
         harness_ok(tfm_scope_open(ctx));
-        const tfm__step s = {
-            .cache = &cache, .table = HARNESS_TENSOR(TFM_I32, table, 1, i + 1), .node = i, .position = i};
+        const tfm__decode_step s = {
+            .cache = &cache, .block_table = HARNESS_TENSOR(TFM_I32, table, 1, i + 1), .slot = i, .position = i};
         harness_ok(tfm__model_step(model, &logits, HARNESS_TENSOR(TFM_I32, &token, 1, 1), &s, model->logits_bias));
         cache.rows = i + 1;
         float *host = harness_floats(logits);

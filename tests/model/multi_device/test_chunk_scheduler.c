@@ -8,7 +8,7 @@
 
 enum { MEMBERS = 4, MOST_LINES = 4000 };
 
-/* A device that works on so many tokens a second, after so many seconds for each piece, and fails at a time. */
+/* A device that works on so many tokens a second, after so many seconds for each chunk, and fails at a time. */
 typedef struct simulated {
     double speed, latency, fails;
 } simulated;
@@ -16,9 +16,9 @@ typedef struct simulated {
 typedef struct run {
     size_t members;
     simulated devices[MEMBERS];
-    tfm__pace paces[MEMBERS];
+    tfm__throughput throughputs[MEMBERS];
     tfm__batch_limit limit;
-    size_t lines, pieces[MEMBERS];
+    size_t lines, chunks[MEMBERS];
     double work[MEMBERS], until[MEMBERS], largest[MEMBERS], total, seconds;
     size_t last; /* who was done last */
 } run;
@@ -50,11 +50,11 @@ static int soonest(const run *r, const bool *busy) {
 }
 
 /* Gives each device that waits what it may have. */
-static void give(run *r, tfm__deal *deal, bool *busy, double now) {
+static void give(run *r, tfm__chunk_scheduler *scheduler, bool *busy, double now) {
     for (size_t i = 0; i < r->members; i++) {
         tfm__line *const *batch;
         size_t n;
-        if (busy[i] || !tfm__deal_take(deal, i, now, &batch, &n))
+        if (busy[i] || !tfm__chunk_scheduler_next(scheduler, i, now, &batch, &n))
             continue;
         double work = 0;
         assert_true(n >= 1 && n <= r->limit.lines);
@@ -65,41 +65,41 @@ static void give(run *r, tfm__deal *deal, bool *busy, double now) {
         }
         assert_true(n == 1 || work <= (double)r->limit.tokens);
         busy[i] = true;
-        r->pieces[i]++;
+        r->chunks[i]++;
         r->until[i] = now + r->devices[i].latency + work / r->devices[i].speed;
         r->largest[i] = work > r->largest[i] ? work : r->largest[i];
     }
 }
 
-/* Deals all lines. A device that fails in the middle of a piece gives it back. */
+/* Deals all lines. A device that fails in the middle of a chunk gives it back. */
 static void deal_all(run *r) {
-    tfm__deal deal;
+    tfm__chunk_scheduler scheduler;
     bool busy[MEMBERS] = {false};
     double now = 0;
     for (size_t i = 0; i < r->members; i++)
-        r->pieces[i] = 0, r->work[i] = r->until[i] = r->largest[i] = 0;
-    harness_ok(tfm__deal_begin(&deal, order, r->lines, r->limit, r->paces, r->members, false));
-    for (int who; give(r, &deal, busy, now), (who = soonest(r, busy)) >= 0;) {
-        const tfm__range piece = deal.pieces[who].lines;
+        r->chunks[i] = 0, r->work[i] = r->until[i] = r->largest[i] = 0;
+    harness_ok(tfm__chunk_scheduler_begin(&scheduler, order, r->lines, r->limit, r->throughputs, r->members, false));
+    for (int who; give(r, &scheduler, busy, now), (who = soonest(r, busy)) >= 0;) {
+        const tfm__line_range chunk = scheduler.chunks[who].lines;
         const double fails = r->devices[who].fails;
-        assert_false(tfm__deal_over(&deal));
+        assert_false(tfm__chunk_scheduler_finished(&scheduler));
         now = fails > 0 && r->until[who] > fails ? (fails > now ? fails : now) : r->until[who];
         busy[who] = false;
         if (now < r->until[who]) {
-            for (size_t i = piece.first; i < piece.end; i++)
+            for (size_t i = chunk.first; i < chunk.end; i++)
                 times[order[i]->index] = 0;
-            tfm__deal_drop(&deal, (size_t)who);
+            tfm__chunk_scheduler_drop(&scheduler, (size_t)who);
             continue;
         }
-        r->work[who] += deal.pieces[who].work;
-        tfm__deal_done(&deal, (size_t)who, now - deal.pieces[who].since);
+        r->work[who] += scheduler.chunks[who].work;
+        tfm__chunk_scheduler_complete(&scheduler, (size_t)who, now - scheduler.chunks[who].since);
         r->last = (size_t)who;
     }
-    assert_true(tfm__deal_over(&deal));
+    assert_true(tfm__chunk_scheduler_finished(&scheduler));
     r->seconds = now;
     for (size_t i = 0; i < r->lines; i++)
         assert_int_equal(times[i], 1);
-    tfm__deal_free(&deal);
+    tfm__chunk_scheduler_free(&scheduler);
 }
 
 static double ideal(const run *r) {
@@ -128,32 +128,32 @@ static void test_equal_devices_share_evenly(void **state) {
 static void test_one_device(void **state) {
     (void)state;
     const tfm__batch_limit limit = {.tokens = 512, .lines = 64, .ahead = 4};
-    tfm__pace paces[MEMBERS] = {{100, 1, 100}, {0, 0, 0}, {100, 1000, 1}};
+    tfm__throughput throughputs[MEMBERS] = {{100, 1, 100}, {0, 0, 0}, {100, 1000, 1}};
     harness_random random = {3};
     run r = {0};
-    tfm__deal deal;
+    tfm__chunk_scheduler scheduler;
     size_t first = 0, sorted = 0;
     static tfm__line *alone[MOST_LINES];
     make_lines(&r, 1000, 5);
     memcpy(alone, order, sizeof(order));
-    harness_ok(tfm__deal_begin(&deal, order, r.lines, limit, paces, 3, true));
+    harness_ok(tfm__chunk_scheduler_begin(&scheduler, order, r.lines, limit, throughputs, 3, true));
     while (first < r.lines) {
         tfm__line *const *batch;
         const size_t who = (size_t)harness_range(&random, 0, 2);
         size_t n;
-        assert_true(tfm__deal_take(&deal, who, 0, &batch, &n));
+        assert_true(tfm__chunk_scheduler_next(&scheduler, who, 0, &batch, &n));
         if (first == sorted)
             sorted += tfm__batch_window(alone, first, r.lines, limit);
         assert_int_equal(n, tfm__batch_next(alone, first, sorted, limit));
         assert_memory_equal(batch, alone + first, n * sizeof(*batch));
-        tfm__deal_done(&deal, who, 1 + (double)who);
+        tfm__chunk_scheduler_complete(&scheduler, who, 1 + (double)who);
         first += n;
     }
-    assert_true(tfm__deal_over(&deal));
-    tfm__deal_free(&deal);
+    assert_true(tfm__chunk_scheduler_finished(&scheduler));
+    tfm__chunk_scheduler_free(&scheduler);
 }
 
-/* Ten and a hundred times slower, whichever stands first: small pieces, its share at most, and never the last one. */
+/* Ten and a hundred times slower, whichever stands first: small chunks, its share at most, and never the last one. */
 static void test_a_slow_device(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) {
@@ -179,12 +179,12 @@ static void test_a_few_lines(void **state) {
         run r = made(3, 500, 1000, 10);
         make_lines(&r, count, count);
         deal_all(&r);
-        assert_int_equal(r.pieces[1] + r.pieces[2], 0); /* nothing is known: the first device, all of it */
+        assert_int_equal(r.chunks[1] + r.chunks[2], 0); /* nothing is known: the first device, all of it */
         make_lines(&r, 1500, 5);
         deal_all(&r);
         make_lines(&r, count, count);
         deal_all(&r);
-        assert_int_equal(r.pieces[2], 0);
+        assert_int_equal(r.chunks[2], 0);
         assert_true(r.seconds <= r.total / 500 + 0.1);
     }
 }
@@ -212,7 +212,7 @@ static void test_a_device_fails(void **state) {
     }
 }
 
-/* Limits of memory hold for every piece: harness lines of one token, few at a time. */
+/* Limits of memory hold for every chunk: harness lines of one token, few at a time. */
 static void test_limits(void **state) {
     (void)state;
     run r = made(2, 1000, 900, 0);

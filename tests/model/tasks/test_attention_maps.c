@@ -231,7 +231,7 @@ static void test_wanted(void **state) {
     tfm_tensor encoded = {0}, hidden = {0}, none = {0};
     harness_ok(tfm_model_attend(model, source, none, target, keep, &all));
     harness_ok(tfm_model_encode(model, &encoded, source, none));
-    tfm__observer observer = {.see = keep, .wants = wants_one, .user = &one};
+    tfm__observer observer = {.on_weights = keep, .wants = wants_one, .user = &one};
     harness_ok(tfm__model_decode_hidden(model, &hidden, target, encoded, none, &observer));
     assert_int_equal(one.count, 1);
     assert_non_null(hidden.buffer);

@@ -225,7 +225,7 @@ static void test_unscored(void **state) {
     const size_t late = check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 0, 77);
     if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
         assert_true(late > 0);
-    assert_int_equal(model->screen.version != 0, tfm__argmax_int8_supported(model->ctx, model->output->value));
+    assert_int_equal(model->output_int8.version != 0, tfm__argmax_int8_supported(model->ctx, model->output->value));
 }
 
 /* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */

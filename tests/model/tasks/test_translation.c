@@ -21,7 +21,7 @@ static tfm_model *open_model(const char *relative) {
 static int32_t *stored_ids(const tfm__weights *file, int line, const char *what, size_t *count) {
     char name[64];
     snprintf(name, sizeof(name), "%d.%s", line, what);
-    const tfm__stored *found = tfm__weights_find(file, name);
+    const tfm__stored_tensor *found = tfm__weights_find(file, name);
     if (!found)
         return NULL;
     int32_t *ids = malloc(found->bytes);
@@ -35,10 +35,10 @@ static double log_prob(const tfm_model *model, const float *row, int32_t id) {
     const int vocabulary = model->arch.decoder.vocabulary;
     double most = -INFINITY, sum = 0;
     for (int v = 0; v < vocabulary; v++)
-        if (!tfm__rules_ban(&model->rules, v))
+        if (!tfm__generation_is_banned(&model->rules, v))
             most = fmax(most, (double)row[v]);
     for (int v = 0; v < vocabulary; v++)
-        if (!tfm__rules_ban(&model->rules, v))
+        if (!tfm__generation_is_banned(&model->rules, v))
             sum += exp((double)row[v] - most);
     return (double)row[id] - most - log(sum);
 }
@@ -56,7 +56,7 @@ static void check_golden(const char *relative) {
         char name[64];
         size_t sources = 0, inputs = 1;
         snprintf(name, sizeof(name), "%d.logits", line);
-        const tfm__stored *logits = tfm__weights_find(file, name);
+        const tfm__stored_tensor *logits = tfm__weights_find(file, name);
         if (!logits)
             continue;
         int32_t *source = stored_ids(file, line, "source_ids", &sources);

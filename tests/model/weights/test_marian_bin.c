@@ -32,7 +32,7 @@ static const marian_item ITEMS[] = {
 
 static void check(const tfm__weights *weights, const char *name, int64_t rows, int64_t columns, const float *want,
                   const char *coded) {
-    const tfm__stored *x = tfm__weights_find(weights, name);
+    const tfm__stored_tensor *x = tfm__weights_find(weights, name);
     assert_non_null(x);
     assert_true(x->usable);
     assert_string_equal(x->dtype_name, "F32");
@@ -47,9 +47,9 @@ static void check(const tfm__weights *weights, const char *name, int64_t rows, i
             fail_msg("%s: %g at %zu instead of %g", name, got, i, want[i]);
     }
     if (coded)
-        assert_string_equal(x->coded, coded);
+        assert_string_equal(x->encoding, coded);
     else
-        assert_null(x->coded);
+        assert_null(x->encoding);
 }
 
 static void test_good(void **state) {
@@ -59,7 +59,7 @@ static void test_good(void **state) {
     harness_ok(tfm__weights_open(&weights, scratch_path("model.bin")));
     assert_int_equal(tfm__weights_count(weights), TFM__COUNT(ITEMS) - 1);
     assert_string_equal(tfm__weights_kind(weights), "Marian .bin");
-    assert_string_equal(tfm__weights_remark(weights, TFM__MARIAN_CONFIG), CONFIG);
+    assert_string_equal(tfm__weights_metadata(weights, TFM__MARIAN_CONFIG), CONFIG);
     const float u = 1 / 32.0f;
     check(weights, "encoder_l1_self_Wq", 2, 3, (float[]){u, 3 * u, 5 * u, 2 * u, -4 * u, 127 * u}, "int8");
     check(weights, "Wemb", 2, 3, (float[]){u, 2 * u, 3 * u, -4 * u, 5 * u, -127 * u}, "int8");
@@ -161,7 +161,7 @@ static void test_damage(void **state) {
             continue;
         opened++;
         for (size_t k = 0; k < tfm__weights_count(weights); k++) {
-            const tfm__stored *x = tfm__weights_at(weights, k);
+            const tfm__stored_tensor *x = tfm__weights_at(weights, k);
             for (size_t b = 0; b < x->bytes; b++)
                 sum += x->data[b];
         }

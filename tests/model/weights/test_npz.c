@@ -14,7 +14,7 @@ static void refused(const char *name, tfm_status want, const char *part) {
 }
 
 /* A number of a tensor, whatever its dtype. */
-static double value_of(const tfm__stored *x, size_t i) {
+static double value_of(const tfm__stored_tensor *x, size_t i) {
     unsigned char bytes[8] = {0};
     const size_t size = x->bytes / x->count;
     float single;
@@ -49,7 +49,7 @@ static void check_all(const char *name) {
     harness_ok(tfm__weights_open(&weights, whole));
     assert_int_equal(tfm__weights_count(weights), TFM__COUNT(WANTED));
     for (size_t i = 0; i < TFM__COUNT(WANTED); i++) {
-        const tfm__stored *x = tfm__weights_at(weights, i);
+        const tfm__stored_tensor *x = tfm__weights_at(weights, i);
         assert_string_equal(x->name, WANTED[i].name);
         assert_string_equal(x->dtype_name, WANTED[i].dtype);
         assert_string_equal(x->file, whole);
@@ -62,8 +62,8 @@ static void check_all(const char *name) {
     }
     assert_int_equal(tfm__weights_find(weights, "none")->count, 0);
     assert_string_equal(tfm__weights_kind(weights), "NumPy .npz");
-    assert_string_equal(tfm__weights_remark(weights, TFM__MARIAN_CONFIG), "type: transformer\ndim-emb: 4\n");
-    assert_null(tfm__weights_remark(weights, "format"));
+    assert_string_equal(tfm__weights_metadata(weights, TFM__MARIAN_CONFIG), "type: transformer\ndim-emb: 4\n");
+    assert_null(tfm__weights_metadata(weights, "format"));
     tfm__weights_free(&weights);
     free(whole);
 }
@@ -76,7 +76,7 @@ static void test_good(void **state) {
     char *path = harness_source(FOLDER "old.npz");
     harness_ok(tfm__weights_open(&weights, path));
     assert_true(value_of(tfm__weights_find(weights, "x"), 5) == 5);
-    assert_null(tfm__weights_remark(weights, TFM__MARIAN_CONFIG));
+    assert_null(tfm__weights_metadata(weights, TFM__MARIAN_CONFIG));
     tfm__weights_free(&weights);
     free(path);
 }
@@ -176,7 +176,7 @@ static void test_damage(void **state) {
                 continue;
             opened++;
             for (size_t k = 0; k < tfm__weights_count(weights); k++) {
-                const tfm__stored *x = tfm__weights_at(weights, k);
+                const tfm__stored_tensor *x = tfm__weights_at(weights, k);
                 for (size_t b = 0; b < x->bytes; b++)
                     sum += x->data[b];
             }

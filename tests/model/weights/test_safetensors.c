@@ -64,7 +64,7 @@ static void test_good(void **state) {
     assert_null(tfm__weights_at(file, 7));
     assert_null(tfm__weights_find(file, "c"));
 
-    const tfm__stored *found;
+    const tfm__stored_tensor *found;
     harness_ok(tfm__weights_get(file, &found, "b.weight", 2, (int64_t[]){2, -1}));
     assert_int_equal(found->dtype, TFM_F32);
     assert_int_equal(found->count, 6);
@@ -164,7 +164,7 @@ static void test_lies(void **state) {
 static unsigned touch(const tfm__weights *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < tfm__weights_count(file); i++) {
-        const tfm__stored *x = tfm__weights_at(file, i);
+        const tfm__stored_tensor *x = tfm__weights_at(file, i);
         assert_ptr_equal(tfm__weights_find(file, x->name), x);
         for (size_t k = 0; k < x->bytes; k++)
             sum += x->data[k];
@@ -259,7 +259,7 @@ static void test_demo(void **state) {
     char *dir = harness_source("apps/demo");
     harness_ok(tfm__weights_open_dir(&file, dir));
     free(dir);
-    const tfm__stored *found;
+    const tfm__stored_tensor *found;
     const int64_t dims[] = {demo_number("vocab_size"), demo_number("d_model")};
     harness_ok(tfm__weights_get(file, &found, "model.shared.weight", 2, dims));
     assert_int_equal(found->dtype, TFM_F16);

@@ -19,7 +19,7 @@ static void refused(const char *name, tfm_status want, const char *part) {
 }
 
 /* A number of a tensor, whatever its dtype. */
-static float value_of(const tfm__stored *x, size_t i) {
+static float value_of(const tfm__stored_tensor *x, size_t i) {
     unsigned char bytes[8] = {0};
     const size_t size = x->bytes / x->count;
     memcpy(bytes, x->data + i * size, size);
@@ -66,7 +66,7 @@ static void check_all(const char *name) {
     harness_ok(tfm__weights_open(&weights, whole));
     assert_int_equal(tfm__weights_count(weights), TFM__COUNT(WANTED));
     for (size_t i = 0; i < TFM__COUNT(WANTED); i++) {
-        const tfm__stored *x = tfm__weights_at(weights, i);
+        const tfm__stored_tensor *x = tfm__weights_at(weights, i);
         assert_string_equal(x->name, WANTED[i].name);
         assert_string_equal(x->dtype_name, WANTED[i].dtype);
         assert_string_equal(x->file, whole);
@@ -80,7 +80,7 @@ static void check_all(const char *name) {
     assert_int_equal(tfm__weights_find(weights, "none")->count, 0);
     assert_ptr_equal(tfm__weights_find(weights, "tied.first")->data, tfm__weights_find(weights, "tied.second")->data);
     assert_string_equal(tfm__weights_kind(weights), "PyTorch .bin");
-    assert_null(tfm__weights_remark(weights, "format"));
+    assert_null(tfm__weights_metadata(weights, "format"));
     tfm__weights_free(&weights);
     free(whole);
 }
@@ -219,7 +219,7 @@ static void test_damage(void **state) {
             }
             opened++;
             for (size_t i = 0; i < tfm__weights_count(weights); i++) {
-                const tfm__stored *x = tfm__weights_at(weights, i);
+                const tfm__stored_tensor *x = tfm__weights_at(weights, i);
                 for (size_t k = 0; k < x->bytes; k++)
                     sum += x->data[k];
             }
@@ -254,7 +254,7 @@ static void test_directory(void **state) {
     harness_ok(tfm__weights_open(&same, path));
     assert_int_equal(tfm__weights_count(weights), tfm__weights_count(same));
     for (size_t i = 0; i < tfm__weights_count(same); i++) {
-        const tfm__stored *x = tfm__weights_at(same, i), *y = tfm__weights_at(weights, i);
+        const tfm__stored_tensor *x = tfm__weights_at(same, i), *y = tfm__weights_at(weights, i);
         assert_string_equal(x->name, y->name);
         assert_int_equal(x->bytes, y->bytes);
         assert_memory_equal(x->data, y->data, x->bytes);

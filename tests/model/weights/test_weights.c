@@ -64,7 +64,7 @@ static void finish(builder *b) {
 static void begin(builder *b, bool share, bool tie) {
     b->header_size = b->data_size = 0;
     for (size_t i = 0; i < tfm__weights_count(whole); i++) {
-        const tfm__stored *s = tfm__weights_at(whole, i);
+        const tfm__stored_tensor *s = tfm__weights_at(whole, i);
         if (s->rank < 2 || s->dims[0] != VOCABULARY)
             add(b, s->name, s->rank, s->dims, s->data, s->bytes);
     }
@@ -286,7 +286,7 @@ static void test_bare_names(void **state) {
     begin(&b, true, true);
     b.header_size = b.data_size = 0;
     for (size_t i = 0; i < tfm__weights_count(whole); i++) {
-        const tfm__stored *s = tfm__weights_at(whole, i);
+        const tfm__stored_tensor *s = tfm__weights_at(whole, i);
         if (s->rank < 2 || s->dims[0] != VOCABULARY)
             add(&b, strncmp(s->name, "model.", 6) == 0 ? s->name + 6 : s->name, s->rank, s->dims, s->data, s->bytes);
     }

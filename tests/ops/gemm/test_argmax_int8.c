@@ -374,19 +374,19 @@ static void test_search(void **state) {
             const int32_t *prefixes = way == PREFIXED && texts == TEXTS ? PREFIXES : NULL;
             const size_t *prefix_counts = prefixes ? PREFIX_COUNTS : NULL;
             tfm_search_options options = {.beam = 1, .max_length = 12};
-            model->rules.no_repeat = way == RULED ? 1 : 0; /* no token comes twice */
+            model->rules.no_repeat_ngram = way == RULED ? 1 : 0; /* no token comes twice */
             harness_ok(tfm_search(model, &with, ids, counts, texts, prefixes, prefix_counts, &options));
-            assert_true(way > PLAIN || texts > 1 || model->screen.version == 0);
+            assert_true(way > PLAIN || texts > 1 || model->output_int8.version == 0);
             options.unscored = true;
             harness_ok(tfm_search(model, &without, ids, counts, texts, prefixes, prefix_counts, &options));
-            assert_int_equal(model->screen.version != 0, screens(model));
+            assert_int_equal(model->output_int8.version != 0, screens(model));
             same(&with, &without, 3 * (int64_t)texts);
             for (int k = 1; way == RULED && k < without.items[0].tokens; k++)
                 assert_int_not_equal(without.items[0].ids[k], without.items[0].ids[0]);
             tfm_hypotheses_free(&with);
             tfm_hypotheses_free(&without);
         }
-    model->rules.no_repeat = 0;
+    model->rules.no_repeat_ngram = 0;
     tfm_hypotheses best; /* a beam has its scores all the same */
     harness_ok(
         tfm_search(model, &best, ids, counts, 1, NULL, NULL, &(tfm_search_options){.beam = 2, .unscored = true}));
@@ -445,8 +445,8 @@ static void test_gives_up(void **state) {
         tfm_hypotheses found;
         harness_ok(tfm_search(model, &found, ids, counts, TEXTS, NULL, NULL, &options));
         assert_true(found.items[0].tokens > 2 && found.items[0].score == 0);
-        assert_int_equal(model->unscreened, screens(model));
-        assert_int_equal(model->screen.version, 0);
+        assert_int_equal(model->no_greedy_int8, screens(model));
+        assert_int_equal(model->output_int8.version, 0);
         tfm_hypotheses_free(&found);
     }
     tfm_model_free(&model);
@@ -467,10 +467,10 @@ static void test_trainer(void **state) {
         tfm_hypotheses found;
         if (turn == 1) {
             harness_ok(tfm_trainer_new(&trainer, model, &training));
-            assert_int_equal(model->screen.version, 0);
+            assert_int_equal(model->output_int8.version, 0);
         }
         harness_ok(tfm_search(model, &found, ids, counts, TEXTS, NULL, NULL, &options));
-        assert_int_equal(model->screen.version != 0, turn != 1 && screens(model));
+        assert_int_equal(model->output_int8.version != 0, turn != 1 && screens(model));
         tfm_hypotheses_free(&found);
         if (turn == 1)
             tfm_trainer_free(&trainer);
@@ -492,7 +492,7 @@ static void test_generate(void **state) {
         harness_ok(tfm_generate_ids(model, &with, ids, counts, TEXTS, &options));
         options.unscored = true;
         harness_ok(tfm_generate_ids(model, &without, ids, counts, TEXTS, &options));
-        assert_int_equal(model->screen.version != 0, screens(model));
+        assert_int_equal(model->output_int8.version != 0, screens(model));
         same(&with, &without, 3 * TEXTS);
         tfm_hypotheses_free(&with);
         tfm_hypotheses_free(&without);

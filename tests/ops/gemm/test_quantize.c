@@ -251,7 +251,7 @@ static void test_half_values(void **state) {
         harness_ok(tfm_cast(ctx, &y, x, dtype));
         harness_ok(tfm_tensor_read(ctx, want, y));
         for (int64_t i = 0; i < n; i++) {
-            got = tfm__half_of(values[i], dtype);
+            got = tfm__float_to_half(values[i], dtype);
             assert_int_equal(got, want[i]);
         }
     }
