@@ -6,14 +6,14 @@
 #include "text/added_tokens.h"
 
 /* Lines are searched for each of them. */
-#define MOST 4096
+#define MAX_ADDED_TOKENS 4096
 
-static tfm_status add(tfm__added *out, tfm__vocab *vocab, const char *text, const json_t *id, const char *path) {
+static tfm_status add(tfm__added_tokens *out, tfm__vocab *vocab, const char *text, const json_t *id, const char *path) {
     if (tfm__vocab_id(vocab, text) >= 0)
         return TFM_OK;
-    if (!*text || out->count == MOST)
+    if (!*text || out->count == MAX_ADDED_TOKENS)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: %s; up to %d tokens with a text each are allowed", path,
-                         *text ? "too many added tokens" : "an added token is empty", MOST);
+                         *text ? "too many added tokens" : "an added token is empty", MAX_ADDED_TOKENS);
     tfm_status status = tfm__vocab_add(vocab, text, id, path);
     char *copy = status == TFM_OK ? tfm__format("%s", text) : NULL;
     tfm__added_token *tokens = copy ? tfm__realloc(out->tokens, out->count + 1, sizeof(*tokens)) : NULL;
@@ -27,7 +27,7 @@ static tfm_status add(tfm__added *out, tfm__vocab *vocab, const char *text, cons
 }
 
 /* {"8001": {"content": ">>nds<<", "special": true}, ...} */
-static tfm_status read_decoder(tfm__added *out, tfm__vocab *vocab, const json_t *decoder, const char *path) {
+static tfm_status read_decoder(tfm__added_tokens *out, tfm__vocab *vocab, const json_t *decoder, const char *path) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)decoder, key, value) {
@@ -49,7 +49,7 @@ static tfm_status read_decoder(tfm__added *out, tfm__vocab *vocab, const json_t 
 }
 
 /* {">>nds<<": 8001, ...} */
-static tfm_status read_file(tfm__added *out, tfm__vocab *vocab, const char *path) {
+static tfm_status read_file(tfm__added_tokens *out, tfm__vocab *vocab, const char *path) {
     json_t *tokens, *id;
     const char *text;
     tfm_status status = tfm__json_load(&tokens, path);
@@ -63,29 +63,30 @@ static tfm_status read_file(tfm__added *out, tfm__vocab *vocab, const char *path
     return status;
 }
 
-tfm_status tfm__added_open(tfm__added *out, tfm__vocab *vocab, const json_t *config, const char *config_path,
-                           const char *path) {
+tfm_status tfm__added_tokens_open(tfm__added_tokens *out, tfm__vocab *vocab, const json_t *config,
+                                  const char *config_path, const char *path) {
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
     if (json_is_object(decoder))
         return read_decoder(out, vocab, decoder, config_path);
     return tfm__file_exists(path) ? read_file(out, vocab, path) : TFM_OK;
 }
 
-void tfm__added_free(tfm__added *added) {
+void tfm__added_tokens_free(tfm__added_tokens *added) {
     for (size_t i = 0; i < added->count; i++)
         free(added->tokens[i].text);
     free(added->tokens);
-    *added = (tfm__added){0};
+    *added = (tfm__added_tokens){0};
 }
 
-static void look_for(tfm__added_walk *w, size_t i, size_t from) {
+static void look_for(tfm__added_token_scan *w, size_t i, size_t from) {
     const tfm__added_token *t = &w->added->tokens[i];
     const char *found = memmem(w->text + from, w->bytes - from, t->text, t->bytes);
     w->next[i] = found ? (size_t)(found - w->text) : w->bytes;
 }
 
-tfm_status tfm__added_begin(tfm__added_walk *out, const tfm__added *added, const char *text, size_t bytes) {
-    *out = (tfm__added_walk){added, text, bytes, NULL};
+tfm_status tfm__added_token_scan_begin(tfm__added_token_scan *out, const tfm__added_tokens *added, const char *text,
+                                       size_t bytes) {
+    *out = (tfm__added_token_scan){added, text, bytes, NULL};
     if (added->count == 0)
         return TFM_OK;
     out->next = tfm__alloc(added->count, sizeof(*out->next));
@@ -96,21 +97,21 @@ tfm_status tfm__added_begin(tfm__added_walk *out, const tfm__added *added, const
     return TFM_OK;
 }
 
-void tfm__added_end(tfm__added_walk *walk) {
-    free(walk->next);
-    *walk = (tfm__added_walk){0};
+void tfm__added_token_scan_end(tfm__added_token_scan *scan) {
+    free(scan->next);
+    *scan = (tfm__added_token_scan){0};
 }
 
-const tfm__added_token *tfm__added_find(tfm__added_walk *walk, size_t *at) {
+const tfm__added_token *tfm__added_token_scan_next(tfm__added_token_scan *scan, size_t *at) {
     const tfm__added_token *best = NULL;
-    size_t begin = walk->bytes;
-    for (size_t i = 0; i < walk->added->count; i++) {
-        const tfm__added_token *t = &walk->added->tokens[i];
-        if (walk->next[i] < *at)
-            look_for(walk, i, *at);
-        if (walk->next[i] < begin || (best && walk->next[i] == begin && t->bytes > best->bytes)) {
+    size_t begin = scan->bytes;
+    for (size_t i = 0; i < scan->added->count; i++) {
+        const tfm__added_token *t = &scan->added->tokens[i];
+        if (scan->next[i] < *at)
+            look_for(scan, i, *at);
+        if (scan->next[i] < begin || (best && scan->next[i] == begin && t->bytes > best->bytes)) {
             best = t;
-            begin = walk->next[i];
+            begin = scan->next[i];
         }
     }
     *at = begin;

@@ -2,14 +2,14 @@
 #include <math.h>
 #include "text/metrics.h"
 
-tfm_status tfm__bleu_count(tfm__bleu_counts *counts, tfm__ngrams *scratch, const int32_t *hypothesis,
+tfm_status tfm__bleu_count(tfm__bleu_counts *counts, tfm__ngram_scratch *scratch, const int32_t *hypothesis,
                            size_t hypothesis_count, const int32_t *reference, size_t reference_count) {
     counts->hypothesis += hypothesis_count;
     counts->reference += reference_count;
     for (int n = 1; n <= TFM_BLEU_ORDER; n++)
-        counts->totals[n - 1] += tfm__ngrams_in(hypothesis_count, n);
-    return tfm__ngrams_match(scratch, counts->matches, TFM_BLEU_ORDER, hypothesis, hypothesis_count, reference,
-                             reference_count);
+        counts->totals[n - 1] += tfm__ngram_count(hypothesis_count, n);
+    return tfm__ngram_match(scratch, counts->matches, TFM_BLEU_ORDER, hypothesis, hypothesis_count, reference,
+                            reference_count);
 }
 
 tfm_bleu tfm__bleu_score(const tfm__bleu_counts *counts) {

@@ -1,25 +1,25 @@
 /* Byte-pair encoding (Sennrich et al. 2016): of the pairs of neighbours the one that was learned first is merged, the
  * leftmost of such first, until none is left that was learned. */
 #include "text/bytes.h"
-#include "text/piece_model.h"
+#include "text/subword_model.h"
 
 typedef struct merge {
-    uint64_t pair; /* left, right; NOBODY for an empty slot */
+    uint64_t pair; /* left, right; EMPTY_SLOT for an empty slot */
     uint32_t rank;
     int32_t id;
 } merge;
 
-#define NOBODY UINT64_MAX
-#define NEVER UINT32_MAX
+#define EMPTY_SLOT UINT64_MAX
+#define NO_RANK UINT32_MAX
 /* Characters below this have their ids in a table. Those of a byte-level vocabulary all are. */
-enum { QUICK = 0x180 };
+enum { DIRECT_CHARS = 0x180 };
 /* Up to so many symbols the best pair is looked for anew each time; above, a heap has it. */
-enum { FEW = 40 };
+enum { SMALL_WORD = 40 };
 
 typedef struct bpe {
     merge *merges; /* a hash table */
     size_t mask;
-    int32_t quick[QUICK], bytes[256];
+    int32_t direct_ids[DIRECT_CHARS], bytes[256];
     char *prefix, *suffix; /* of pieces within words and at their ends; or NULL */
     bool byte_fallback, fuse_unk, ignore_merges;
 } bpe;
@@ -27,30 +27,30 @@ typedef struct bpe {
 static size_t slot_of(const bpe *b, uint64_t pair) {
     uint64_t hash = pair * 0x9e3779b97f4a7c15u;
     size_t slot = (size_t)(hash >> 32 ^ hash) & b->mask;
-    while (b->merges[slot].pair != pair && b->merges[slot].pair != NOBODY)
+    while (b->merges[slot].pair != pair && b->merges[slot].pair != EMPTY_SLOT)
         slot = (slot + 1) & b->mask;
     return slot;
 }
 
-/* The merge of two neighbours; its rank is NEVER if there is none. */
-static const merge *look_up(const bpe *b, int32_t left, int32_t right) {
-    static const merge NONE = {NOBODY, NEVER, -1};
+/* The merge of two neighbours; its rank is NO_RANK if there is none. */
+static const merge *find_merge(const bpe *b, int32_t left, int32_t right) {
+    static const merge NONE = {EMPTY_SLOT, NO_RANK, -1};
     const merge *m = &b->merges[slot_of(b, (uint64_t)(uint32_t)left << 32 | (uint32_t)right)];
-    return m->pair == NOBODY ? &NONE : m;
+    return m->pair == EMPTY_SLOT ? &NONE : m;
 }
 
 /* ---- Merging ------------------------------------------------------------------------------------------ */
 
-static size_t merge_few(const bpe *b, int32_t *ids, size_t count) {
-    const merge *pairs[FEW];
+static size_t merge_linear(const bpe *b, int32_t *ids, size_t count) {
+    const merge *pairs[SMALL_WORD];
     for (size_t i = 0; i + 1 < count; i++)
-        pairs[i] = look_up(b, ids[i], ids[i + 1]);
+        pairs[i] = find_merge(b, ids[i], ids[i + 1]);
     while (count > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < count; i++)
             if (pairs[i]->rank < pairs[best]->rank)
                 best = i;
-        if (pairs[best]->rank == NEVER)
+        if (pairs[best]->rank == NO_RANK)
             break;
         ids[best] = pairs[best]->id;
         count--;
@@ -59,9 +59,9 @@ static size_t merge_few(const bpe *b, int32_t *ids, size_t count) {
             pairs[i - 1] = pairs[i];
         }
         if (best + 1 < count)
-            pairs[best] = look_up(b, ids[best], ids[best + 1]);
+            pairs[best] = find_merge(b, ids[best], ids[best + 1]);
         if (best > 0)
-            pairs[best - 1] = look_up(b, ids[best - 1], ids[best]);
+            pairs[best - 1] = find_merge(b, ids[best - 1], ids[best]);
     }
     return count;
 }
@@ -73,23 +73,23 @@ typedef struct candidate {
 
 typedef struct symbol {
     int32_t id;
-    uint32_t before, behind; /* END for none; a symbol that was merged away has id -1 */
+    uint32_t previous, next; /* NO_SYMBOL for none; a symbol that was merged away has id -1 */
 } symbol;
 
-#define END UINT32_MAX
+#define NO_SYMBOL UINT32_MAX
 
 typedef struct heap {
     candidate *items;
     size_t count;
 } heap;
 
-static bool goes_first(candidate a, candidate b) {
+static bool comes_before(candidate a, candidate b) {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
 
 static void push(heap *h, candidate c) {
     size_t at = h->count++;
-    for (; at > 0 && goes_first(c, h->items[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && comes_before(c, h->items[(at - 1) / 2]); at = (at - 1) / 2)
         h->items[at] = h->items[(at - 1) / 2];
     h->items[at] = c;
 }
@@ -98,9 +98,9 @@ static candidate pop(heap *h) {
     const candidate first = h->items[0], last = h->items[--h->count];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < h->count; at = child) {
-        if (child + 1 < h->count && goes_first(h->items[child + 1], h->items[child]))
+        if (child + 1 < h->count && comes_before(h->items[child + 1], h->items[child]))
             child++;
-        if (!goes_first(h->items[child], last))
+        if (!comes_before(h->items[child], last))
             break;
         h->items[at] = h->items[child];
     }
@@ -108,49 +108,49 @@ static candidate pop(heap *h) {
     return first;
 }
 
-static void consider(const bpe *b, heap *h, const symbol *symbols, uint32_t at) {
-    if (at == END || symbols[at].behind == END)
+static void push_candidate(const bpe *b, heap *h, const symbol *symbols, uint32_t at) {
+    if (at == NO_SYMBOL || symbols[at].next == NO_SYMBOL)
         return;
-    const merge *m = look_up(b, symbols[at].id, symbols[symbols[at].behind].id);
-    if (m->rank != NEVER)
+    const merge *m = find_merge(b, symbols[at].id, symbols[symbols[at].next].id);
+    if (m->rank != NO_RANK)
         push(h, (candidate){m->rank, at, m->id});
 }
 
 /* `ids` has room for `count` and is in the scratch memory, with the rest after it. Each merge takes one symbol away
  * and adds two candidates at most, so the heap never has more than three for each symbol. */
-static size_t merge_many(const bpe *b, int32_t *ids, size_t count, char *memory) {
+static size_t merge_heap(const bpe *b, int32_t *ids, size_t count, char *memory) {
     symbol *symbols = (symbol *)memory;
     heap h = {(candidate *)(memory + count * sizeof(*symbols)), 0};
     for (uint32_t i = 0; i < count; i++)
-        symbols[i] = (symbol){ids[i], i ? i - 1 : END, i + 1 < count ? i + 1 : END};
+        symbols[i] = (symbol){ids[i], i ? i - 1 : NO_SYMBOL, i + 1 < count ? i + 1 : NO_SYMBOL};
     for (uint32_t i = 0; i + 1 < count; i++)
-        consider(b, &h, symbols, i);
+        push_candidate(b, &h, symbols, i);
     while (h.count) {
         const candidate c = pop(&h);
         symbol *left = &symbols[c.at];
-        if (left->id < 0 || left->behind == END)
+        if (left->id < 0 || left->next == NO_SYMBOL)
             continue;
-        symbol *right = &symbols[left->behind];
-        const merge *m = look_up(b, left->id, right->id);
-        if (m->rank == NEVER || m->id != c.id)
+        symbol *right = &symbols[left->next];
+        const merge *m = find_merge(b, left->id, right->id);
+        if (m->rank == NO_RANK || m->id != c.id)
             continue;
         left->id = c.id;
-        left->behind = right->behind;
+        left->next = right->next;
         right->id = -1;
-        if (left->behind != END)
-            symbols[left->behind].before = c.at;
-        consider(b, &h, symbols, left->before);
-        consider(b, &h, symbols, c.at);
+        if (left->next != NO_SYMBOL)
+            symbols[left->next].previous = c.at;
+        push_candidate(b, &h, symbols, left->previous);
+        push_candidate(b, &h, symbols, c.at);
     }
     size_t used = 0;
-    for (uint32_t i = 0; i != END; i = symbols[i].behind)
+    for (uint32_t i = 0; i != NO_SYMBOL; i = symbols[i].next)
         ids[used++] = symbols[i].id;
     return used;
 }
 
 /* ---- A word ------------------------------------------------------------------------------------------- */
 
-static int32_t id_of(const tfm__piece_model *model, const char *text, size_t bytes, bool first, bool last) {
+static int32_t id_of(const tfm__subword_model *model, const char *text, size_t bytes, bool first, bool last) {
     const bpe *b = model->self;
     char with[TFM__JSON_TEXT * 4];
     size_t length = 0;
@@ -159,19 +159,19 @@ static int32_t id_of(const tfm__piece_model *model, const char *text, size_t byt
     if (!prefix && !suffix) {
         size_t at = 0;
         const int32_t c = tfm__char_next(text, &at);
-        return c < QUICK ? b->quick[c] : tfm__lexicon_find_own(model->lexicon, text, bytes);
+        return c < DIRECT_CHARS ? b->direct_ids[c] : tfm__token_map_find_base(model->token_map, text, bytes);
     }
     memcpy(with, b->prefix ? b->prefix : "", prefix);
     length += prefix;
     memcpy(with + length, text, bytes);
     length += bytes;
     memcpy(with + length, b->suffix ? b->suffix : "", suffix);
-    return tfm__lexicon_find_own(model->lexicon, with, length + suffix);
+    return tfm__token_map_find_base(model->token_map, with, length + suffix);
 }
 
 /* The bytes of a character, with what goes around it, as pieces; false if one has none. */
-static bool fall_back(const bpe *b, int32_t *ids, size_t *count, const char *text, size_t bytes, bool first,
-                      bool last) {
+static bool add_byte_fallback(const bpe *b, int32_t *ids, size_t *count, const char *text, size_t bytes, bool first,
+                              bool last) {
     const char *parts[] = {first || !b->prefix ? "" : b->prefix, NULL, last && b->suffix ? b->suffix : ""};
     size_t used = *count;
     for (int part = 0; part < 3; part++) {
@@ -187,7 +187,7 @@ static bool fall_back(const bpe *b, int32_t *ids, size_t *count, const char *tex
 
 /* The symbols that a word begins as. An unknown one waits until what follows is known, since others may join it; that
  * bytes overtake it is how `tokenizers` does it. */
-static size_t begin(const tfm__piece_model *model, int32_t *ids, const char *word, size_t bytes) {
+static size_t initial_symbols(const tfm__subword_model *model, int32_t *ids, const char *word, size_t bytes) {
     const bpe *b = model->self;
     size_t count = 0, next;
     bool waiting = false;
@@ -199,7 +199,8 @@ static size_t begin(const tfm__piece_model *model, int32_t *ids, const char *wor
                 ids[count++] = model->unk;
             waiting = false;
             ids[count++] = id;
-        } else if (b->byte_fallback && fall_back(b, ids, &count, word + at, next - at, at == 0, next == bytes)) {
+        } else if (b->byte_fallback &&
+                   add_byte_fallback(b, ids, &count, word + at, next - at, at == 0, next == bytes)) {
             continue;
         } else if (model->unk >= 0) {
             if (waiting && !b->fuse_unk)
@@ -212,26 +213,26 @@ static size_t begin(const tfm__piece_model *model, int32_t *ids, const char *wor
     return count;
 }
 
-static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
-                      tfm__scratch *scratch) {
+static tfm_status encode_word(const tfm__subword_model *model, tfm__id_buffer *out, const char *word, size_t bytes,
+                              tfm__scratch *scratch) {
     const bpe *b = model->self;
-    const int32_t whole = b->ignore_merges ? tfm__lexicon_find_own(model->lexicon, word, bytes) : -1;
+    const int32_t whole = b->ignore_merges ? tfm__token_map_find_base(model->token_map, word, bytes) : -1;
     if (whole >= 0)
-        return tfm__ids_add(out, whole);
+        return tfm__id_buffer_add(out, whole);
     /* A character becomes four bytes at most, and what goes around words that many more for each. */
     const size_t around = (b->prefix ? strlen(b->prefix) : 0) * bytes + (b->suffix ? strlen(b->suffix) : 0);
-    tfm_status status = tfm__ids_reserve(out, bytes + around + 8);
+    tfm_status status = tfm__id_buffer_reserve(out, bytes + around + 8);
     if (status != TFM_OK)
         return status;
     int32_t *ids = out->ids + out->count;
-    size_t count = begin(model, ids, word, bytes);
-    if (count > FEW) {
-        char *memory = tfm__scratch_get(scratch, count * (sizeof(symbol) + 3 * sizeof(candidate)));
+    size_t count = initial_symbols(model, ids, word, bytes);
+    if (count > SMALL_WORD) {
+        char *memory = tfm__scratch_reserve(scratch, count * (sizeof(symbol) + 3 * sizeof(candidate)));
         if (!memory)
             return TFM_ERROR_MEMORY;
-        count = merge_many(b, ids, count, memory);
+        count = merge_heap(b, ids, count, memory);
     } else if (count > 1) {
-        count = merge_few(b, ids, count);
+        count = merge_linear(b, ids, count);
     }
     out->count += count;
     return TFM_OK;
@@ -248,7 +249,7 @@ static void close_bpe(void *self) {
 }
 
 /* "left right" or ["left", "right"] */
-static bool parts_of(const char *sides[2], size_t bytes[2], const json_t *value) {
+static bool split_merge(const char *sides[2], size_t bytes[2], const json_t *value) {
     const char *line = json_string_value(value), *blank = line ? strchr(line, ' ') : NULL;
     if (line) {
         sides[0] = line;
@@ -264,12 +265,12 @@ static bool parts_of(const char *sides[2], size_t bytes[2], const json_t *value)
     return json_array_size(value) == 2 && sides[0] && sides[1];
 }
 
-static tfm_status add_merge(bpe *b, const tfm__lexicon *lexicon, tfm__bytes *joined, const json_t *value, uint32_t rank,
-                            tfm__place place) {
+static tfm_status add_merge(bpe *b, const tfm__token_map *token_map, tfm__bytes *joined, const json_t *value,
+                            uint32_t rank, tfm__json_location location) {
     const char *sides[2];
     size_t bytes[2];
-    if (!parts_of(sides, bytes, value))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u is %s; two pieces are needed", place.path, (unsigned)rank,
+    if (!split_merge(sides, bytes, value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u is %s; two pieces are needed", location.path, (unsigned)rank,
                          tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     const size_t prefix = b->prefix ? strlen(b->prefix) : 0;
     joined->count = 0;
@@ -278,22 +279,23 @@ static tfm_status add_merge(bpe *b, const tfm__lexicon *lexicon, tfm__bytes *joi
         tfm__bytes_add(joined, sides[1] + prefix, bytes[1] - prefix);
     if (joined->failed)
         return TFM_ERROR_MEMORY;
-    const int32_t left = tfm__lexicon_find(lexicon, sides[0], bytes[0]);
-    const int32_t right = tfm__lexicon_find(lexicon, sides[1], bytes[1]);
-    const int32_t id = tfm__lexicon_find(lexicon, joined->count ? joined->data : "", joined->count);
+    const int32_t left = tfm__token_map_find(token_map, sides[0], bytes[0]);
+    const int32_t right = tfm__token_map_find(token_map, sides[1], bytes[1]);
+    const int32_t id = tfm__token_map_find(token_map, joined->count ? joined->data : "", joined->count);
     if (left < 0 || right < 0 || id < 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u, %s, is of pieces that the vocabulary does not have",
-                         place.path, (unsigned)rank, tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+                         location.path, (unsigned)rank, tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     b->merges[slot_of(b, pair)] = (merge){pair, rank, id};
     return TFM_OK;
 }
 
-static tfm_status read_merges(bpe *b, const tfm__lexicon *lexicon, const json_t *value, tfm__place place) {
+static tfm_status read_merges(bpe *b, const tfm__token_map *token_map, const json_t *value,
+                              tfm__json_location location) {
     const json_t *merges;
     json_t *item;
     size_t i, slots = 16;
-    tfm_status status = tfm__hf_list(&merges, value, "merges", place);
+    tfm_status status = tfm__hf_list(&merges, value, "merges", location);
     if (status != TFM_OK)
         return status;
     while (slots < 2 * json_array_size(merges))
@@ -303,60 +305,60 @@ static tfm_status read_merges(bpe *b, const tfm__lexicon *lexicon, const json_t 
     if (!b->merges)
         return TFM_ERROR_MEMORY;
     for (size_t slot = 0; slot < slots; slot++)
-        b->merges[slot].pair = NOBODY;
+        b->merges[slot].pair = EMPTY_SLOT;
     tfm__bytes joined = {0};
     json_array_foreach(merges, i, item) {
         if (status == TFM_OK)
-            status = add_merge(b, lexicon, &joined, item, (uint32_t)i, place);
+            status = add_merge(b, token_map, &joined, item, (uint32_t)i, location);
     }
     tfm__bytes_free(&joined);
     return status;
 }
 
-static tfm_status read_affix(char **out, const json_t *value, const char *key, tfm__place place) {
+static tfm_status read_affix(char **out, const json_t *value, const char *key, tfm__json_location location) {
     const char *text;
-    tfm_status status = tfm__hf_string(&text, value, key, NULL, place);
+    tfm_status status = tfm__hf_string(&text, value, key, NULL, location);
     if (status != TFM_OK || !text || !*text)
         return status;
     if (strlen(text) > TFM__JSON_TEXT)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` in `%s` is longer than %d bytes", place.path, key,
-                         place.section, TFM__JSON_TEXT);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` in `%s` is longer than %d bytes", location.path, key,
+                         location.section, TFM__JSON_TEXT);
     *out = tfm__strdup(text);
     return *out ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status read_options(bpe *b, const json_t *value, tfm__place place) {
+static tfm_status read_options(bpe *b, const json_t *value, tfm__json_location location) {
     const json_t *dropout = json_object_get(value, "dropout");
     if (json_number_value(dropout) > 0 || (dropout && !json_is_null(dropout) && !json_is_number(dropout)))
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: `dropout` in `%s` is %s, by which each call would cut in another way; set it to null",
-                         place.path, place.section, tfm__json_text((char[TFM__JSON_TEXT]){0}, dropout));
-    tfm_status status = tfm__hf_bool(&b->byte_fallback, value, "byte_fallback", false, place);
+                         location.path, location.section, tfm__json_text((char[TFM__JSON_TEXT]){0}, dropout));
+    tfm_status status = tfm__hf_bool(&b->byte_fallback, value, "byte_fallback", false, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&b->fuse_unk, value, "fuse_unk", false, place);
+        status = tfm__hf_bool(&b->fuse_unk, value, "fuse_unk", false, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&b->ignore_merges, value, "ignore_merges", false, place);
+        status = tfm__hf_bool(&b->ignore_merges, value, "ignore_merges", false, location);
     if (status == TFM_OK)
-        status = read_affix(&b->prefix, value, "continuing_subword_prefix", place);
-    return status == TFM_OK ? read_affix(&b->suffix, value, "end_of_word_suffix", place) : status;
+        status = read_affix(&b->prefix, value, "continuing_subword_prefix", location);
+    return status == TFM_OK ? read_affix(&b->suffix, value, "end_of_word_suffix", location) : status;
 }
 
-tfm_status tfm__bpe_read(tfm__piece_model *out, const json_t *value, tfm__place place) {
+tfm_status tfm__bpe_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
     bpe *b = out->self = tfm__alloc(1, sizeof(*b));
     out->close = close_bpe;
-    out->cut = cut;
-    out->pairs = true;
+    out->encode_word = encode_word;
+    out->is_bpe = true;
     if (!b)
         return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__unk_read(&out->unk, out->lexicon, value, place);
+    tfm_status status = tfm__read_unk_token(&out->unk, out->token_map, value, location);
     if (status == TFM_OK)
-        status = read_options(b, value, place);
+        status = read_options(b, value, location);
     if (status == TFM_OK)
-        status = read_merges(b, out->lexicon, value, place);
-    tfm__byte_pieces(b->bytes, out->lexicon);
-    for (int32_t c = 0; c < QUICK; c++) {
+        status = read_merges(b, out->token_map, value, location);
+    tfm__find_byte_pieces(b->bytes, out->token_map);
+    for (int32_t c = 0; c < DIRECT_CHARS; c++) {
         char text[4];
-        b->quick[c] = tfm__lexicon_find(out->lexicon, text, tfm__char_write(text, c));
+        b->direct_ids[c] = tfm__token_map_find(out->token_map, text, tfm__char_write(text, c));
     }
     return status;
 }

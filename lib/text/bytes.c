@@ -5,9 +5,9 @@ void tfm__bytes_free(tfm__bytes *bytes) {
     *bytes = (tfm__bytes){0};
 }
 
-bool tfm__bytes_room(tfm__bytes *bytes, size_t more) {
-    if (bytes->failed ||
-        (bytes->room - bytes->count < more && tfm__grow(&bytes->data, &bytes->room, bytes->count + more, 1) != TFM_OK))
+bool tfm__bytes_reserve(tfm__bytes *bytes, size_t more) {
+    if (bytes->failed || (bytes->capacity - bytes->count < more &&
+                          tfm__grow(&bytes->data, &bytes->capacity, bytes->count + more, 1) != TFM_OK))
         bytes->failed = true;
     return !bytes->failed;
 }

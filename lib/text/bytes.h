@@ -9,18 +9,18 @@
  * fills it asks once, at the end. */
 typedef struct tfm__bytes {
     char *data; /* NULL while nothing was added */
-    size_t count, room;
+    size_t count, capacity;
     bool failed;
 } tfm__bytes;
 
 void tfm__bytes_free(tfm__bytes *bytes);
 /* Makes room for `more` bytes, and returns whether there is. */
-bool tfm__bytes_room(tfm__bytes *bytes, size_t more);
+bool tfm__bytes_reserve(tfm__bytes *bytes, size_t more);
 /* The bytes with a NUL after them, for free(), or NULL if it has failed. The struct is {0} afterwards. */
 char *tfm__bytes_take(tfm__bytes *bytes);
 
 static inline void tfm__bytes_add(tfm__bytes *out, const char *text, size_t bytes) {
-    if (bytes && (out->room - out->count >= bytes || tfm__bytes_room(out, bytes))) {
+    if (bytes && (out->capacity - out->count >= bytes || tfm__bytes_reserve(out, bytes))) {
         memcpy(out->data + out->count, text, bytes);
         out->count += bytes;
     }
@@ -85,7 +85,7 @@ static inline size_t tfm__char_write(char out[4], int32_t c) {
 }
 
 static inline void tfm__bytes_add_char(tfm__bytes *out, int32_t c) {
-    if (out->room - out->count >= 4 || tfm__bytes_room(out, 4))
+    if (out->capacity - out->count >= 4 || tfm__bytes_reserve(out, 4))
         out->count += tfm__char_write(out->data + out->count, c);
 }
 

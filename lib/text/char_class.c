@@ -10,15 +10,15 @@ static bool is_of(int32_t c, int version) {
     return age[0] > 0 && age[0] <= version;
 }
 
-bool tfm__letter_of(int32_t c, int version) {
+bool tfm__char_in_unicode(int32_t c, int version) {
     return c < 0x80 || is_of(c, version);
 }
 
-bool tfm__letter_space(int32_t c) {
+bool tfm__char_is_space(int32_t c) {
     return c < 0x80 ? c == ' ' || (c >= 9 && c <= 13) : u_isUWhiteSpace(c);
 }
 
-bool tfm__letter_word(int32_t c) {
+bool tfm__char_is_word(int32_t c) {
     if (c < 0x80)
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) ||
@@ -26,41 +26,41 @@ bool tfm__letter_word(int32_t c) {
            u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL);
 }
 
-bool tfm__letter_number(int32_t c) {
+bool tfm__char_is_number(int32_t c) {
     return c < 0x80 ? c >= '0' && c <= '9' : (U_GET_GC_MASK(c) & U_GC_N_MASK) != 0;
 }
 
-bool tfm__letter_punctuation(int32_t c) {
+bool tfm__char_is_punctuation(int32_t c) {
     if (c < 0x80)
         return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
     return ((U_GET_GC_MASK(c) & U_GC_P_MASK) && is_of(c, 8)) || c == 0x166d || c == 0x111c9;
 }
 
-bool tfm__letter_control(int32_t c) {
+bool tfm__char_is_control(int32_t c) {
     if (c < 0x80)
         return (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
     return (U_GET_GC_MASK(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) && is_of(c, 8);
 }
 
-bool tfm__letter_mark(int32_t c) {
+bool tfm__char_is_mark(int32_t c) {
     if (c == 0x1cf2 || c == 0x1cf3 || c == 0x111c9)
         return c != 0x111c9;
     return c >= 0x80 && (U_GET_GC_MASK(c) & U_GC_M_MASK) && is_of(c, 9);
 }
 
-bool tfm__letter_accent(int32_t c) {
+bool tfm__char_is_accent(int32_t c) {
     if (c == 0x1734 || c == 0x1885 || c == 0x1886 || c == 0xa9bd || c == 0x111c9)
         return c == 0x1734;
     return c >= 0x80 && (U_GET_GC_MASK(c) & U_GC_MN_MASK) && is_of(c, 8);
 }
 
-bool tfm__letter_chinese(int32_t c) {
+bool tfm__char_is_cjk(int32_t c) {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
            (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
            (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-int tfm__letter_lower(int32_t out[2], int32_t c) {
+int tfm__char_to_lower(int32_t out[2], int32_t c) {
     if (c < 0x80) {
         out[0] = c >= 'A' && c <= 'Z' ? c + 32 : c;
         return 1;
@@ -74,8 +74,8 @@ int tfm__letter_lower(int32_t out[2], int32_t c) {
     return 1;
 }
 
-int32_t tfm__letter_script(int32_t c) {
-    if (c == ' ' || !tfm__letter_of(c, 9) || (U_GET_GC_MASK(c) & (U_GC_CO_MASK | U_GC_CN_MASK)))
+int32_t tfm__char_script(int32_t c) {
+    if (c == ' ' || !tfm__char_in_unicode(c, 9) || (U_GET_GC_MASK(c) & (U_GC_CO_MASK | U_GC_CN_MASK)))
         return -1;
     if (c == 0x30fc)
         return USCRIPT_HAN;
@@ -84,7 +84,7 @@ int32_t tfm__letter_script(int32_t c) {
     return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
 
-bool tfm__letter_joins(int32_t before, int32_t c) {
+bool tfm__char_extends_grapheme(int32_t before, int32_t c) {
     if (before < 0x80 && c < 0x80)
         return before == '\r' && c == '\n';
     const int32_t left = u_getIntPropertyValue(before, UCHAR_GRAPHEME_CLUSTER_BREAK);

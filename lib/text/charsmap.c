@@ -163,7 +163,7 @@ void tfm__charsmap_run(const tfm__charsmap *map, tfm__bytes *out, const char *te
         /* Of grapheme clusters only those below six bytes are looked up whole. */
         for (size_t next = end; next < bytes; end = next) {
             const int32_t c = tfm__char_next(text, &next);
-            if (!tfm__letter_joins(last, c))
+            if (!tfm__char_extends_grapheme(last, c))
                 break;
             last = c;
         }

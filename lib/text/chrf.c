@@ -1,15 +1,15 @@
 /* chrF: include/tfm/metrics.h has the formula and where it is from. */
 #include "text/metrics.h"
 
-tfm_status tfm__chrf_count(tfm__chrf_counts *counts, tfm__ngrams *scratch, const int32_t *hypothesis,
+tfm_status tfm__chrf_count(tfm__chrf_counts *counts, tfm__ngram_scratch *scratch, const int32_t *hypothesis,
                            size_t hypothesis_count, const int32_t *reference, size_t reference_count) {
     for (int n = 1; n <= TFM_CHRF_ORDER; n++) {
-        const uint64_t in_reference = tfm__ngrams_in(reference_count, n);
-        counts->hypothesis[n - 1] += in_reference > 0 ? tfm__ngrams_in(hypothesis_count, n) : 0;
+        const uint64_t in_reference = tfm__ngram_count(reference_count, n);
+        counts->hypothesis[n - 1] += in_reference > 0 ? tfm__ngram_count(hypothesis_count, n) : 0;
         counts->reference[n - 1] += in_reference;
     }
-    return tfm__ngrams_match(scratch, counts->matches, TFM_CHRF_ORDER, hypothesis, hypothesis_count, reference,
-                             reference_count);
+    return tfm__ngram_match(scratch, counts->matches, TFM_CHRF_ORDER, hypothesis, hypothesis_count, reference,
+                            reference_count);
 }
 
 double tfm__chrf_score(const tfm__chrf_counts *counts) {

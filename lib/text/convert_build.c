@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include "text/hf_convert.h"
 
-bool tfm__convert_is(const tfm__conversion *c, const char *name) {
+bool tfm__convert_is_class(const tfm__conversion *c, const char *name) {
     return strcmp(c->kind->name, name) == 0;
 }
 
-const char *tfm__convert_name(const tfm__conversion *c, int special) {
+const char *tfm__convert_special_token(const tfm__conversion *c, int special) {
     const json_t *value = json_object_get(c->map, tfm__special_keys[special]);
     if (!value)
         value = json_object_get(c->config, tfm__special_keys[special]);
@@ -14,27 +14,27 @@ const char *tfm__convert_name(const tfm__conversion *c, int special) {
     return text && *text ? text : c->kind->specials[special];
 }
 
-bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool otherwise) {
+bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool fallback) {
     const json_t *value = json_object_get(c->config, key);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
-void tfm__convert_set(tfm__conversion *c, const char *section, json_t *value) {
-    tfm__convert_put(c, c->root, section, value);
+void tfm__convert_set_section(tfm__conversion *c, const char *section, json_t *value) {
+    tfm__convert_set_key(c, c->root, section, value);
 }
 
 void tfm__convert_append(tfm__conversion *c, json_t *list, json_t *value) {
     c->failed |= json_array_append_new(list, value) != 0;
 }
 
-void tfm__convert_put(tfm__conversion *c, json_t *object, const char *key, json_t *value) {
+void tfm__convert_set_key(tfm__conversion *c, json_t *object, const char *key, json_t *value) {
     if (key)
         c->failed |= json_object_set_new(object, key, value) != 0;
     else
         json_decref(value);
 }
 
-json_t *tfm__convert_text(const char *text) {
+json_t *tfm__convert_json(const char *text) {
     char *copy = tfm__strdup(text);
     for (char *at = copy; at && *at; at++)
         if (*at == '\'')
@@ -44,18 +44,18 @@ json_t *tfm__convert_text(const char *text) {
     return value;
 }
 
-void tfm__convert_add(tfm__conversion *c, const char *text, bool special, bool lstrip) {
+void tfm__convert_add_token(tfm__conversion *c, const char *text, bool special, bool lstrip) {
     json_t *token = json_pack("{s:s, s:b, s:b, s:b}", "content", text, "special", (int)special, "normalized", 0,
                               "lstrip", (int)lstrip);
     tfm__convert_append(c, json_object_get(c->root, "added_tokens"), token);
 }
 
-void tfm__convert_languages(tfm__conversion *c, json_t *vocab, const char *codes, const char *sign) {
+void tfm__convert_add_languages(tfm__conversion *c, json_t *vocab, const char *codes, const char *sign) {
     for (size_t length; *codes; codes += length + 1) {
         length = strcspn(codes, " ");
         char *name = tfm__format("%s%.*s%s", sign, (int)length, codes, sign);
         if (name)
-            tfm__convert_add(c, name, true, false);
+            tfm__convert_add_token(c, name, true, false);
         if (name && vocab)
             tfm__convert_append(c, vocab, json_pack("[s, f]", name, 0.0));
         c->failed |= !name;
@@ -63,7 +63,7 @@ void tfm__convert_languages(tfm__conversion *c, json_t *vocab, const char *codes
     }
 }
 
-json_int_t tfm__convert_id(const tfm__conversion *c, const char *piece) {
+json_int_t tfm__convert_piece_id(const tfm__conversion *c, const char *piece) {
     const json_t *vocab = json_object_get(json_object_get(c->root, "model"), "vocab");
     const json_t *id = json_object_get(vocab, piece);
     if (json_is_integer(id))
@@ -89,48 +89,49 @@ static json_int_t added_id(tfm__conversion *c, const char *text) {
     }
     json_array_foreach(added, i, value) {
         const char *content = json_string_value(json_object_get(value, "content"));
-        if (tfm__convert_id(c, content) >= 0)
+        if (tfm__convert_piece_id(c, content) >= 0)
             continue;
         if (strcmp(content, text) == 0)
             return next;
         next++;
     }
-    tfm__convert_add(c, text, true, false);
+    tfm__convert_add_token(c, text, true, false);
     return next;
 }
 
-const char tfm__convert_a[] = "A", tfm__convert_b[] = "B";
+const char tfm__convert_seq_a[] = "A", tfm__convert_seq_b[] = "B";
 
-void tfm__convert_around(tfm__conversion *c, const char *const *single, const char *const *pair) {
+void tfm__convert_set_template(tfm__conversion *c, const char *const *single, const char *const *pair) {
     json_t *post =
         json_pack("{s:s, s:[], s:[], s:{}}", "type", "TemplateProcessing", "single", "pair", "special_tokens");
     for (int both = 0; both < 2; both++)
         for (const char *const *name = both ? pair : single; *name; name++) {
-            const bool text = *name == tfm__convert_a || *name == tfm__convert_b;
-            json_int_t id = text ? -1 : tfm__convert_id(c, *name);
+            const bool text = *name == tfm__convert_seq_a || *name == tfm__convert_seq_b;
+            json_int_t id = text ? -1 : tfm__convert_piece_id(c, *name);
             if (!text && id < 0)
                 id = added_id(c, *name);
             tfm__convert_append(c, json_object_get(post, both ? "pair" : "single"),
                                 json_pack("{s:{s:s}}", text ? "Sequence" : "SpecialToken", "id", *name));
             if (!text)
-                tfm__convert_put(c, json_object_get(post, "special_tokens"), *name, json_pack("{s:[I]}", "ids", id));
+                tfm__convert_set_key(c, json_object_get(post, "special_tokens"), *name,
+                                     json_pack("{s:[I]}", "ids", id));
         }
-    tfm__convert_set(c, "post_processor", post);
+    tfm__convert_set_section(c, "post_processor", post);
 }
 
-void tfm__convert_ends(tfm__conversion *c) {
-    const char *bos = tfm__convert_flag(c, "add_bos_token", false) ? tfm__convert_name(c, TFM__BOS) : NULL;
-    const char *eos = tfm__convert_flag(c, "add_eos_token", false) ? tfm__convert_name(c, TFM__EOS) : NULL;
+void tfm__convert_set_bos_eos(tfm__conversion *c) {
+    const char *bos = tfm__convert_flag(c, "add_bos_token", false) ? tfm__convert_special_token(c, TFM__BOS) : NULL;
+    const char *eos = tfm__convert_flag(c, "add_eos_token", false) ? tfm__convert_special_token(c, TFM__EOS) : NULL;
     const char *names[8] = {0};
     size_t count = 0;
     for (int both = 0; both < 2; both++) {
         if (bos)
             names[count++] = bos;
-        names[count++] = both ? tfm__convert_b : tfm__convert_a;
+        names[count++] = both ? tfm__convert_seq_b : tfm__convert_seq_a;
         if (eos)
             names[count++] = eos;
     }
     const char *single[4] = {0};
     memcpy(single, names, count / 2 * sizeof(*names));
-    tfm__convert_around(c, single, names);
+    tfm__convert_set_template(c, single, names);
 }

@@ -4,44 +4,44 @@
 #include "text/regex.h"
 #include "text/utf8.h"
 
-enum { MOST_STEPS = 64 };
+enum { MAX_STEPS = 64 };
 
 typedef struct step {
-    tfm_status (*run)(const struct step *step, tfm__texts *out, const tfm__texts *in);
-    char *text, *by;        /* a prefix, a suffix; what Replace looks for, and what comes in its place */
-    size_t bytes, by_bytes; /* of them */
-    tfm__regex *regex;      /* Replace's, if it is one */
-    int32_t character;      /* Strip's, Metaspace's */
-    size_t start, stop;     /* Strip's */
-    bool keep;              /* Metaspace: the first sign is a blank */
-    bool cleanup;           /* WordPiece's */
+    tfm_status (*run)(const struct step *step, tfm__string_list *out, const tfm__string_list *in);
+    char *text, *replacement;        /* a prefix, a suffix; what Replace looks for, and what comes in its place */
+    size_t bytes, replacement_bytes; /* of them */
+    tfm__regex *regex;               /* Replace's, if it is one */
+    int32_t character;               /* Strip's, Metaspace's */
+    size_t start, stop;              /* Strip's */
+    bool keep;                       /* Metaspace: the first sign is a blank */
+    bool cleanup;                    /* WordPiece's */
 } step;
 
-struct tfm__decoder {
-    step steps[MOST_STEPS];
+struct tfm__detokenizer {
+    step steps[MAX_STEPS];
     size_t count;
     bool none, has_bytes;
 };
 
-void tfm__texts_free(tfm__texts *texts) {
+void tfm__string_list_free(tfm__string_list *texts) {
     tfm__bytes_free(&texts->bytes);
     free(texts->ends);
-    *texts = (tfm__texts){0};
+    *texts = (tfm__string_list){0};
 }
 
-void tfm__texts_end(tfm__texts *texts) {
-    if (tfm__grow(&texts->ends, &texts->room, texts->count + 1, sizeof(*texts->ends)) != TFM_OK)
+void tfm__string_list_end(tfm__string_list *texts) {
+    if (tfm__grow(&texts->ends, &texts->capacity, texts->count + 1, sizeof(*texts->ends)) != TFM_OK)
         texts->bytes.failed = true;
     else
         texts->ends[texts->count++] = texts->bytes.count;
 }
 
-#define STEP(name) static tfm_status name(const step *s, tfm__texts *out, const tfm__texts *in)
+#define STEP(name) static tfm_status name(const step *s, tfm__string_list *out, const tfm__string_list *in)
 #define EACH_TEXT(i, text, length, in)                                                                                 \
     for (size_t i = 0, length = 0; i < (in)->count; i++)                                                               \
         for (const char *text = part(in, i, &length); text; text = NULL)
 
-static const char *part(const tfm__texts *in, size_t i, size_t *bytes) {
+static const char *part(const tfm__string_list *in, size_t i, size_t *bytes) {
     const size_t begin = i ? in->ends[i - 1] : 0;
     *bytes = in->ends[i] - begin;
     return in->bytes.data ? in->bytes.data + begin : "";
@@ -50,8 +50,8 @@ static const char *part(const tfm__texts *in, size_t i, size_t *bytes) {
 /* ---- What is done ------------------------------------------------------------------------------------- */
 
 /* Adds the text with every `from` as `to`. */
-static void swap(tfm__bytes *out, const char *text, size_t bytes, const char *from, size_t from_bytes, const char *to,
-                 size_t to_bytes) {
+static void replace_all(tfm__bytes *out, const char *text, size_t bytes, const char *from, size_t from_bytes,
+                        const char *to, size_t to_bytes) {
     const char *end = text + bytes;
     for (const char *found; from_bytes && (found = memmem(text, (size_t)(end - text), from, from_bytes));
          text = found + from_bytes) {
@@ -62,13 +62,14 @@ static void swap(tfm__bytes *out, const char *text, size_t bytes, const char *fr
 }
 
 /* Pairs of what is looked for and what it becomes, one after another. */
-static tfm_status swap_all(tfm__bytes *out, const char *text, size_t bytes, const char *const pairs[][2],
-                           size_t count) {
+static tfm_status replace_pairs(tfm__bytes *out, const char *text, size_t bytes, const char *const pairs[][2],
+                                size_t count) {
     tfm__bytes a = {0}, b = {0};
     tfm__bytes_add(&a, text, bytes);
     for (size_t i = 0; i < count; i++) {
         b.count = 0;
-        swap(&b, a.data ? a.data : "", a.count, pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]));
+        replace_all(&b, a.data ? a.data : "", a.count, pairs[i][0], strlen(pairs[i][0]), pairs[i][1],
+                    strlen(pairs[i][1]));
         const tfm__bytes done = b;
         b = a;
         a = done;
@@ -80,11 +81,11 @@ static tfm_status swap_all(tfm__bytes *out, const char *text, size_t bytes, cons
     return failed ? TFM_ERROR_MEMORY : TFM_OK;
 }
 
-tfm_status tfm__clean_up(tfm__bytes *out, const char *text, size_t bytes) {
+tfm_status tfm__clean_up_spaces(tfm__bytes *out, const char *text, size_t bytes) {
     static const char *const PAIRS[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
                                            {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
                                            {" 've", "'ve"}, {" 're", "'re"}};
-    return swap_all(out, text, bytes, PAIRS, TFM__COUNT(PAIRS));
+    return replace_pairs(out, text, bytes, PAIRS, TFM__COUNT(PAIRS));
 }
 
 STEP(wordpiece) {
@@ -102,8 +103,8 @@ STEP(wordpiece) {
         if (!s->cleanup || !spaced.count)
             tfm__bytes_add(&out->bytes, spaced.data, spaced.count);
         else if (status == TFM_OK)
-            status = swap_all(&out->bytes, spaced.data, spaced.count, PAIRS, TFM__COUNT(PAIRS));
-        tfm__texts_end(out);
+            status = replace_pairs(&out->bytes, spaced.data, spaced.count, PAIRS, TFM__COUNT(PAIRS));
+        tfm__string_list_end(out);
     }
     if (spaced.failed)
         status = TFM_ERROR_MEMORY;
@@ -119,15 +120,15 @@ STEP(metaspace) {
             else if (i || s->keep)
                 tfm__bytes_add(&out->bytes, " ", 1);
         }
-        tfm__texts_end(out);
+        tfm__string_list_end(out);
     }
     return TFM_OK;
 }
 
 STEP(suffix) {
     EACH_TEXT(i, text, length, in) {
-        swap(&out->bytes, text, length, s->text, s->bytes, " ", i + 1 < in->count);
-        tfm__texts_end(out);
+        replace_all(&out->bytes, text, length, s->text, s->bytes, " ", i + 1 < in->count);
+        tfm__string_list_end(out);
     }
     return TFM_OK;
 }
@@ -135,7 +136,7 @@ STEP(suffix) {
 STEP(fuse) {
     (void)s;
     tfm__bytes_add(&out->bytes, in->bytes.data, in->bytes.count);
-    tfm__texts_end(out);
+    tfm__string_list_end(out);
     return TFM_OK;
 }
 
@@ -145,7 +146,7 @@ STEP(byte_level) {
     EACH_TEXT(i, text, length, in) {
         const size_t before = raw.count;
         for (size_t at = 0; at < length;) {
-            const int byte = tfm__char_byte(tfm__char_next(text, &at));
+            const int byte = tfm__char_to_byte(tfm__char_next(text, &at));
             const char one = (char)byte;
             if (byte < 0) { /* a piece with other characters, such as an added one, is itself */
                 raw.count = before;
@@ -156,7 +157,7 @@ STEP(byte_level) {
         }
     }
     tfm__utf8_lossy(&out->bytes, raw.data, raw.count);
-    tfm__texts_end(out);
+    tfm__string_list_end(out);
     const bool failed = raw.failed;
     tfm__bytes_free(&raw);
     return failed ? TFM_ERROR_MEMORY : TFM_OK;
@@ -169,14 +170,14 @@ static int hex(char c) {
                                   : -1;
 }
 
-int tfm__byte_piece(const char *text, size_t bytes) {
+int tfm__parse_byte_piece(const char *text, size_t bytes) {
     if (bytes != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>' || hex(text[3]) < 0 || hex(text[4]) < 0)
         return -1;
     return hex(text[3]) * 16 + hex(text[4]);
 }
 
 /* Bytes that came one after another are a text together, or each is U+FFFD. */
-static void end_bytes(tfm__texts *out, tfm__bytes *raw) {
+static void end_bytes(tfm__string_list *out, tfm__bytes *raw) {
     if (!raw->count)
         return;
     if (tfm__utf8_valid(raw->data, raw->count) == raw->count)
@@ -184,7 +185,7 @@ static void end_bytes(tfm__texts *out, tfm__bytes *raw) {
     else
         for (size_t i = 0; i < raw->count; i++)
             tfm__bytes_add(&out->bytes, "\xef\xbf\xbd", 3);
-    tfm__texts_end(out);
+    tfm__string_list_end(out);
     raw->count = 0;
 }
 
@@ -192,7 +193,7 @@ STEP(byte_fallback) {
     (void)s;
     tfm__bytes raw = {0};
     EACH_TEXT(i, text, length, in) {
-        const int byte = tfm__byte_piece(text, length);
+        const int byte = tfm__parse_byte_piece(text, length);
         const char one = (char)byte;
         if (byte >= 0) {
             tfm__bytes_add(&raw, &one, 1);
@@ -200,7 +201,7 @@ STEP(byte_fallback) {
         }
         end_bytes(out, &raw);
         tfm__bytes_add(&out->bytes, text, length);
-        tfm__texts_end(out);
+        tfm__string_list_end(out);
     }
     end_bytes(out, &raw);
     const bool failed = raw.failed;
@@ -218,7 +219,7 @@ STEP(strip) {
                 end--;
             while (((unsigned char)text[end] & 0xc0) == 0x80);
         tfm__bytes_add(&out->bytes, text + begin, end - begin);
-        tfm__texts_end(out);
+        tfm__string_list_end(out);
     }
     return TFM_OK;
 }
@@ -227,20 +228,20 @@ STEP(replace) {
     tfm__regex_memory memory = {0};
     tfm_status status = TFM_OK;
     EACH_TEXT(i, text, length, in) {
-        tfm__regex_walk walk = {0};
+        tfm__regex_iter iter = {0};
         bool found = false;
         size_t last = 0;
         if (!s->regex)
-            swap(&out->bytes, text, length, s->text, s->bytes, s->by, s->by_bytes);
+            replace_all(&out->bytes, text, length, s->text, s->bytes, s->replacement, s->replacement_bytes);
         while (s->regex && status == TFM_OK &&
-               (status = tfm__regex_next(s->regex, &memory, &found, &walk, text, length)) == TFM_OK && found) {
-            tfm__bytes_add(&out->bytes, text + last, walk.begin - last);
-            tfm__bytes_add(&out->bytes, s->by, s->by_bytes);
-            last = walk.end;
+               (status = tfm__regex_next(s->regex, &memory, &found, &iter, text, length)) == TFM_OK && found) {
+            tfm__bytes_add(&out->bytes, text + last, iter.begin - last);
+            tfm__bytes_add(&out->bytes, s->replacement, s->replacement_bytes);
+            last = iter.end;
         }
         if (s->regex)
             tfm__bytes_add(&out->bytes, text + last, length - last);
-        tfm__texts_end(out);
+        tfm__string_list_end(out);
     }
     tfm__regex_memory_free(&memory);
     return status;
@@ -254,134 +255,135 @@ static tfm_status copy(char **out, size_t *bytes, const char *text) {
     return *out ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status read_wordpiece(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_wordpiece(step *s, const json_t *value, tfm__json_location location) {
     const char *prefix;
-    tfm_status status = tfm__hf_string(&prefix, value, "prefix", "##", place);
+    tfm_status status = tfm__hf_string(&prefix, value, "prefix", "##", location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&s->cleanup, value, "cleanup", true, place);
+        status = tfm__hf_bool(&s->cleanup, value, "cleanup", true, location);
     s->run = wordpiece;
     return status == TFM_OK ? copy(&s->text, &s->bytes, prefix) : status;
 }
 
-static tfm_status read_metaspace(step *s, const json_t *value, tfm__place place) {
-    tfm__prepend prepend;
+static tfm_status read_metaspace(step *s, const json_t *value, tfm__json_location location) {
+    tfm__prepend_scheme prepend;
     bool split;
-    tfm_status status = tfm__metaspace_read(&s->character, &prepend, &split, value, place);
-    s->keep = prepend == TFM__NEVER;
+    tfm_status status = tfm__metaspace_read(&s->character, &prepend, &split, value, location);
+    s->keep = prepend == TFM__PREPEND_NEVER;
     s->run = metaspace;
     return status;
 }
 
-static tfm_status read_suffix(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_suffix(step *s, const json_t *value, tfm__json_location location) {
     const char *text;
-    tfm_status status = tfm__hf_string(&text, value, "suffix", "</w>", place);
+    tfm_status status = tfm__hf_string(&text, value, "suffix", "</w>", location);
     s->run = suffix;
     return status == TFM_OK ? copy(&s->text, &s->bytes, text) : status;
 }
 
-static tfm_status read_strip(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_strip(step *s, const json_t *value, tfm__json_location location) {
     const char *content;
     int64_t start, stop;
     size_t at = 0;
-    tfm_status status = tfm__hf_string(&content, value, "content", " ", place);
+    tfm_status status = tfm__hf_string(&content, value, "content", " ", location);
     if (status == TFM_OK)
-        status = tfm__hf_int(&start, value, "start", 0, place);
+        status = tfm__hf_int(&start, value, "start", 0, location);
     if (status == TFM_OK)
-        status = tfm__hf_int(&stop, value, "stop", 0, place);
+        status = tfm__hf_int(&stop, value, "stop", 0, location);
     if (status != TFM_OK)
         return status;
     s->character = *content ? tfm__char_next(content, &at) : -1;
     if (start < 0 || stop < 0 || at == 0 || content[at])
         return tfm__fail(TFM_ERROR_FORMAT, "%s: Strip in `%s` needs one character, and how many of it at either end",
-                         place.path, place.section);
+                         location.path, location.section);
     s->start = (size_t)start;
     s->stop = (size_t)stop;
     s->run = strip;
     return TFM_OK;
 }
 
-static tfm_status read_replace(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_replace(step *s, const json_t *value, tfm__json_location location) {
     const char *pattern, *content;
     bool regex;
-    tfm_status status = tfm__hf_pattern(&pattern, &regex, value, "pattern", place);
+    tfm_status status = tfm__hf_pattern(&pattern, &regex, value, "pattern", location);
     if (status == TFM_OK)
-        status = tfm__hf_string(&content, value, "content", "", place);
+        status = tfm__hf_string(&content, value, "content", "", location);
     if (status == TFM_OK)
-        status = copy(&s->by, &s->by_bytes, content);
+        status = copy(&s->replacement, &s->replacement_bytes, content);
     if (status == TFM_OK)
         status = copy(&s->text, &s->bytes, pattern);
     if (status == TFM_OK && regex)
-        status = tfm__regex_new(&s->regex, pattern, strlen(pattern), place.path);
+        status = tfm__regex_new(&s->regex, pattern, strlen(pattern), location.path);
     s->run = replace;
     return status;
 }
 
-static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__place place) {
+static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__json_location location) {
     static const struct {
         const char *type;
-        tfm_status (*read)(step *, const json_t *, tfm__place);
-        tfm_status (*run)(const step *, tfm__texts *, const tfm__texts *);
+        tfm_status (*read)(step *, const json_t *, tfm__json_location);
+        tfm_status (*run)(const step *, tfm__string_list *, const tfm__string_list *);
     } TYPES[] = {
         {"ByteLevel", NULL, byte_level},     {"ByteFallback", NULL, byte_fallback}, {"Fuse", NULL, fuse},
         {"WordPiece", read_wordpiece, NULL}, {"Metaspace", read_metaspace, NULL},   {"BPEDecoder", read_suffix, NULL},
         {"Strip", read_strip, NULL},         {"Replace", read_replace, NULL},
     };
-    tfm__decoder *d = user;
-    if (d->count == MOST_STEPS)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has more than %d steps", place.path, place.section, MOST_STEPS);
+    tfm__detokenizer *d = user;
+    if (d->count == MAX_STEPS)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has more than %d steps", location.path, location.section,
+                         MAX_STEPS);
     for (size_t i = 0; i < TFM__COUNT(TYPES); i++)
         if (strcmp(type, TYPES[i].type) == 0) {
             step *s = &d->steps[d->count++];
             s->run = TYPES[i].run;
             d->has_bytes |= s->run == byte_fallback;
-            return TYPES[i].read ? TYPES[i].read(s, value, place) : TFM_OK;
+            return TYPES[i].read ? TYPES[i].read(s, value, location) : TFM_OK;
         }
-    return tfm__hf_unknown(type, place);
+    return tfm__hf_unknown(type, location);
 }
 
-tfm_status tfm__decoder_read(tfm__decoder **out, const json_t *value, const char *path) {
+tfm_status tfm__detokenizer_read(tfm__detokenizer **out, const json_t *value, const char *path) {
     *out = tfm__alloc(1, sizeof(**out));
     if (!*out)
         return TFM_ERROR_MEMORY;
     (*out)->none = !value || json_is_null(value);
-    const tfm_status status = tfm__hf_each(value, "decoders", read_step, *out, (tfm__place){path, "decoder"});
+    const tfm_status status = tfm__hf_each(value, "decoders", read_step, *out, (tfm__json_location){path, "decoder"});
     if (status != TFM_OK)
-        tfm__decoder_free(out);
+        tfm__detokenizer_free(out);
     return status;
 }
 
-void tfm__decoder_free(tfm__decoder **decoder) {
-    tfm__decoder *d = *decoder;
+void tfm__detokenizer_free(tfm__detokenizer **decoder) {
+    tfm__detokenizer *d = *decoder;
     for (size_t i = 0; d && i < d->count; i++) {
         free(d->steps[i].text);
-        free(d->steps[i].by);
+        free(d->steps[i].replacement);
         tfm__regex_free(&d->steps[i].regex);
     }
     free(d);
     *decoder = NULL;
 }
 
-bool tfm__decoder_has_bytes(const tfm__decoder *decoder) {
+bool tfm__detokenizer_has_byte_fallback(const tfm__detokenizer *decoder) {
     return decoder->has_bytes;
 }
 
-bool tfm__decoder_is_byte_level(const tfm__decoder *decoder) {
+bool tfm__detokenizer_is_byte_level(const tfm__detokenizer *decoder) {
     return decoder->count > 0 && decoder->steps[0].run == byte_level;
 }
 
 /* ---- A text ------------------------------------------------------------------------------------------- */
 
 /* A piece may become longer with each step: of a hostile file no more than this. */
-#define MOST_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
+#define MAX_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
 
-tfm_status tfm__decoder_run(const tfm__decoder *d, tfm__bytes *out, tfm__texts *texts) {
-    const size_t most = MOST_TEXT(texts->bytes.count);
-    tfm__texts spare = {0};
+tfm_status tfm__detokenizer_run(const tfm__detokenizer *d, tfm__bytes *out, tfm__string_list *texts) {
+    const size_t most = MAX_TEXT(texts->bytes.count);
+    tfm__string_list spare = {0};
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < d->count && status == TFM_OK; i++) {
         spare.count = spare.bytes.count = 0;
         status = d->steps[i].run(&d->steps[i], &spare, texts);
-        const tfm__texts done = spare;
+        const tfm__string_list done = spare;
         spare = *texts;
         *texts = done;
         if (status == TFM_OK && texts->bytes.count > most)
@@ -395,6 +397,6 @@ tfm_status tfm__decoder_run(const tfm__decoder *d, tfm__bytes *out, tfm__texts *
             tfm__bytes_add(out, " ", 1);
         tfm__bytes_add(out, text, length);
     }
-    tfm__texts_free(&spare);
+    tfm__string_list_free(&spare);
     return status == TFM_OK && out->failed ? TFM_ERROR_MEMORY : status;
 }

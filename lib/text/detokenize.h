@@ -6,32 +6,32 @@
 #include "text/hf_json.h"
 
 /* Texts one after another. It starts as {0}. */
-typedef struct tfm__texts {
+typedef struct tfm__string_list {
     tfm__bytes bytes;
     size_t *ends; /* where each ends in `bytes` */
-    size_t count, room;
-} tfm__texts;
+    size_t count, capacity;
+} tfm__string_list;
 
-void tfm__texts_free(tfm__texts *texts);
+void tfm__string_list_free(tfm__string_list *texts);
 /* Ends the text that begins where the last one ends. Where memory is wanting, `bytes` has failed. */
-void tfm__texts_end(tfm__texts *texts);
+void tfm__string_list_end(tfm__string_list *texts);
 
-typedef struct tfm__decoder tfm__decoder;
+typedef struct tfm__detokenizer tfm__detokenizer;
 
 /* Reads a decoder; null is one that puts blanks between pieces. */
-tfm_status tfm__decoder_read(tfm__decoder **out, const json_t *value, const char *path);
-void tfm__decoder_free(tfm__decoder **decoder);
+tfm_status tfm__detokenizer_read(tfm__detokenizer **out, const json_t *value, const char *path);
+void tfm__detokenizer_free(tfm__detokenizer **decoder);
 
 /* Adds the text of the pieces in `texts`, which are used up. */
-tfm_status tfm__decoder_run(const tfm__decoder *decoder, tfm__bytes *out, tfm__texts *texts);
+tfm_status tfm__detokenizer_run(const tfm__detokenizer *decoder, tfm__bytes *out, tfm__string_list *texts);
 /* Whether pieces such as <0xE2> are bytes, so that the text of the last ones depends on what follows. */
-bool tfm__decoder_has_bytes(const tfm__decoder *decoder);
+bool tfm__detokenizer_has_byte_fallback(const tfm__detokenizer *decoder);
 /* Whether pieces are bytes as characters (GPT-2's table). */
-bool tfm__decoder_is_byte_level(const tfm__decoder *decoder);
+bool tfm__detokenizer_is_byte_level(const tfm__detokenizer *decoder);
 /* The byte that a piece such as <0xE2> is, or -1. */
-int tfm__byte_piece(const char *text, size_t bytes);
+int tfm__parse_byte_piece(const char *text, size_t bytes);
 
 /* What transformers calls cleaning up: blanks before stops and in "do n't" go. */
-tfm_status tfm__clean_up(tfm__bytes *out, const char *text, size_t bytes);
+tfm_status tfm__clean_up_spaces(tfm__bytes *out, const char *text, size_t bytes);
 
 #endif

@@ -20,14 +20,14 @@ const char *tfm__document_name(const tfm_document_options *o) {
 }
 
 /* Makes this the text of *lines. */
-static tfm_status take(tfm__lines *lines, const char *text, size_t bytes) {
-    if (bytes + 1 > lines->room) {
+static tfm_status take(tfm__line_reader *lines, const char *text, size_t bytes) {
+    if (bytes + 1 > lines->capacity) {
         char *larger = tfm__alloc(bytes + 1, 1);
         if (!larger)
             return TFM_ERROR_MEMORY;
         free(lines->text);
         lines->text = larger;
-        lines->room = bytes + 1;
+        lines->capacity = bytes + 1;
     }
     memcpy(lines->text, text, bytes);
     lines->text[bytes] = 0;
@@ -43,9 +43,9 @@ static bool is_blank(const char *text, size_t bytes) {
 }
 
 /* The "text" of an object; a blank line is an empty document. Integers of other keys may have any size. */
-static tfm_status next_json(tfm__lines *lines, bool *more) {
+static tfm_status next_json(tfm__line_reader *lines, bool *more) {
     json_error_t error;
-    tfm_status status = tfm__lines_next(lines, more);
+    tfm_status status = tfm__line_reader_next(lines, more);
     if (status != TFM_OK || !*more || is_blank(lines->text, lines->bytes))
         return status;
     json_t *object = json_loadb(lines->text, lines->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
@@ -63,14 +63,14 @@ static tfm_status next_json(tfm__lines *lines, bool *more) {
 /* A document that is put together. */
 typedef struct parts {
     char *text;
-    size_t bytes, room;
+    size_t bytes, capacity;
 } parts;
 
 /* Adds a line; blank space before the first one is no part of a document. */
 static tfm_status add(parts *p, const char *text, size_t bytes) {
     if (p->bytes == 0 && is_blank(text, bytes))
         return TFM_OK;
-    const tfm_status status = tfm__grow(&p->text, &p->room, p->bytes + bytes + 1, 1);
+    const tfm_status status = tfm__grow(&p->text, &p->capacity, p->bytes + bytes + 1, 1);
     if (status != TFM_OK)
         return status;
     if (p->bytes > 0)
@@ -81,14 +81,14 @@ static tfm_status add(parts *p, const char *text, size_t bytes) {
 }
 
 /* Where the separator is in the line just read, or NULL. An empty one is a line of nothing but blanks. */
-static const char *find(const tfm__lines *lines, const char *separator) {
+static const char *find(const tfm__line_reader *lines, const char *separator) {
     if (!*separator)
         return is_blank(lines->text, lines->bytes) ? lines->text : NULL;
     return memmem(lines->text, lines->bytes, separator, strlen(separator));
 }
 
 /* Has the next read begin with byte `from` of the line just read, unless nothing follows there but its end. */
-static tfm_status give_back(tfm__lines *lines, size_t from) {
+static tfm_status give_back(tfm__line_reader *lines, size_t from) {
     if (from >= lines->bytes)
         return TFM_OK;
     return fseeko(lines->file, -(off_t)(lines->bytes - from + lines->ending), SEEK_CUR) == 0
@@ -98,12 +98,12 @@ static tfm_status give_back(tfm__lines *lines, size_t from) {
 
 /* Lines up to the separator or the end of the file, without blank lines around them. Where nothing is between two
  * separators there is no document. */
-static tfm_status next_between(tfm__lines *lines, const char *separator, bool *more) {
+static tfm_status next_between(tfm__line_reader *lines, const char *separator, bool *more) {
     parts p = {0};
     bool over = false;
     tfm_status status = TFM_OK;
     for (bool there = true; status == TFM_OK && !over && there;) {
-        status = tfm__lines_next(lines, &there);
+        status = tfm__line_reader_next(lines, &there);
         if (status != TFM_OK || !there)
             break;
         const char *at = find(lines, separator);
@@ -122,16 +122,16 @@ static tfm_status next_between(tfm__lines *lines, const char *separator, bool *m
     return status;
 }
 
-tfm_status tfm__document_next(tfm__lines *lines, const tfm_document_options *o, bool *more) {
+tfm_status tfm__document_next(tfm__line_reader *lines, const tfm_document_options *o, bool *more) {
     if (o->json_lines)
         return next_json(lines, more);
-    return o->separator ? next_between(lines, o->separator, more) : tfm__lines_next(lines, more);
+    return o->separator ? next_between(lines, o->separator, more) : tfm__line_reader_next(lines, more);
 }
 
 /* ---- Public functions ---- */
 
 struct tfm_documents {
-    tfm__lines lines;
+    tfm__line_reader lines;
     tfm_document_options options;
     char *name, *separator;
 };
@@ -153,7 +153,7 @@ tfm_status tfm_documents_open(tfm_documents **out, const char *file, const tfm_d
     if (status == TFM_OK) {
         d->options = o;
         d->options.separator = d->separator;
-        status = tfm__lines_open(&d->lines, d->name, 0);
+        status = tfm__line_reader_open(&d->lines, d->name, 0);
     }
     if (status != TFM_OK)
         tfm_documents_free(&d);
@@ -180,7 +180,7 @@ void tfm_documents_free(tfm_documents **pointer) {
     if (!d)
         return;
     *pointer = NULL;
-    tfm__lines_close(&d->lines);
+    tfm__line_reader_close(&d->lines);
     free(d->name);
     free(d->separator);
     free(d);

@@ -10,7 +10,7 @@ tfm_status tfm__document_check(const char *call, const tfm_document_options *opt
 
 /* The next document, as the text of *lines; *more is false after the last. Between calls the file stands where the next
  * one begins, so that its place can be noted. TFM_ERROR_INPUT, with *more, for a JSON line without a text. */
-tfm_status tfm__document_next(tfm__lines *lines, const tfm_document_options *options, bool *more);
+tfm_status tfm__document_next(tfm__line_reader *lines, const tfm_document_options *options, bool *more);
 
 /* What one is called in sentences: "line" or "document". */
 const char *tfm__document_name(const tfm_document_options *options);

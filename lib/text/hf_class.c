@@ -23,24 +23,28 @@ static const tfm__hf_class CLASSES[] = {
     {.name = "XLMRoberta", .specials = FAIRSEQ},
     {.name = "Camembert", .specials = FAIRSEQ},
     {.name = "Pegasus", .specials = {NULL, "</s>", "<unk>", NULL, "<pad>", NULL, "<mask_2>"}},
-    {.name = "MBart", .specials = FAIRSEQ, .place = TFM__LANGUAGE_LAST, .language = "en_XX", .codes = tfm__codes_mbart},
+    {.name = "MBart",
+     .specials = FAIRSEQ,
+     .language_position = TFM__LANGUAGE_LAST,
+     .language = "en_XX",
+     .codes = tfm__language_codes_mbart},
     {.name = "MBart50",
      .specials = FAIRSEQ,
-     .place = TFM__LANGUAGE_FIRST,
+     .language_position = TFM__LANGUAGE_FIRST,
      .language = "en_XX",
-     .codes = tfm__codes_mbart50},
+     .codes = tfm__language_codes_mbart50},
     {.name = "Nllb",
      .specials = FAIRSEQ,
-     .place = TFM__LANGUAGE_FIRST,
+     .language_position = TFM__LANGUAGE_FIRST,
      .language = "eng_Latn",
-     .codes = tfm__codes_nllb},
+     .codes = tfm__language_codes_nllb},
     {.name = "M2M100",
      .specials = {"<s>", "</s>", "<unk>", "</s>", "<pad>"},
-     .place = TFM__LANGUAGE_FIRST,
+     .language_position = TFM__LANGUAGE_FIRST,
      .language = "en",
-     .before = "__",
-     .behind = "__",
-     .codes = tfm__codes_m2m},
+     .language_prefix = "__",
+     .language_suffix = "__",
+     .codes = tfm__language_codes_m2m},
     {.name = "Llama", .specials = {"<s>", "</s>", "<unk>"}},
     {.name = "Gemma", .specials = {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}},
 };
@@ -92,7 +96,7 @@ static bool is_class(const char *name, const char *class) {
     return !*behind || strcmp(behind, "Tokenizer") == 0 || strcmp(behind, "TokenizerFast") == 0;
 }
 
-const tfm__hf_class *tfm__hf_class_named(const char *name) {
+const tfm__hf_class *tfm__hf_class_by_name(const char *name) {
     for (size_t i = 0; i < TFM__COUNT(ALIASES); i++)
         if (is_class(name, ALIASES[i][0]))
             name = ALIASES[i][1];
@@ -107,9 +111,9 @@ static bool is_nllb(const char *type, const char *dir) {
     return strcmp(type, "m2m_100") == 0 && !tfm__file_exists_in(dir, "vocab.json");
 }
 
-tfm_status tfm__hf_class_of(const tfm__hf_class **out, const json_t *config, const char *dir) {
+tfm_status tfm__hf_class_find(const tfm__hf_class **out, const json_t *config, const char *dir) {
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    const tfm__hf_class *found = name ? tfm__hf_class_named(name) : NULL;
+    const tfm__hf_class *found = name ? tfm__hf_class_by_name(name) : NULL;
     char *path = found ? NULL : tfm__path_join(dir, "config.json");
     json_t *model = NULL;
     tfm_status status = path || found ? TFM_OK : TFM_ERROR_MEMORY;
@@ -123,11 +127,11 @@ tfm_status tfm__hf_class_of(const tfm__hf_class **out, const json_t *config, con
     if (status != TFM_OK)
         model = NULL; /* who opens the model says what is wrong with it */
     if (!name && (name = json_string_value(json_object_get(model, "tokenizer_class"))))
-        found = tfm__hf_class_named(name);
+        found = tfm__hf_class_by_name(name);
     const char *type = json_string_value(json_object_get(model, "model_type"));
     for (size_t i = 0; type && !found && i < TFM__COUNT(MODELS); i++)
         if (strcmp(type, MODELS[i][0]) == 0)
-            found = tfm__hf_class_named(is_nllb(type, dir) ? "Nllb" : MODELS[i][1]);
+            found = tfm__hf_class_by_name(is_nllb(type, dir) ? "Nllb" : MODELS[i][1]);
     json_decref(model);
     free(path);
     *out = found;

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "text/hf_class.h"
 
-static const tfm__added_piece *find_added(const tfm__hf_tokenizer *t, const char *text) {
+static const tfm__hf_added_token *find_added(const tfm__hf_tokenizer *t, const char *text) {
     for (size_t i = 0; text && i < t->added.count; i++)
         if (strcmp(t->added.items[i].text, text) == 0)
             return &t->added.items[i];
@@ -13,26 +13,26 @@ static const tfm__added_piece *find_added(const tfm__hf_tokenizer *t, const char
 /* A token: a string, or an object with `content` and flags. What is known of it already stays, but for what the object
  * says; of a token that is named as a special one all of it stays, as in transformers. */
 static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, bool named,
-                            tfm__place place) {
-    tfm__added_piece piece = {.special = special, .normalized = !special, .id = (int32_t)id};
+                            tfm__json_location location) {
+    tfm__hf_added_token piece = {.special = special, .normalized = !special, .id = (int32_t)id};
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     if (!text || id >= TFM__MAX_IDS)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has %s; a token is needed", place.path, place.section,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has %s; a token is needed", location.path, location.section,
                          tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
-    const tfm__added_piece *known = find_added(t, text);
+    const tfm__hf_added_token *known = find_added(t, text);
     tfm_status status = TFM_OK;
     if (json_is_object(value) && !(known && named))
-        status = tfm__added_piece_flags(&piece, value, place);
+        status = tfm__hf_added_token_flags(&piece, value, location);
     else if (known)
         piece = *known;
     piece.special |= special;
     piece.text = (char *)(uintptr_t)text;
-    return status == TFM_OK ? tfm__added_pieces_add(&t->added, t->model.lexicon, &piece, place.path) : status;
+    return status == TFM_OK ? tfm__hf_added_tokens_add(&t->added, t->model.token_map, &piece, location.path) : status;
 }
 
 /* {"8001": {"content": "<|user|>", ...}, ...}, in the order of the ids. */
-static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const char *path) {
-    const tfm__place place = {path, "added_tokens_decoder"};
+static tfm_status add_added_tokens_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const char *path) {
+    const tfm__json_location location = {path, "added_tokens_decoder"};
     const char *key;
     json_t *value;
     int64_t last = -1;
@@ -49,7 +49,7 @@ static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const
             if (errno || end == key || *end || number < 0 || number >= TFM__MAX_IDS)
                 return tfm__fail(TFM_ERROR_FORMAT, "%s: `added_tokens_decoder` has the id \"%.100s\"", path, key);
             if (last == INT64_MAX && status == TFM_OK)
-                status = add_token(t, value, number, false, false, place);
+                status = add_token(t, value, number, false, false, location);
             else if (number > last && number < id) {
                 id = number;
                 next = value;
@@ -58,14 +58,14 @@ static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const
         if (!next)
             break;
         if (status == TFM_OK)
-            status = add_token(t, next, id, false, false, place);
+            status = add_token(t, next, id, false, false, location);
         last = id;
     }
     return status;
 }
 
 /* {"<|user|>": 8001, ...} */
-static tfm_status add_older(tfm__hf_tokenizer *t, const char *dir) {
+static tfm_status add_added_tokens_file(tfm__hf_tokenizer *t, const char *dir) {
     char *path = tfm__path_join(dir, "added_tokens.json");
     json_t *tokens = NULL, *id;
     const char *text;
@@ -76,7 +76,7 @@ static tfm_status add_older(tfm__hf_tokenizer *t, const char *dir) {
         json_t *token = status == TFM_OK ? json_string(text) : NULL;
         if (token)
             status = add_token(t, token, json_is_integer(id) ? json_integer_value(id) : -1, false, false,
-                               (tfm__place){path, text});
+                               (tfm__json_location){path, text});
         json_decref(token);
     }
     json_decref(tokens);
@@ -94,11 +94,11 @@ static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const ch
     tfm_status status = TFM_OK;
     json_array_foreach(list, i, value) {
         if (status == TFM_OK && !find_added(t, json_string_value(value)))
-            status = add_token(t, value, -1, true, false, (tfm__place){path, key});
+            status = add_token(t, value, -1, true, false, (tfm__json_location){path, key});
     }
     json_object_foreach((json_t *)(uintptr_t)list, name, value) {
         if (status == TFM_OK)
-            status = add_token(t, value, -1, true, false, (tfm__place){path, key});
+            status = add_token(t, value, -1, true, false, (tfm__json_location){path, key});
     }
     return status;
 }
@@ -115,22 +115,22 @@ static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t
         if (!value && kind) /* a name that nobody said */
             text = kind->specials[i];
         if (value && !json_is_null(value))
-            status = add_token(t, value, -1, true, true, (tfm__place){path, tfm__special_keys[i]});
-        ids[i] = text ? tfm__lexicon_find(t->model.lexicon, text, strlen(text)) : -1;
+            status = add_token(t, value, -1, true, true, (tfm__json_location){path, tfm__special_keys[i]});
+        ids[i] = text ? tfm__token_map_find(t->model.token_map, text, strlen(text)) : -1;
         /* It counts where the vocabulary has it; to older files transformers adds it. */
-        if (!value && text && (ids[i] >= 0 || t->older)) {
+        if (!value && text && (ids[i] >= 0 || t->legacy_files)) {
             json_t *name = json_string(text);
-            status =
-                name ? add_token(t, name, -1, true, true, (tfm__place){path, tfm__special_keys[i]}) : TFM_ERROR_MEMORY;
+            status = name ? add_token(t, name, -1, true, true, (tfm__json_location){path, tfm__special_keys[i]})
+                          : TFM_ERROR_MEMORY;
             json_decref(name);
-            ids[i] = tfm__lexicon_find(t->model.lexicon, text, strlen(text));
+            ids[i] = tfm__token_map_find(t->model.token_map, text, strlen(text));
         }
     }
     return status;
 }
 
 /* Where nobody says which tokens are special: names that many vocabularies have, if they are added tokens. */
-static void guess(int32_t ids[TFM__SPECIALS], const tfm__hf_tokenizer *t) {
+static void guess_special_tokens(int32_t ids[TFM__SPECIALS], const tfm__hf_tokenizer *t) {
     static const char *const NAMES[][2] = {
         {"<s>", "<bos>"},   {"</s>", "<eos>"}, {"<unk>", "[UNK]"},   {"[SEP]", NULL},
         {"<pad>", "[PAD]"}, {"[CLS]", NULL},   {"<mask>", "[MASK]"},
@@ -143,13 +143,13 @@ static void guess(int32_t ids[TFM__SPECIALS], const tfm__hf_tokenizer *t) {
 }
 
 /* The language of texts of either side, where the class has one. */
-static tfm_status note_languages(tfm__hf_tokenizer *t, const json_t *config, const tfm__hf_class *kind) {
+static tfm_status set_languages(tfm__hf_tokenizer *t, const json_t *config, const tfm__hf_class *kind) {
     tfm_status status = tfm__tokenizer_languages(t->languages, config);
-    t->place = kind->place;
+    t->language_position = kind->language_position;
     if (json_is_true(json_object_get(config, "legacy_behaviour")))
-        t->place = TFM__LANGUAGE_LAST;
-    t->before = kind->before;
-    t->behind = kind->behind;
+        t->language_position = TFM__LANGUAGE_LAST;
+    t->language_prefix = kind->language_prefix;
+    t->language_suffix = kind->language_suffix;
     t->codes = kind->codes;
     if (status == TFM_OK && !t->languages[TFM_SOURCE]) {
         t->languages[TFM_SOURCE] = tfm__strdup(kind->language);
@@ -163,7 +163,8 @@ static tfm_status note_languages(tfm__hf_tokenizer *t, const json_t *config, con
 }
 
 static void fill_info(tfm_tokenizer_info *info, const tfm__hf_tokenizer *t, const int32_t ids[TFM__SPECIALS]) {
-    const int32_t size = tfm__lexicon_size(t->model.lexicon), unk = ids[TFM__UNK] < 0 ? t->model.unk : ids[TFM__UNK];
+    const int32_t size = tfm__token_map_size(t->model.token_map),
+                  unk = ids[TFM__UNK] < 0 ? t->model.unk : ids[TFM__UNK];
     *info = (tfm_tokenizer_info){
         .source_size = size,
         .target_size = size,
@@ -184,7 +185,8 @@ static tfm_status configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, cons
                             const tfm__hf_class *kind, const char *path, const char *dir) {
     int32_t ids[TFM__SPECIALS];
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
-    tfm_status status = json_is_object(decoder) ? add_decoder(t, decoder, path) : add_older(t, dir);
+    tfm_status status =
+        json_is_object(decoder) ? add_added_tokens_decoder(t, decoder, path) : add_added_tokens_file(t, dir);
     if (status == TFM_OK)
         status = find_specials(ids, t, config, map, kind, path);
     if (status == TFM_OK)
@@ -193,18 +195,18 @@ static tfm_status configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, cons
         status = add_extra(t, config, "additional_special_tokens", path);
     if (status == TFM_OK)
         status = add_extra(t, map, "additional_special_tokens", path);
-    if (status == TFM_OK && kind && kind->place != TFM__LANGUAGE_NOWHERE)
-        status = note_languages(t, config, kind);
+    if (status == TFM_OK && kind && kind->language_position != TFM__LANGUAGE_NONE)
+        status = set_languages(t, config, kind);
     if (status != TFM_OK)
         return status;
     if (!kind && !json_object_size(config))
-        guess(ids, t);
+        guess_special_tokens(ids, t);
     t->eos = ids[TFM__EOS];
     fill_info(info, t, ids);
     return TFM_OK;
 }
 
-static bool is_any(const tfm__hf_class *kind, const char *const *names) {
+static bool is_one_of(const tfm__hf_class *kind, const char *const *names) {
     while (kind && *names && strcmp(kind->name, *names) != 0)
         names++;
     return kind && *names;
@@ -230,16 +232,16 @@ tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir)
     /* A class that makes nothing itself takes tokenizer.json as it is, whatever the model is. */
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
     const tfm__hf_class *kind = NULL;
-    const tfm_status status = !name || tfm__hf_class_named(name) ? tfm__hf_class_of(&kind, config, dir) : TFM_OK;
+    const tfm_status status = !name || tfm__hf_class_by_name(name) ? tfm__hf_class_find(&kind, config, dir) : TFM_OK;
     if (status != TFM_OK)
         return status;
     const json_t *norm = json_object_get(json_object_get(root, "normalizer"), "type");
     json_t *cut = json_object_get(root, "pre_tokenizer");
     const json_t *type = json_object_get(cut, "type"), *space = json_object_get(config, "add_prefix_space");
-    if (is_any(kind, berts) && json_is_string(norm) && strcmp(json_string_value(norm), "BertNormalizer") == 0 &&
+    if (is_one_of(kind, berts) && json_is_string(norm) && strcmp(json_string_value(norm), "BertNormalizer") == 0 &&
         json_object_set_new(root, "normalizer", bert_normalizer(config)) != 0)
         return TFM_ERROR_MEMORY;
-    if (is_any(kind, bytes) && json_is_boolean(space) && json_is_string(type) &&
+    if (is_one_of(kind, bytes) && json_is_boolean(space) && json_is_string(type) &&
         strcmp(json_string_value(type), "ByteLevel") == 0 &&
         json_object_set(cut, "add_prefix_space", (json_t *)(uintptr_t)space) != 0)
         return TFM_ERROR_MEMORY;
@@ -251,7 +253,7 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, con
     char *path = tfm__path_join(dir, "tokenizer_config.json"),
          *map_path = tfm__path_join(dir, "special_tokens_map.json");
     json_t *map = NULL;
-    tfm_status status = path && map_path ? tfm__hf_class_of(&kind, config, dir) : TFM_ERROR_MEMORY;
+    tfm_status status = path && map_path ? tfm__hf_class_find(&kind, config, dir) : TFM_ERROR_MEMORY;
     /* The older file counts where the newer key is missing. */
     if (status == TFM_OK && !json_object_get(config, "added_tokens_decoder") && tfm__file_exists(map_path))
         status = tfm__json_load(&map, map_path);
@@ -259,11 +261,11 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, con
         status = configure(t, info, config, map, kind, path, dir);
     if (status == TFM_OK)
         status = tfm__hf_bool(&t->clean_up, config, "clean_up_tokenization_spaces", false,
-                              (tfm__place){path, "tokenizer_config.json"});
+                              (tfm__json_location){path, "tokenizer_config.json"});
     if (status == TFM_OK)
-        status = tfm__hf_bool(&t->added.splits, config, "split_special_tokens", false,
-                              (tfm__place){path, "tokenizer_config.json"});
-    if (t->model.pairs)
+        status = tfm__hf_bool(&t->added.split_special, config, "split_special_tokens", false,
+                              (tfm__json_location){path, "tokenizer_config.json"});
+    if (t->model.is_bpe)
         t->clean_up = false; /* transformers leaves the text of byte-pair models as it is */
     json_decref(map);
     free(map_path);

@@ -7,27 +7,30 @@
 #include "base/json.h"
 
 /* Where one is: a file, and a part of it such as "normalizer". */
-typedef struct tfm__place {
+typedef struct tfm__json_location {
     const char *path, *section;
-} tfm__place;
+} tfm__json_location;
 
 /* The `type` of a section, or NULL with the sentence set. */
-const char *tfm__hf_type(const json_t *value, tfm__place place);
+const char *tfm__hf_type(const json_t *value, tfm__json_location location);
 /* TFM_ERROR_UNSUPPORTED: "FILE: `normalizer` of type "X" is not supported". */
-tfm_status tfm__hf_unknown(const char *type, tfm__place place);
+tfm_status tfm__hf_unknown(const char *type, tfm__json_location location);
 
-/* A key's value, `otherwise` where it is missing or null. Of another type: TFM_ERROR_FORMAT. */
-tfm_status tfm__hf_bool(bool *out, const json_t *value, const char *key, bool otherwise, tfm__place place);
-tfm_status tfm__hf_int(int64_t *out, const json_t *value, const char *key, int64_t otherwise, tfm__place place);
-tfm_status tfm__hf_string(const char **out, const json_t *value, const char *key, const char *otherwise,
-                          tfm__place place);
+/* A key's value, `fallback` where it is missing or null. Of another type: TFM_ERROR_FORMAT. */
+tfm_status tfm__hf_bool(bool *out, const json_t *value, const char *key, bool fallback, tfm__json_location location);
+tfm_status tfm__hf_int(int64_t *out, const json_t *value, const char *key, int64_t fallback,
+                       tfm__json_location location);
+tfm_status tfm__hf_string(const char **out, const json_t *value, const char *key, const char *fallback,
+                          tfm__json_location location);
 /* A list that must be there. */
-tfm_status tfm__hf_list(const json_t **out, const json_t *value, const char *key, tfm__place place);
+tfm_status tfm__hf_list(const json_t **out, const json_t *value, const char *key, tfm__json_location location);
 /* {"String": "..."} or {"Regex": "..."}, which must be there. */
-tfm_status tfm__hf_pattern(const char **out, bool *regex, const json_t *value, const char *key, tfm__place place);
+tfm_status tfm__hf_pattern(const char **out, bool *regex, const json_t *value, const char *key,
+                           tfm__json_location location);
 
 /* A section that is a tree of sequences, as a flat list: calls `step` for each section that is none. */
-typedef tfm_status (*tfm__hf_step)(void *user, const json_t *value, const char *type, tfm__place place);
-tfm_status tfm__hf_each(const json_t *value, const char *list, tfm__hf_step step, void *user, tfm__place place);
+typedef tfm_status (*tfm__hf_step)(void *user, const json_t *value, const char *type, tfm__json_location location);
+tfm_status tfm__hf_each(const json_t *value, const char *list, tfm__hf_step step, void *user,
+                        tfm__json_location location);
 
 #endif

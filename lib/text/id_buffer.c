@@ -1,20 +1,20 @@
 /* Growing buffers: ids of a text, and scratch memory of a thread. */
-#include "text/piece_model.h"
+#include "text/subword_model.h"
 
-tfm_status tfm__ids_reserve(tfm__ids *list, size_t more) {
-    if (list->room - list->count >= more)
+tfm_status tfm__id_buffer_reserve(tfm__id_buffer *list, size_t more) {
+    if (list->capacity - list->count >= more)
         return TFM_OK;
-    const size_t room = 2 * list->room + more;
+    const size_t room = 2 * list->capacity + more;
     int32_t *ids = tfm__realloc(list->ids, room, sizeof(*ids));
     if (!ids)
         return TFM_ERROR_MEMORY;
     list->ids = ids;
-    list->room = room;
+    list->capacity = room;
     return TFM_OK;
 }
 
-tfm_status tfm__ids_add(tfm__ids *list, int32_t id) {
-    if (tfm__ids_reserve(list, 1) != TFM_OK)
+tfm_status tfm__id_buffer_add(tfm__id_buffer *list, int32_t id) {
+    if (tfm__id_buffer_reserve(list, 1) != TFM_OK)
         return TFM_ERROR_MEMORY;
     list->ids[list->count++] = id;
     return TFM_OK;
@@ -27,6 +27,6 @@ void tfm_ids_free(int32_t **ids) {
     }
 }
 
-void *tfm__scratch_get(tfm__scratch *scratch, size_t bytes) {
-    return tfm__grow(&scratch->memory, &scratch->room, bytes, 1) == TFM_OK ? scratch->memory : NULL;
+void *tfm__scratch_reserve(tfm__scratch *scratch, size_t bytes) {
+    return tfm__grow(&scratch->memory, &scratch->capacity, bytes, 1) == TFM_OK ? scratch->memory : NULL;
 }

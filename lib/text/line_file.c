@@ -2,23 +2,23 @@
 #include <errno.h>
 #include <string.h>
 
-tfm_status tfm__lines_open(tfm__lines *lines, const char *name, int64_t at) {
-    *lines = (tfm__lines){.name = name, .file = fopen(name, "rbe")};
+tfm_status tfm__line_reader_open(tfm__line_reader *lines, const char *name, int64_t at) {
+    *lines = (tfm__line_reader){.name = name, .file = fopen(name, "rbe")};
     if (!lines->file || fseeko(lines->file, (off_t)at, SEEK_SET) != 0)
         return tfm__fail(TFM_ERROR_IO, "%s: %s", name, strerror(errno));
     return TFM_OK;
 }
 
-void tfm__lines_close(tfm__lines *lines) {
+void tfm__line_reader_close(tfm__line_reader *lines) {
     if (lines->file)
         fclose(lines->file);
     free(lines->text);
-    *lines = (tfm__lines){0};
+    *lines = (tfm__line_reader){0};
 }
 
-tfm_status tfm__lines_next(tfm__lines *lines, bool *more) {
+tfm_status tfm__line_reader_next(tfm__line_reader *lines, bool *more) {
     const bool start = ftello(lines->file) == 0;
-    ssize_t n = getline(&lines->text, &lines->room, lines->file);
+    ssize_t n = getline(&lines->text, &lines->capacity, lines->file);
     *more = n > 0;
     if (n < 0 && !feof(lines->file)) /* which a lack of memory is too */
         return tfm__fail(TFM_ERROR_IO, "%s: %s", lines->name, strerror(errno));
@@ -38,13 +38,13 @@ tfm_status tfm__lines_next(tfm__lines *lines, bool *more) {
     return TFM_OK;
 }
 
-bool tfm__tsv_split(tfm__span *sides, const char *text, size_t bytes) {
+bool tfm__tsv_split(tfm__string_view *sides, const char *text, size_t bytes) {
     const char *tab = memchr(text, '\t', bytes);
     if (!tab)
         return false;
     const size_t rest = bytes - (size_t)(tab + 1 - text);
     const char *second = memchr(tab + 1, '\t', rest);
-    sides[0] = (tfm__span){text, (size_t)(tab - text)};
-    sides[1] = (tfm__span){tab + 1, second ? (size_t)(second - tab - 1) : rest};
+    sides[0] = (tfm__string_view){text, (size_t)(tab - text)};
+    sides[1] = (tfm__string_view){tab + 1, second ? (size_t)(second - tab - 1) : rest};
     return true;
 }

@@ -18,13 +18,13 @@ typedef struct language {
     tfm__spm *spm;
     tfm__vocab *vocab;
     int32_t eos, unk, pad; /* pad: -1 for none */
-    const tfm__added *added;
+    const tfm__added_tokens *added;
     bool own; /* SentencePiece's ids are the model's, and it is given the line as it is */
 } language;
 
 typedef struct marian {
     language sides[2]; /* by tfm_side */
-    tfm__added added, none;
+    tfm__added_tokens added, none;
 } marian;
 
 static void free_side(language *s, const language *lender) {
@@ -96,7 +96,7 @@ static tfm_status open_vocabs(marian *tokenizer, const json_t *config, const cha
     tfm_status status = tfm__vocab_open(&source->vocab, source_path);
     source->added = &tokenizer->added;
     if (status == TFM_OK)
-        status = tfm__added_open(&tokenizer->added, source->vocab, config, config_path, added_path);
+        status = tfm__added_tokens_open(&tokenizer->added, source->vocab, config, config_path, added_path);
     if (status == TFM_OK)
         status = find_specials(source, config, config_path, source_path);
     if (status == TFM_OK && !separate) {
@@ -117,15 +117,15 @@ static const char *own_piece(const void *spm, size_t id) {
     return tfm__spm_piece(spm, id);
 }
 
-static tfm_status list_pieces(language *s, const char *path, const tfm__added *none) {
+static tfm_status list_pieces(language *s, const char *path, const tfm__added_tokens *none) {
     s->own = true;
     s->added = none;
-    tfm_status status = tfm__vocab_list(&s->vocab, own_piece, s->spm, tfm__spm_size(s->spm), path);
+    tfm_status status = tfm__vocab_from_list(&s->vocab, own_piece, s->spm, tfm__spm_size(s->spm), path);
     return status == TFM_OK ? find_specials(s, NULL, path, path) : status;
 }
 
 /* The vocabularies are SentencePiece models, whose ids are the model's. */
-static tfm_status open_own(marian *tokenizer, const tfm__marian_folder *files, const char *dir) {
+static tfm_status open_marian_folder(marian *tokenizer, const tfm__marian_folder *files, const char *dir) {
     language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
     const char *const paths[] = {files->source, files->target};
     for (int i = 0; i < 2; i++) {
@@ -185,13 +185,13 @@ static void close_marian(void *self) {
     marian *tokenizer = self;
     free_side(&tokenizer->sides[TFM_TARGET], &tokenizer->sides[TFM_SOURCE]);
     free_side(&tokenizer->sides[TFM_SOURCE], &NOBODY);
-    tfm__added_free(&tokenizer->added);
+    tfm__added_tokens_free(&tokenizer->added);
     free(tokenizer);
 }
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
-size_t tfm__code_bytes(const char *line, size_t bytes) {
+size_t tfm__language_code_bytes(const char *line, size_t bytes) {
     if (bytes < 5 || memcmp(line, ">>", 2) != 0)
         return 0;
     const char *end = memmem(line + 3, (bytes < MAX_CODE ? bytes : MAX_CODE) - 3, "<<", 2);
@@ -201,7 +201,7 @@ size_t tfm__code_bytes(const char *line, size_t bytes) {
 /* The id of the code that the line begins with, and how many bytes it takes; 0 bytes if there is none.
  * Marian's tokenizer cuts it off before SentencePiece sees the line. */
 static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
-    *bytes = s->own ? 0 : tfm__code_bytes(line, length);
+    *bytes = s->own ? 0 : tfm__language_code_bytes(line, length);
     if (*bytes == 0)
         return TFM_OK;
     char *code = tfm__format("%.*s", (int)*bytes, line);
@@ -213,15 +213,15 @@ static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const
 }
 
 /* Text without added tokens. Room for one id more is left. */
-static tfm_status encode_text(const language *s, tfm__ids *out, tfm__pieces *pieces, const char *text, size_t bytes,
-                              float alpha) {
+static tfm_status encode_text(const language *s, tfm__id_buffer *out, tfm__pieces *pieces, const char *text,
+                              size_t bytes, float alpha) {
     int32_t code = -1;
     size_t cut;
     tfm_status status = take_code(&code, &cut, s, text, bytes);
     if (status == TFM_OK)
         status = tfm__spm_sample(s->spm, pieces, text + cut, bytes - cut, alpha);
     if (status == TFM_OK)
-        status = tfm__ids_reserve(out, pieces->count + 2);
+        status = tfm__id_buffer_reserve(out, pieces->count + 2);
     if (status != TFM_OK)
         return status;
     if (cut)
@@ -234,24 +234,24 @@ static tfm_status encode_text(const language *s, tfm__ids *out, tfm__pieces *pie
 }
 
 /* What is between added tokens is text of its own. */
-static tfm_status encode_line(const language *s, tfm__ids *out, tfm__pieces *pieces, const char *line, size_t bytes,
-                              float alpha) {
-    tfm__added_walk walk;
-    tfm_status status = tfm__added_begin(&walk, s->added, line, bytes);
+static tfm_status encode_line(const language *s, tfm__id_buffer *out, tfm__pieces *pieces, const char *line,
+                              size_t bytes, float alpha) {
+    tfm__added_token_scan scan;
+    tfm_status status = tfm__added_token_scan_begin(&scan, s->added, line, bytes);
     for (size_t begin = 0; status == TFM_OK;) {
         size_t end = begin;
-        const tfm__added_token *token = tfm__added_find(&walk, &end);
+        const tfm__added_token *token = tfm__added_token_scan_next(&scan, &end);
         status = encode_text(s, out, pieces, line + begin, end - begin, alpha);
         if (status != TFM_OK || !token)
             break;
         out->ids[out->count++] = token->id;
         begin = end + token->bytes;
     }
-    tfm__added_end(&walk);
+    tfm__added_token_scan_end(&scan);
     return status;
 }
 
-static tfm_status encode(const void *self, tfm__ids *out, tfm_side side, const tfm_encode_options *options,
+static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, const tfm_encode_options *options,
                          const char *line, size_t bytes, float alpha) {
     const language *s = &((const marian *)self)->sides[side];
     if (options->language || options->pair)
@@ -318,7 +318,7 @@ static int32_t language_id(const void *self, const char *code) {
     return length < (int)sizeof(piece) ? tfm__vocab_id(((const marian *)self)->sides[TFM_SOURCE].vocab, piece) : -1;
 }
 
-static size_t held(const void *self, const int32_t *ids, size_t count) {
+static size_t incomplete(const void *self, const int32_t *ids, size_t count) {
     (void)self, (void)ids, (void)count;
     return 0;
 }
@@ -331,7 +331,7 @@ static const tfm__tokenizer_kind MARIAN = {
     .piece = piece_of,
     .find = find,
     .language_id = language_id,
-    .held = held,
+    .incomplete = incomplete,
 };
 
 tfm_status tfm__marian_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
@@ -351,7 +351,7 @@ tfm_status tfm__marian_tokenizer_open(tfm__tokenizer_parts *out, const char *dir
     if (status == TFM_OK && !tfm__file_exists(paths[VOCAB]))
         status = tfm__marian_folder_find(&own, dir);
     if (status == TFM_OK)
-        status = own.model ? open_own(tokenizer, &own, dir) : open_files(tokenizer, out->languages, paths);
+        status = own.model ? open_marian_folder(tokenizer, &own, dir) : open_files(tokenizer, out->languages, paths);
     tfm__marian_folder_free(&own);
     if (status == TFM_OK)
         fill_info(&out->info, tokenizer);

@@ -30,8 +30,8 @@ struct tfm_metrics {
     tfm_metrics_options options;
     tfm__bleu_counts bleu;
     tfm__chrf_counts chrf;
-    tfm__ngrams scratch;
-    tfm__pairs words;
+    tfm__ngram_scratch scratch;
+    tfm__pair_map words;
     symbols hypothesis, reference;
     char signature[96];
 };
@@ -59,7 +59,7 @@ tfm_status tfm_metrics_new(tfm_metrics **out, const tfm_metrics_options *options
 void tfm_metrics_free(tfm_metrics **metrics) {
     if (!metrics || !*metrics)
         return;
-    tfm__ngrams_free(&(*metrics)->scratch);
+    tfm__ngram_scratch_free(&(*metrics)->scratch);
     free((*metrics)->words.slots);
     free((*metrics)->hypothesis.of);
     free((*metrics)->reference.of);
@@ -105,20 +105,20 @@ static tfm_status tokenize(side *out, const side *from) {
 
 /* A word's number: its bytes one after the other, each a pair with the number of those before. 0 is the empty
  * beginning. */
-static int32_t number_word(tfm__pairs *words, const char *word, size_t bytes, bool add) {
+static int32_t number_word(tfm__pair_map *words, const char *word, size_t bytes, bool add) {
     int32_t number = 0;
     for (size_t i = 0; i < bytes && number >= 0; i++) {
         const int32_t byte = (unsigned char)word[i];
-        const int32_t next = add ? tfm__pairs_add(words, number, byte) : tfm__pairs_find(words, number, byte);
+        const int32_t next = add ? tfm__pair_map_add(words, number, byte) : tfm__pair_map_find(words, number, byte);
         number = next < 0 ? -1 : next + 1;
     }
     return number;
 }
 
 /* Words of the reference are numbered; one of the hypothesis is -1 where the reference does not have it. */
-static tfm_status number_words(symbols *out, tfm__pairs *words, const side *s, bool add) {
+static tfm_status number_words(symbols *out, tfm__pair_map *words, const side *s, bool add) {
     tfm_status status = make_room(out, s->bytes);
-    for (size_t at = 0, word; status == TFM_OK && tfm__unicode_word(&word, &at, s->text, s->bytes);)
+    for (size_t at = 0, word; status == TFM_OK && tfm__unicode_next_word(&word, &at, s->text, s->bytes);)
         out->of[out->count++] = number_word(words, s->text + word, at - word, add);
     return status;
 }
@@ -126,12 +126,12 @@ static tfm_status number_words(symbols *out, tfm__pairs *words, const side *s, b
 static tfm_status characters(symbols *out, const side *s) {
     tfm_status status = make_room(out, s->bytes);
     if (status == TFM_OK)
-        out->count = tfm__unicode_characters(out->of, s->text, s->bytes);
+        out->count = tfm__unicode_non_space(out->of, s->text, s->bytes);
     return status;
 }
 
 static tfm_status count_words(tfm_metrics *m, tfm__bleu_counts *counts, const side *hypothesis, const side *reference) {
-    tfm_status status = tfm__pairs_clear(&m->words, reference->bytes);
+    tfm_status status = tfm__pair_map_clear(&m->words, reference->bytes);
     if (status == TFM_OK)
         status = number_words(&m->reference, &m->words, reference, true);
     if (status == TFM_OK)

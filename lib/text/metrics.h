@@ -11,8 +11,8 @@ typedef struct tfm__bleu_counts {
     uint64_t matches[TFM_BLEU_ORDER], totals[TFM_BLEU_ORDER];
 } tfm__bleu_counts;
 
-/* Adds the counts of one line, whose words are symbols as tfm__ngrams_match takes them. */
-tfm_status tfm__bleu_count(tfm__bleu_counts *counts, tfm__ngrams *scratch, const int32_t *hypothesis,
+/* Adds the counts of one line, whose words are symbols as tfm__ngram_match takes them. */
+tfm_status tfm__bleu_count(tfm__bleu_counts *counts, tfm__ngram_scratch *scratch, const int32_t *hypothesis,
                            size_t hypothesis_count, const int32_t *reference, size_t reference_count);
 tfm_bleu tfm__bleu_score(const tfm__bleu_counts *counts);
 
@@ -20,8 +20,8 @@ typedef struct tfm__chrf_counts {
     uint64_t hypothesis[TFM_CHRF_ORDER], reference[TFM_CHRF_ORDER], matches[TFM_CHRF_ORDER]; /* n-grams */
 } tfm__chrf_counts;
 
-/* Adds the counts of one line, whose characters are symbols as tfm__ngrams_match takes them. */
-tfm_status tfm__chrf_count(tfm__chrf_counts *counts, tfm__ngrams *scratch, const int32_t *hypothesis,
+/* Adds the counts of one line, whose characters are symbols as tfm__ngram_match takes them. */
+tfm_status tfm__chrf_count(tfm__chrf_counts *counts, tfm__ngram_scratch *scratch, const int32_t *hypothesis,
                            size_t hypothesis_count, const int32_t *reference, size_t reference_count);
 double tfm__chrf_score(const tfm__chrf_counts *counts);
 

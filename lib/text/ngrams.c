@@ -6,7 +6,7 @@ static uint64_t key_of(int32_t a, int32_t b) {
 }
 
 /* The slot that has the key, or the empty one where it would go. */
-static struct tfm__pair_slot *slot_of(const tfm__pairs *pairs, uint64_t key) {
+static struct tfm__pair_map_slot *slot_of(const tfm__pair_map *pairs, uint64_t key) {
     const size_t mask = ((size_t)1 << (64 - pairs->shift)) - 1;
     uint64_t hash =
         (key ^ key >> 31) * 0x9e3779b97f4a7c15u; /* Knuth, vol. 3, 6.4: multiplication by the golden ratio */
@@ -16,14 +16,14 @@ static struct tfm__pair_slot *slot_of(const tfm__pairs *pairs, uint64_t key) {
     return &pairs->slots[at];
 }
 
-tfm_status tfm__pairs_clear(tfm__pairs *pairs, size_t most) {
+tfm_status tfm__pair_map_clear(tfm__pair_map *pairs, size_t most) {
     pairs->shift = 60;
     while ((size_t)1 << (64 - pairs->shift) < 2 * most) /* at least half stays empty, so that searches are short */
         pairs->shift--;
     const size_t slots = (size_t)1 << (64 - pairs->shift);
     pairs->count = 0;
     if (slots > pairs->allocated) {
-        struct tfm__pair_slot *larger = tfm__realloc(pairs->slots, slots, sizeof(*larger));
+        struct tfm__pair_map_slot *larger = tfm__realloc(pairs->slots, slots, sizeof(*larger));
         if (!larger)
             return TFM_ERROR_MEMORY;
         pairs->slots = larger;
@@ -33,40 +33,40 @@ tfm_status tfm__pairs_clear(tfm__pairs *pairs, size_t most) {
     return TFM_OK;
 }
 
-int32_t tfm__pairs_add(tfm__pairs *pairs, int32_t a, int32_t b) {
+int32_t tfm__pair_map_add(tfm__pair_map *pairs, int32_t a, int32_t b) {
     const uint64_t key = key_of(a, b);
-    struct tfm__pair_slot *slot = slot_of(pairs, key);
+    struct tfm__pair_map_slot *slot = slot_of(pairs, key);
     if (slot->key == 0)
-        *slot = (struct tfm__pair_slot){key, pairs->count++};
+        *slot = (struct tfm__pair_map_slot){key, pairs->count++};
     return slot->id;
 }
 
-int32_t tfm__pairs_find(const tfm__pairs *pairs, int32_t a, int32_t b) {
-    const struct tfm__pair_slot *slot = slot_of(pairs, key_of(a, b));
+int32_t tfm__pair_map_find(const tfm__pair_map *pairs, int32_t a, int32_t b) {
+    const struct tfm__pair_map_slot *slot = slot_of(pairs, key_of(a, b));
     return slot->key == 0 ? -1 : slot->id;
 }
 
-void tfm__ngrams_free(tfm__ngrams *scratch) {
+void tfm__ngram_scratch_free(tfm__ngram_scratch *scratch) {
     free(scratch->pairs.slots);
     free(scratch->numbers);
-    *scratch = (tfm__ngrams){0};
+    *scratch = (tfm__ngram_scratch){0};
 }
 
 /* From the numbers of (n - 1)-grams to those of n-grams: the number of the first n - 1 symbols and the last symbol
  * are a pair. Only n-grams of the reference are numbered; the others, and all that is longer, cannot match. */
-static uint64_t match_order(tfm__ngrams *scratch, int n, int32_t *numbers_h, const int32_t *h, size_t count_h,
+static uint64_t match_order(tfm__ngram_scratch *scratch, int n, int32_t *numbers_h, const int32_t *h, size_t count_h,
                             int32_t *numbers_r, const int32_t *r, size_t count_r) {
     int32_t *left = numbers_r + count_r; /* of each n-gram of the reference, how many no match has taken yet */
     const size_t last = (size_t)n - 1;
     memset(left, 0, count_r * sizeof(*left));
     for (size_t i = 0; i + last < count_r; i++) {
-        numbers_r[i] = tfm__pairs_add(&scratch->pairs, numbers_r[i], r[i + last]);
+        numbers_r[i] = tfm__pair_map_add(&scratch->pairs, numbers_r[i], r[i + last]);
         left[numbers_r[i]]++;
     }
     uint64_t matches = 0;
     for (size_t i = 0; i + last < count_h; i++) {
         if (numbers_h[i] >= 0)
-            numbers_h[i] = h[i + last] >= 0 ? tfm__pairs_find(&scratch->pairs, numbers_h[i], h[i + last]) : -1;
+            numbers_h[i] = h[i + last] >= 0 ? tfm__pair_map_find(&scratch->pairs, numbers_h[i], h[i + last]) : -1;
         if (numbers_h[i] >= 0 && left[numbers_h[i]] > 0) {
             left[numbers_h[i]]--;
             matches++;
@@ -75,8 +75,8 @@ static uint64_t match_order(tfm__ngrams *scratch, int n, int32_t *numbers_h, con
     return matches;
 }
 
-tfm_status tfm__ngrams_match(tfm__ngrams *scratch, uint64_t *matches, int orders, const int32_t *hypothesis,
-                             size_t hypothesis_count, const int32_t *reference, size_t reference_count) {
+tfm_status tfm__ngram_match(tfm__ngram_scratch *scratch, uint64_t *matches, int orders, const int32_t *hypothesis,
+                            size_t hypothesis_count, const int32_t *reference, size_t reference_count) {
     const size_t needed = hypothesis_count + 2 * reference_count;
     if (needed > scratch->allocated) {
         int32_t *larger = tfm__realloc(scratch->numbers, needed, sizeof(*larger));
@@ -89,7 +89,7 @@ tfm_status tfm__ngrams_match(tfm__ngrams *scratch, uint64_t *matches, int orders
     if (shorter > 0)
         memset(scratch->numbers, 0, needed * sizeof(*scratch->numbers)); /* all begin with nothing, which is number 0 */
     for (int n = 1; n <= orders && (size_t)n <= shorter; n++) {
-        if (tfm__pairs_clear(&scratch->pairs, reference_count) != TFM_OK)
+        if (tfm__pair_map_clear(&scratch->pairs, reference_count) != TFM_OK)
             return TFM_ERROR_MEMORY;
         matches[n - 1] += match_order(scratch, n, scratch->numbers, hypothesis, hypothesis_count,
                                       scratch->numbers + hypothesis_count, reference, reference_count);

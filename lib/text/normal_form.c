@@ -3,7 +3,7 @@
 #include "text/char_class.h"
 #include "text/normalize.h"
 
-static const UNormalizer2 *normalizer_of(tfm__form form, UErrorCode *error) {
+static const UNormalizer2 *normalizer_of(tfm__unicode_form form, UErrorCode *error) {
     switch (form) {
     case TFM__NFC:
         return unorm2_getNFCInstance(error);
@@ -27,9 +27,9 @@ static bool is_ascii(const char *text, size_t bytes) {
 static tfm_status add(tfm__bytes *out, const UChar *text, int32_t units) {
     UErrorCode error = U_ZERO_ERROR;
     int32_t written = 0;
-    if (!tfm__bytes_room(out, 3 * (size_t)units + 1))
+    if (!tfm__bytes_reserve(out, 3 * (size_t)units + 1))
         return TFM_ERROR_MEMORY;
-    const size_t room = out->room - out->count;
+    const size_t room = out->capacity - out->count;
     u_strToUTF8(out->data + out->count, room < INT32_MAX ? (int32_t)room : INT32_MAX, &written, text, units, &error);
     if (U_FAILURE(error))
         return tfm__fail(TFM_ERROR_INPUT, "ICU cannot normalise a text: %s", u_errorName(error));
@@ -38,7 +38,7 @@ static tfm_status add(tfm__bytes *out, const UChar *text, int32_t units) {
 }
 
 /* Adds the normal form of characters that the tables of `tokenizers` have. */
-static tfm_status normalise_known(tfm__bytes *out, const UChar *wide, int32_t units, tfm__form form) {
+static tfm_status normalize_known(tfm__bytes *out, const UChar *wide, int32_t units, tfm__unicode_form form) {
     int64_t room = 2 * (int64_t)units + 64;
     UChar *normal = NULL;
     int32_t length = 0;
@@ -60,7 +60,7 @@ static tfm_status normalise_known(tfm__bytes *out, const UChar *wide, int32_t un
 }
 
 /* The tables that `tokenizers` has are Unicode 9's: characters that came later stay, and part what is around them. */
-static tfm_status normalise(tfm__bytes *out, const UChar *wide, int32_t units, tfm__form form) {
+static tfm_status normalize(tfm__bytes *out, const UChar *wide, int32_t units, tfm__unicode_form form) {
     UErrorCode error = U_ZERO_ERROR;
     const UBool done = unorm2_isNormalized(normalizer_of(form, &error), wide, units, &error);
     if (U_SUCCESS(error) && done)
@@ -70,12 +70,12 @@ static tfm_status normalise(tfm__bytes *out, const UChar *wide, int32_t units, t
         int32_t end = begin, next = begin, c = 0;
         while (next < units) {
             U16_NEXT(wide, next, units, c);
-            if (!tfm__letter_of(c, 9))
+            if (!tfm__char_in_unicode(c, 9))
                 break;
             end = next;
         }
         if (end > begin)
-            status = normalise_known(out, wide + begin, end - begin, form);
+            status = normalize_known(out, wide + begin, end - begin, form);
         if (status == TFM_OK && next > end)
             status = add(out, wide + end, next - end);
         begin = next;
@@ -83,7 +83,7 @@ static tfm_status normalise(tfm__bytes *out, const UChar *wide, int32_t units, t
     return status;
 }
 
-tfm_status tfm__normal_form(tfm__bytes *out, const char *text, size_t bytes, tfm__form form) {
+tfm_status tfm__unicode_normalize(tfm__bytes *out, const char *text, size_t bytes, tfm__unicode_form form) {
     if (bytes == 0 || is_ascii(text, bytes)) {
         tfm__bytes_add(out, text, bytes);
         return TFM_OK;
@@ -98,7 +98,7 @@ tfm_status tfm__normal_form(tfm__bytes *out, const char *text, size_t bytes, tfm
     u_strFromUTF8(wide, (int32_t)bytes, &units, text, (int32_t)bytes, &error);
     tfm_status status = U_FAILURE(error) && error != U_STRING_NOT_TERMINATED_WARNING
                             ? tfm__fail(TFM_ERROR_INPUT, "ICU cannot read a text: %s", u_errorName(error))
-                            : normalise(out, wide, units, form);
+                            : normalize(out, wide, units, form);
     free(wide);
     return status;
 }

@@ -3,10 +3,10 @@
 #include "text/normalize.h"
 #include "text/utf8.h"
 
-enum { MOST_STEPS = 64 };
+enum { MAX_STEPS = 64 };
 
 /* How long a text of so many bytes may become: a hostile file would make it longer and longer. */
-#define MOST_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
+#define MAX_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
 
 static tfm_status too_long(size_t bytes) {
     return tfm__fail(TFM_ERROR_INPUT, "the tokenizer's normalizer makes %zu bytes of the line", bytes);
@@ -16,7 +16,7 @@ static tfm_status too_long(size_t bytes) {
 typedef struct step {
     tfm_status (*run)(const struct step *step, tfm__bytes *out, const tfm__bytes *in, bool *start,
                       tfm__regex_memory *memory);
-    int form;                            /* of normal forms: tfm__form */
+    int form;                            /* of normal forms: tfm__unicode_form */
     bool left, right;                    /* of Strip */
     bool clean, chinese, accents, lower; /* of BertNormalizer */
     char *text;                          /* Prepend's, and what comes in the place of what Replace finds */
@@ -26,7 +26,7 @@ typedef struct step {
 } step;
 
 struct tfm__normalizer {
-    step steps[MOST_STEPS];
+    step steps[MAX_STEPS];
     size_t count;
 };
 
@@ -43,14 +43,14 @@ static int32_t next_of(const tfm__bytes *in, size_t *at) {
 
 STEP(normal_form) {
     UNUSED;
-    return tfm__normal_form(out, in->data, in->count, (tfm__form)s->form);
+    return tfm__unicode_normalize(out, in->data, in->count, (tfm__unicode_form)s->form);
 }
 
 STEP(lowercase) {
     UNUSED;
     int32_t small[2];
     EACH_CHAR(c, in) {
-        const int count = tfm__letter_lower(small, (int32_t)c);
+        const int count = tfm__char_to_lower(small, (int32_t)c);
         for (int i = 0; i < count; i++)
             tfm__bytes_add_char(out, small[i]);
     }
@@ -60,9 +60,9 @@ STEP(lowercase) {
 STEP(strip) {
     UNUSED;
     size_t begin = 0, end = in->count;
-    for (size_t next = 0; s->left && next < end && tfm__letter_space(next_of(in, &next));)
+    for (size_t next = 0; s->left && next < end && tfm__char_is_space(next_of(in, &next));)
         begin = next;
-    while (s->right && end > begin && tfm__letter_space(tfm__char_before(in->data, end)))
+    while (s->right && end > begin && tfm__char_is_space(tfm__char_before(in->data, end)))
         do
             end--;
         while (((unsigned char)in->data[end] & 0xc0) == 0x80);
@@ -82,7 +82,7 @@ static void filter(tfm__bytes *out, const tfm__bytes *in, bool *start, bool (*le
 
 STEP(strip_accents) {
     UNUSED;
-    filter(out, in, start, tfm__letter_mark);
+    filter(out, in, start, tfm__char_is_mark);
     return TFM_OK;
 }
 
@@ -95,18 +95,18 @@ STEP(prepend) {
 }
 
 STEP(replace) {
-    tfm__regex_walk walk = {0};
+    tfm__regex_iter iter = {0};
     size_t last = 0;
     bool found = false;
     tfm_status status;
     const char *text = in->count ? in->data : "";
-    while ((status = tfm__regex_next(s->pattern, memory, &found, &walk, text, in->count)) == TFM_OK && found) {
-        tfm__bytes_add(out, text + last, walk.begin - last);
+    while ((status = tfm__regex_next(s->pattern, memory, &found, &iter, text, in->count)) == TFM_OK && found) {
+        tfm__bytes_add(out, text + last, iter.begin - last);
         tfm__bytes_add(out, s->text, s->bytes);
-        if (walk.begin == 0 && walk.end > 0 && s->bytes == 0)
+        if (iter.begin == 0 && iter.end > 0 && s->bytes == 0)
             *start = false;
-        last = walk.end;
-        if (out->failed || out->count > MOST_TEXT(in->count))
+        last = iter.end;
+        if (out->failed || out->count > MAX_TEXT(in->count))
             return out->failed ? TFM_ERROR_MEMORY : too_long(out->count);
     }
     tfm__bytes_add(out, text + last, in->count - last);
@@ -139,21 +139,21 @@ STEP(nmt) {
 STEP(byte_level) {
     UNUSED;
     for (size_t i = 0; i < in->count; i++)
-        tfm__bytes_add_char(out, tfm__byte_char((unsigned char)in->data[i]));
+        tfm__bytes_add_char(out, tfm__byte_to_char((unsigned char)in->data[i]));
     return TFM_OK;
 }
 
 static void clean(const step *s, tfm__bytes *out, const tfm__bytes *in, bool *start) {
     EACH_CHAR(c, in) {
         const int32_t letter = (int32_t)c;
-        if (s->clean && (c == 0xfffd || tfm__letter_control(letter))) {
+        if (s->clean && (c == 0xfffd || tfm__char_is_control(letter))) {
             *start = *start && out->count > 0;
             continue;
         }
-        const bool apart = s->chinese && tfm__letter_chinese(letter);
+        const bool apart = s->chinese && tfm__char_is_cjk(letter);
         if (apart)
             tfm__bytes_add(out, " ", 1);
-        tfm__bytes_add_char(out, s->clean && tfm__letter_space(letter) ? ' ' : letter);
+        tfm__bytes_add_char(out, s->clean && tfm__char_is_space(letter) ? ' ' : letter);
         if (apart)
             tfm__bytes_add(out, " ", 1);
     }
@@ -164,8 +164,8 @@ STEP(bert) {
     tfm_status status = TFM_OK;
     clean(s, &cleaned, in, start);
     if (s->accents) {
-        status = tfm__normal_form(&apart, cleaned.data, cleaned.count, TFM__NFD);
-        filter(&plain, &apart, start, tfm__letter_accent);
+        status = tfm__unicode_normalize(&apart, cleaned.data, cleaned.count, TFM__NFD);
+        filter(&plain, &apart, start, tfm__char_is_accent);
     }
     const tfm__bytes *done = s->accents ? &plain : &cleaned;
     if (status == TFM_OK && s->lower)
@@ -182,9 +182,9 @@ STEP(bert) {
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
-static tfm_status copy_text(step *s, const json_t *value, const char *key, tfm__place place) {
+static tfm_status copy_text(step *s, const json_t *value, const char *key, tfm__json_location location) {
     const char *text;
-    tfm_status status = tfm__hf_string(&text, value, key, "", place);
+    tfm_status status = tfm__hf_string(&text, value, key, "", location);
     if (status != TFM_OK)
         return status;
     s->text = tfm__strdup(text);
@@ -192,50 +192,51 @@ static tfm_status copy_text(step *s, const json_t *value, const char *key, tfm__
     return s->text ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status read_replace(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_replace(step *s, const json_t *value, tfm__json_location location) {
     const char *pattern;
     bool regex;
-    tfm_status status = tfm__hf_pattern(&pattern, &regex, value, "pattern", place);
+    tfm_status status = tfm__hf_pattern(&pattern, &regex, value, "pattern", location);
     if (status == TFM_OK)
-        status = copy_text(s, value, "content", place);
+        status = copy_text(s, value, "content", location);
     if (status == TFM_OK)
-        status = (regex ? tfm__regex_new : tfm__regex_new_literal)(&s->pattern, pattern, strlen(pattern), place.path);
+        status =
+            (regex ? tfm__regex_new : tfm__regex_new_literal)(&s->pattern, pattern, strlen(pattern), location.path);
     s->run = replace;
     return status;
 }
 
-static tfm_status read_bert(step *s, const json_t *value, tfm__place place) {
-    tfm_status status = tfm__hf_bool(&s->clean, value, "clean_text", true, place);
+static tfm_status read_bert(step *s, const json_t *value, tfm__json_location location) {
+    tfm_status status = tfm__hf_bool(&s->clean, value, "clean_text", true, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&s->chinese, value, "handle_chinese_chars", true, place);
+        status = tfm__hf_bool(&s->chinese, value, "handle_chinese_chars", true, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&s->lower, value, "lowercase", true, place);
+        status = tfm__hf_bool(&s->lower, value, "lowercase", true, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&s->accents, value, "strip_accents", s->lower, place);
+        status = tfm__hf_bool(&s->accents, value, "strip_accents", s->lower, location);
     s->run = bert;
     return status;
 }
 
-static tfm_status read_strip(step *s, const json_t *value, tfm__place place) {
-    tfm_status status = tfm__hf_bool(&s->left, value, "strip_left", true, place);
+static tfm_status read_strip(step *s, const json_t *value, tfm__json_location location) {
+    tfm_status status = tfm__hf_bool(&s->left, value, "strip_left", true, location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&s->right, value, "strip_right", true, place);
+        status = tfm__hf_bool(&s->right, value, "strip_right", true, location);
     s->run = strip;
     return status;
 }
 
 /* "longest_match" is in what a SentencePiece model alone comes to, and in no file. */
-static tfm_status read_charsmap(step *s, const json_t *value, tfm__place place) {
+static tfm_status read_charsmap(step *s, const json_t *value, tfm__json_location location) {
     const char *text;
     bool longest;
-    tfm_status status = tfm__hf_string(&text, value, "precompiled_charsmap", "", place);
+    tfm_status status = tfm__hf_string(&text, value, "precompiled_charsmap", "", location);
     if (status == TFM_OK)
-        status = tfm__hf_bool(&longest, value, "longest_match", false, place);
+        status = tfm__hf_bool(&longest, value, "longest_match", false, location);
     s->run = charsmap;
-    return status == TFM_OK ? tfm__charsmap_new_base64(&s->charsmap, text, longest, place.path) : status;
+    return status == TFM_OK ? tfm__charsmap_new_base64(&s->charsmap, text, longest, location.path) : status;
 }
 
-static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__place place) {
+static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__json_location location) {
     static const char *const FORMS[] = {
         [TFM__NFC] = "NFC", [TFM__NFD] = "NFD", [TFM__NFKC] = "NFKC", [TFM__NFKD] = "NFKD"};
     static const struct {
@@ -244,14 +245,15 @@ static tfm_status read_step(void *user, const json_t *value, const char *type, t
     } PLAIN[] = {{"Lowercase", lowercase}, {"StripAccents", strip_accents}, {"Nmt", nmt}, {"ByteLevel", byte_level}};
     static const struct {
         const char *type;
-        tfm_status (*read)(step *, const json_t *, tfm__place);
+        tfm_status (*read)(step *, const json_t *, tfm__json_location);
     } OTHERS[] = {{"Strip", read_strip},
                   {"Replace", read_replace},
                   {"Precompiled", read_charsmap},
                   {"BertNormalizer", read_bert}};
     tfm__normalizer *n = user;
-    if (n->count == MOST_STEPS)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has more than %d steps", place.path, place.section, MOST_STEPS);
+    if (n->count == MAX_STEPS)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has more than %d steps", location.path, location.section,
+                         MAX_STEPS);
     step *s = &n->steps[n->count++];
     for (int i = 0; i < (int)TFM__COUNT(FORMS); i++)
         if (strcmp(type, FORMS[i]) == 0) {
@@ -266,16 +268,17 @@ static tfm_status read_step(void *user, const json_t *value, const char *type, t
         }
     for (size_t i = 0; i < TFM__COUNT(OTHERS); i++)
         if (strcmp(type, OTHERS[i].type) == 0)
-            return OTHERS[i].read(s, value, place);
+            return OTHERS[i].read(s, value, location);
     s->run = prepend;
-    return strcmp(type, "Prepend") == 0 ? copy_text(s, value, "prepend", place) : tfm__hf_unknown(type, place);
+    return strcmp(type, "Prepend") == 0 ? copy_text(s, value, "prepend", location) : tfm__hf_unknown(type, location);
 }
 
 tfm_status tfm__normalizer_read(tfm__normalizer **out, const json_t *value, const char *path) {
     *out = tfm__alloc(1, sizeof(**out));
     if (!*out)
         return TFM_ERROR_MEMORY;
-    const tfm_status status = tfm__hf_each(value, "normalizers", read_step, *out, (tfm__place){path, "normalizer"});
+    const tfm_status status =
+        tfm__hf_each(value, "normalizers", read_step, *out, (tfm__json_location){path, "normalizer"});
     if (status != TFM_OK)
         tfm__normalizer_free(out);
     return status;
@@ -292,7 +295,7 @@ void tfm__normalizer_free(tfm__normalizer **normalizer) {
     *normalizer = NULL;
 }
 
-bool tfm__normalizer_has_bytes(const tfm__normalizer *n) {
+bool tfm__normalizer_is_byte_level(const tfm__normalizer *n) {
     for (size_t i = 0; i < n->count; i++)
         if (n->steps[i].run == byte_level)
             return true;
@@ -301,7 +304,7 @@ bool tfm__normalizer_has_bytes(const tfm__normalizer *n) {
 
 tfm_status tfm__normalizer_run(const tfm__normalizer *n, tfm__bytes *text, tfm__bytes *spare, bool *start,
                                tfm__regex_memory *memory) {
-    const size_t most = MOST_TEXT(text->count);
+    const size_t most = MAX_TEXT(text->count);
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n->count && status == TFM_OK && text->count; i++) {
         spare->count = 0;

@@ -14,7 +14,7 @@ tfm_status tfm__normalizer_read(tfm__normalizer **out, const json_t *value, cons
 void tfm__normalizer_free(tfm__normalizer **normalizer);
 
 /* Whether it makes bytes characters (GPT-2's table). */
-bool tfm__normalizer_has_bytes(const tfm__normalizer *normalizer);
+bool tfm__normalizer_is_byte_level(const tfm__normalizer *normalizer);
 
 /* Normalises `text`, which holds well-formed UTF-8 before and afterwards. `spare` is memory to work in. *start becomes
  * false if the text's first characters were taken away, as far as `tokenizers` remembers that. */
@@ -22,11 +22,11 @@ tfm_status tfm__normalizer_run(const tfm__normalizer *normalizer, tfm__bytes *te
                                tfm__regex_memory *memory);
 
 /* Adds a text in one of Unicode's normal forms. */
-typedef enum tfm__form { TFM__NFC, TFM__NFD, TFM__NFKC, TFM__NFKD } tfm__form;
-tfm_status tfm__normal_form(tfm__bytes *out, const char *text, size_t bytes, tfm__form form);
+typedef enum tfm__unicode_form { TFM__NFC, TFM__NFD, TFM__NFKC, TFM__NFKD } tfm__unicode_form;
+tfm_status tfm__unicode_normalize(tfm__bytes *out, const char *text, size_t bytes, tfm__unicode_form form);
 
 /* The characters by which a byte-level vocabulary writes bytes, and back: -1 for a character that is none of them. */
-int32_t tfm__byte_char(unsigned char byte);
-int tfm__char_byte(int32_t c);
+int32_t tfm__byte_to_char(unsigned char byte);
+int tfm__char_to_byte(int32_t c);
 
 #endif

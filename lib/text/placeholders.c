@@ -69,9 +69,9 @@ struct tfm_placeholders {
 
 static tfm_status check_pattern(const tfm__regex *regex, const char *pattern) {
     tfm__regex_memory memory = {0};
-    tfm__regex_walk walk = {0};
+    tfm__regex_iter iter = {0};
     bool found = false;
-    const tfm_status status = tfm__regex_next(regex, &memory, &found, &walk, "", 0);
+    const tfm_status status = tfm__regex_next(regex, &memory, &found, &iter, "", 0);
     tfm__regex_memory_free(&memory);
     return status == TFM_OK && found
                ? tfm__fail(TFM_ERROR_ARGUMENT, "placeholders: the pattern \"%.200s\" matches the empty text", pattern)
@@ -112,7 +112,7 @@ void tfm_placeholders_free(tfm_placeholders **placeholders) {
 
 /* ---- Characters ------------------------------------------------------------------------------------------------ */
 
-bool tfm__letter_before(const char *text, size_t at) {
+bool tfm__alnum_before(const char *text, size_t at) {
     int32_t i = (int32_t)at;
     UChar32 c = -1;
     if (i > 0)
@@ -120,14 +120,14 @@ bool tfm__letter_before(const char *text, size_t at) {
     return c >= 0 && (u_isalnum(c) || u_charType(c) == U_NON_SPACING_MARK);
 }
 
-bool tfm__letter_after(const char *text, size_t at, size_t bytes) {
+bool tfm__alnum_after(const char *text, size_t at, size_t bytes) {
     UChar32 c = -1;
     if (at < bytes)
         U8_NEXT((const uint8_t *)text, at, bytes, c);
     return c >= 0 && u_isalnum(c);
 }
 
-bool tfm__has_letters(const char *text, size_t bytes) {
+bool tfm__has_alnum(const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes;) {
         UChar32 c;
         U8_NEXT((const uint8_t *)text, i, bytes, c);
@@ -141,26 +141,26 @@ bool tfm__has_letters(const char *text, size_t bytes) {
 
 typedef struct found {
     tfm__placeholder *items;
-    size_t count, room;
+    size_t count, capacity;
 } found;
 
 static tfm_status add_matches(found *f, const tfm__regex *regex, tfm__regex_memory *memory, const char *text,
                               size_t bytes) {
-    tfm__regex_walk walk = {0};
+    tfm__regex_iter iter = {0};
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     for (bool any = true; any;) {
-        const tfm_status status = tfm__regex_next(regex, memory, &any, &walk, text, bytes);
+        const tfm_status status = tfm__regex_next(regex, memory, &any, &iter, text, bytes);
         if (status == TFM_ERROR_INPUT) { /* too many steps */
             tfm__error_restore(saved_message);
             return TFM_OK;
         }
         if (status != TFM_OK)
             return status;
-        if (any && walk.end > walk.begin) {
-            if (tfm__grow(&f->items, &f->room, f->count + 1, sizeof(*f->items)) != TFM_OK)
+        if (any && iter.end > iter.begin) {
+            if (tfm__grow(&f->items, &f->capacity, f->count + 1, sizeof(*f->items)) != TFM_OK)
                 return TFM_ERROR_MEMORY;
-            f->items[f->count++] = (tfm__placeholder){walk.begin, walk.end};
+            f->items[f->count++] = (tfm__placeholder){iter.begin, iter.end};
         }
     }
     return TFM_OK;
@@ -187,11 +187,11 @@ static size_t pair_around(size_t *closing, const char *text, size_t begin, size_
 }
 
 /* Whether there is no word and no end of a sentence between two placeholders. */
-static bool are_near(const char *text, size_t end, size_t begin) {
+static bool are_adjacent(const char *text, size_t end, size_t begin) {
     for (size_t i = end; i + 1 < begin; i++)
         if (strchr(".!?", text[i]) && text[i + 1] == ' ')
             return false;
-    return begin <= end || (begin - end <= 4 && !tfm__has_letters(text + end, begin - end));
+    return begin <= end || (begin - end <= 4 && !tfm__has_alnum(text + end, begin - end));
 }
 
 /* Joins what overlaps or has no word between, and takes in what is around it. */
@@ -206,7 +206,7 @@ static void join(found *f, const char *text, size_t bytes) {
         for (size_t open; (open = pair_around(&closing, text, now.begin, now.end, bytes)) > 0;)
             now.begin -= open, now.end += closing;
         tfm__placeholder *last = kept > 0 ? &f->items[kept - 1] : NULL;
-        if (last && are_near(text, last->end, now.begin))
+        if (last && are_adjacent(text, last->end, now.begin))
             last->end = now.end;
         else
             f->items[kept++] = now;

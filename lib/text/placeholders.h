@@ -16,9 +16,9 @@ tfm_status tfm__placeholders_find(const tfm_placeholders *placeholders, tfm__pla
                                   const char *text, size_t bytes);
 
 /* What ICU says of the character before and after a byte of a text. */
-bool tfm__letter_before(const char *text, size_t at);
-bool tfm__letter_after(const char *text, size_t at, size_t bytes);
+bool tfm__alnum_before(const char *text, size_t at);
+bool tfm__alnum_after(const char *text, size_t at, size_t bytes);
 /* Whether a text has a letter or a digit. */
-bool tfm__has_letters(const char *text, size_t bytes);
+bool tfm__has_alnum(const char *text, size_t bytes);
 
 #endif

@@ -12,12 +12,12 @@ typedef struct tfm__pretokenizer tfm__pretokenizer;
 tfm_status tfm__pretokenizer_read(tfm__pretokenizer **out, const json_t *value, const char *path);
 void tfm__pretokenizer_free(tfm__pretokenizer **pretokenizer);
 
-/* Cuts the parts of `cuts` that are text. `spare` is memory to work in. */
-tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *pretokenizer, tfm__spans *cuts, tfm__spans *spare,
+/* Cuts the parts of `spans` that are text. `spare` is memory to work in. */
+tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *pretokenizer, tfm__spans *spans, tfm__spans *spare,
                                  tfm__regex_memory *memory);
 
 /* Reads what a Metaspace says, which is a pre-tokenizer or a decoder. */
-tfm_status tfm__metaspace_read(int32_t *replacement, tfm__prepend *prepend, bool *split, const json_t *value,
-                               tfm__place place);
+tfm_status tfm__metaspace_read(int32_t *replacement, tfm__prepend_scheme *prepend, bool *split, const json_t *value,
+                               tfm__json_location location);
 
 #endif

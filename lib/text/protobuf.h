@@ -4,19 +4,19 @@
 
 #include "base/base.h"
 
-typedef struct tfm__message {
+typedef struct tfm__proto_message {
     const unsigned char *at, *end;
-} tfm__message;
+} tfm__proto_message;
 
-typedef struct tfm__field {
+typedef struct tfm__proto_field {
     uint64_t number;
-    unsigned wire; /* 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes */
+    unsigned wire_type; /* 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes */
     uint64_t value;
-    tfm__message bytes;
-} tfm__field;
+    tfm__proto_message bytes;
+} tfm__proto_field;
 
 /* Takes the next field of a message that is not at its end; false if what stands there is none. Groups, which nobody
  * writes any more, are none. */
-bool tfm__message_next(tfm__message *from, tfm__field *out);
+bool tfm__proto_next_field(tfm__proto_message *from, tfm__proto_field *out);
 
 #endif

@@ -3,8 +3,8 @@
 #include "text/regex.h"
 
 /* What an expression may take: memory of its code, steps at one place of a text, and memory for the way back. */
-enum { MOST_PATTERN = 1 << 16, MOST_CODE = 16 << 20, MOST_DEPTH = 1 << 20, HEAP_KIB = 64 << 10 };
-enum { STEPS = 1000000, STACK = 32 << 10, MOST_STACK = 8 << 20 };
+enum { MAX_PATTERN = 1 << 16, MAX_CODE = 16 << 20, MAX_MATCH_DEPTH = 1 << 20, HEAP_KIB = 64 << 10 };
+enum { STEPS = 1000000, STACK = 32 << 10, MAX_JIT_STACK = 8 << 20 };
 
 struct tfm__regex {
     pcre2_code *code;
@@ -24,7 +24,7 @@ static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, 
         pcre2_compile((PCRE2_SPTR)pattern, bytes, PCRE2_UTF | PCRE2_NO_UTF_CHECK | options, &error, &place, context);
     pcre2_compile_context_free(context);
     size_t size = 0;
-    if (regex->code && pcre2_pattern_info(regex->code, PCRE2_INFO_SIZE, &size) == 0 && size > MOST_CODE)
+    if (regex->code && pcre2_pattern_info(regex->code, PCRE2_INFO_SIZE, &size) == 0 && size > MAX_CODE)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: the regular expression is too large", where);
     if (regex->code) {
         regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
@@ -37,9 +37,9 @@ static tfm_status compile(tfm__regex *regex, const char *pattern, size_t bytes, 
 
 static tfm_status make(tfm__regex **out, const char *pattern, size_t bytes, uint32_t options, const char *where) {
     *out = NULL;
-    if (bytes > MOST_PATTERN)
+    if (bytes > MAX_PATTERN)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: the regular expression has %zu bytes; up to %d are allowed", where,
-                         bytes, MOST_PATTERN);
+                         bytes, MAX_PATTERN);
     tfm__regex *regex = tfm__alloc(1, sizeof(*regex));
     if (!regex)
         return TFM_ERROR_MEMORY;
@@ -53,7 +53,7 @@ static tfm_status make(tfm__regex **out, const char *pattern, size_t bytes, uint
 tfm_status tfm__regex_new(tfm__regex **out, const char *pattern, size_t bytes, const char *where) {
     tfm__bytes translated = {0};
     *out = NULL;
-    if (bytes > MOST_PATTERN)
+    if (bytes > MAX_PATTERN)
         return make(out, pattern, bytes, 0, where);
     tfm_status status = tfm__regex_translate(&translated, pattern, bytes, where);
     tfm__bytes_add(&translated, "", 1);
@@ -92,12 +92,12 @@ static tfm_status prepare(tfm__regex_memory *memory) {
     if (memory->data)
         return TFM_OK;
     memory->context = pcre2_match_context_create(NULL);
-    memory->stack = pcre2_jit_stack_create(STACK, MOST_STACK, NULL); /* NULL where there is no JIT */
+    memory->stack = pcre2_jit_stack_create(STACK, MAX_JIT_STACK, NULL); /* NULL where there is no JIT */
     memory->data = memory->context ? pcre2_match_data_create(1, NULL) : NULL;
     if (!memory->data)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a regular expression");
     pcre2_set_match_limit(memory->context, STEPS);
-    pcre2_set_depth_limit(memory->context, MOST_DEPTH);
+    pcre2_set_depth_limit(memory->context, MAX_MATCH_DEPTH);
     pcre2_set_heap_limit(memory->context, HEAP_KIB);
     if (memory->stack)
         pcre2_jit_stack_assign(memory->context, NULL, memory->stack);
@@ -105,14 +105,14 @@ static tfm_status prepare(tfm__regex_memory *memory) {
 }
 
 /* A first match from `at` on, with only the start of the match in doubt. */
-static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_walk *walk,
+static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_iter *iter,
                          const char *text, size_t bytes) {
     const PCRE2_SPTR subject = (PCRE2_SPTR)text;
     int count = regex->jit && memory->stack
-                    ? pcre2_jit_match(regex->code, subject, bytes, walk->at, 0, memory->data, memory->context)
+                    ? pcre2_jit_match(regex->code, subject, bytes, iter->at, 0, memory->data, memory->context)
                     : PCRE2_ERROR_JIT_STACKLIMIT;
     if (count == PCRE2_ERROR_JIT_STACKLIMIT)
-        count = pcre2_match(regex->code, subject, bytes, walk->at, PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK, memory->data,
+        count = pcre2_match(regex->code, subject, bytes, iter->at, PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK, memory->data,
                             memory->context);
     *found = count >= 0;
     if (count < 0 && count != PCRE2_ERROR_NOMATCH) {
@@ -124,31 +124,31 @@ static tfm_status search(const tfm__regex *regex, tfm__regex_memory *memory, boo
     }
     if (*found) {
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(memory->data);
-        walk->begin = ends[0];
-        walk->end = ends[1];
-        if (walk->end < walk->begin || walk->begin < walk->at) /* \K, and what looks behind, may say so */
-            walk->begin = walk->end = walk->at;
+        iter->begin = ends[0];
+        iter->end = ends[1];
+        if (iter->end < iter->begin || iter->begin < iter->at) /* \K, and what looks behind, may say so */
+            iter->begin = iter->end = iter->at;
     }
     return TFM_OK;
 }
 
-tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_walk *walk,
+tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_iter *iter,
                            const char *text, size_t bytes) {
     *found = false;
     tfm_status status = prepare(memory);
-    while (status == TFM_OK && walk->at <= bytes) {
-        const bool behind = walk->any;
-        const size_t last = walk->end;
-        status = search(regex, memory, found, walk, text, bytes);
+    while (status == TFM_OK && iter->at <= bytes) {
+        const bool behind = iter->any;
+        const size_t last = iter->end;
+        status = search(regex, memory, found, iter, text, bytes);
         if (status != TFM_OK || !*found)
             break;
-        if (walk->begin != walk->end || !behind || walk->end != last) {
-            walk->any = true;
-            walk->at = walk->end;
+        if (iter->begin != iter->end || !behind || iter->end != last) {
+            iter->any = true;
+            iter->at = iter->end;
             return TFM_OK;
         }
         *found = false; /* empty, right after the last */
-        walk->at += walk->at < bytes ? tfm__char_bytes(text + walk->at) : 1;
+        iter->at += iter->at < bytes ? tfm__char_bytes(text + iter->at) : 1;
     }
     *found = false;
     return status;

@@ -25,15 +25,15 @@ typedef struct tfm__regex_memory {
 void tfm__regex_memory_free(tfm__regex_memory *memory);
 
 /* A walk from one match to the next; it starts as {0}. */
-typedef struct tfm__regex_walk {
+typedef struct tfm__regex_iter {
     size_t begin, end; /* of the match */
     size_t at;         /* where the next search begins */
     bool any;          /* there was a match */
-} tfm__regex_walk;
+} tfm__regex_iter;
 
 /* Finds the next match; *found says whether there is one. As in Oniguruma's iterator, an empty match right after the
  * last one does not count. TFM_ERROR_INPUT if the expression takes too many steps on this text. */
-tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_walk *walk,
+tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_iter *iter,
                            const char *text, size_t bytes);
 
 /* Oniguruma's syntax, as far as it is unlike PCRE2's, in PCRE2's. Sentences begin with `where`. */

@@ -233,7 +233,7 @@ static void interval(translation *t) {
         t->at++;
     }
     copy(t, (size_t)(close + 1 - t->at));
-    if ((begins(t, "+") || (exact && begins(t, "?"))) && tfm__bytes_room(t->out, 3)) {
+    if ((begins(t, "+") || (exact && begins(t, "?"))) && tfm__bytes_reserve(t->out, 3)) {
         memmove(t->out->data + t->atom + 3, t->out->data + t->atom, t->out->count - t->atom);
         memcpy(t->out->data + t->atom, "(?:", 3);
         t->out->count += 3;

@@ -38,7 +38,7 @@ static const struct {
 /* Languages that write "3." for the third. */
 static const char ORDINALS[] = " cs da de et fi hr hu lv nb pl sk sl sr tr ";
 
-struct tfm__splitter {
+struct tfm__sentence_splitter {
     UBreakIterator *breaks;
     const char *common, *own; /* abbreviations; the second may be NULL */
     bool ordinals, english;
@@ -60,7 +60,7 @@ static bool has_word(const char *list, const char *word, size_t bytes) {
     return false;
 }
 
-tfm_status tfm__splitter_open(tfm__splitter **out, const char *language) {
+tfm_status tfm__sentence_splitter_open(tfm__sentence_splitter **out, const char *language) {
     char code[ULOC_LANG_CAPACITY] = "";
     UErrorCode error = U_ZERO_ERROR;
     if (language)
@@ -73,19 +73,19 @@ tfm_status tfm__splitter_open(tfm__splitter **out, const char *language) {
     *out = tfm__alloc(1, sizeof(**out));
     if (!*out)
         return TFM_ERROR_MEMORY;
-    **out = (tfm__splitter){.breaks = ubrk_open(UBRK_SENTENCE, code, NULL, 0, &error),
-                            .common = abbreviations_of(""),
-                            .own = *code ? abbreviations_of(code) : NULL,
-                            .ordinals = has_word(ORDINALS, code, strlen(code)),
-                            .english = !*code || strcmp(code, "en") == 0};
+    **out = (tfm__sentence_splitter){.breaks = ubrk_open(UBRK_SENTENCE, code, NULL, 0, &error),
+                                     .common = abbreviations_of(""),
+                                     .own = *code ? abbreviations_of(code) : NULL,
+                                     .ordinals = has_word(ORDINALS, code, strlen(code)),
+                                     .english = !*code || strcmp(code, "en") == 0};
     if (U_SUCCESS(error))
         return TFM_OK;
-    tfm__splitter_free(out);
+    tfm__sentence_splitter_free(out);
     return tfm__fail(TFM_ERROR_UNSUPPORTED, "ICU has no rules for sentences: %s; its data may be missing",
                      u_errorName(error));
 }
 
-void tfm__splitter_free(tfm__splitter **splitter) {
+void tfm__sentence_splitter_free(tfm__sentence_splitter **splitter) {
     if (*splitter && (*splitter)->breaks)
         ubrk_close((*splitter)->breaks);
     free(*splitter);
@@ -145,7 +145,8 @@ static bool is_tail(const char *text, size_t first) {
 
 /* Whether the word from byte `first` on, of `bytes` bytes, is an initial, or several. A small letter alone is one only
  * beside another, as in "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
-static bool is_initials(const tfm__splitter *s, const char *text, size_t first, size_t bytes, bool another_follows) {
+static bool is_initials(const tfm__sentence_splitter *s, const char *text, size_t first, size_t bytes,
+                        bool another_follows) {
     const char *word = text + first;
     UChar32 letter = 0;
     const int count = count_initials(&letter, word, bytes);
@@ -158,7 +159,7 @@ static bool is_initials(const tfm__splitter *s, const char *text, size_t first, 
 
 /* Whether the stop that the text ends in is of an abbreviation, an initial or an ordinal; `another_follows` tells
  * whether an initial comes next. */
-static bool stop_of_word(tfm__splitter *s, const char *text, size_t bytes, bool another_follows) {
+static bool ends_with_abbreviation(tfm__sentence_splitter *s, const char *text, size_t bytes, bool another_follows) {
     if (bytes < 2 || text[bytes - 1] != '.')
         return false;
     size_t first = --bytes, digits = 0;
@@ -193,7 +194,7 @@ static bool stop_of_word(tfm__splitter *s, const char *text, size_t bytes, bool 
 }
 
 /* Whether the first letter or digit is a small letter: then what precedes was no sentence ("Halt!" rief er.). */
-static bool begins_small(const char *text, size_t bytes) {
+static bool begins_lowercase(const char *text, size_t bytes) {
     const uint8_t *at = (const uint8_t *)text;
     for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
         UChar32 c;
@@ -218,22 +219,23 @@ static size_t skip_blanks(const char *text, size_t from, size_t to) {
 }
 
 /* One piece more, from `from` to `to` without its blanks: a sentence of its own, or more of the one before. */
-static void take_piece(tfm__splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from, size_t to) {
+static void add_segment(tfm__sentence_splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from,
+                        size_t to) {
     from = skip_blanks(line, from, to);
     const size_t bytes = tfm__unicode_trim(line + from, to - from);
     tfm_sentence *last = *count > 0 ? &list[*count - 1] : NULL;
     if (bytes == 0)
         return;
-    if (last && (!tfm__unicode_says(line + from, bytes) || !tfm__unicode_says(line + last->start, last->bytes) ||
-                 begins_small(line + from, bytes) ||
-                 stop_of_word(s, line + last->start, last->bytes, initial_after(line + from, bytes))))
+    if (last && (!tfm__unicode_has_alnum(line + from, bytes) ||
+                 !tfm__unicode_has_alnum(line + last->start, last->bytes) || begins_lowercase(line + from, bytes) ||
+                 ends_with_abbreviation(s, line + last->start, last->bytes, initial_after(line + from, bytes))))
         last->bytes = from + bytes - last->start;
     else
         list[(*count)++] = (tfm_sentence){from, bytes};
 }
 
-tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, size_t *count, const char *line,
-                             size_t bytes) {
+tfm_status tfm__sentence_splitter_run(tfm__sentence_splitter *splitter, tfm_sentence **sentences, size_t *count,
+                                      const char *line, size_t bytes) {
     UErrorCode error = U_ZERO_ERROR;
     *sentences = NULL;
     *count = 0;
@@ -253,7 +255,7 @@ tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, 
     if (*sentences) {
         ubrk_first(splitter->breaks);
         for (int32_t at; (at = ubrk_next(splitter->breaks)) != UBRK_DONE; from = (size_t)at)
-            take_piece(splitter, *sentences, count, line, from, (size_t)at);
+            add_segment(splitter, *sentences, count, line, from, (size_t)at);
     }
     utext_close(&text);
     if (U_FAILURE(error))
@@ -273,12 +275,12 @@ tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const cha
     TFM__CLEAR_OUT(sentences);
     if (TFM__NEEDS("text_sentences", sentences, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__splitter *splitter;
+    tfm__sentence_splitter *splitter;
     *count = 0;
-    tfm_status status = tfm__splitter_open(&splitter, language);
+    tfm_status status = tfm__sentence_splitter_open(&splitter, language);
     if (status == TFM_OK)
-        status = tfm__splitter_run(splitter, sentences, count, line, bytes);
-    tfm__splitter_free(&splitter);
+        status = tfm__sentence_splitter_run(splitter, sentences, count, line, bytes);
+    tfm__sentence_splitter_free(&splitter);
     return status;
 }
 

@@ -6,15 +6,15 @@
 #include "tfm/text.h"
 
 /* The rules of one language. One thread at a time may use them. */
-typedef struct tfm__splitter tfm__splitter;
+typedef struct tfm__sentence_splitter tfm__sentence_splitter;
 
 /* Opens the rules of a language. NULL, or a language that has no rules of its own, gives the rules for all. */
-tfm_status tfm__splitter_open(tfm__splitter **out, const char *language);
-void tfm__splitter_free(tfm__splitter **splitter);
+tfm_status tfm__sentence_splitter_open(tfm__sentence_splitter **out, const char *language);
+void tfm__sentence_splitter_free(tfm__sentence_splitter **splitter);
 
 /* Does what tfm_text_sentences does, with rules that are open already. */
-tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, size_t *count, const char *line,
-                             size_t bytes);
+tfm_status tfm__sentence_splitter_run(tfm__sentence_splitter *splitter, tfm_sentence **sentences, size_t *count,
+                                      const char *line, size_t bytes);
 
 /* Whether two sentences that stood together without a blank need one when they are translated: where both are written
  * with spaces, unlike Chinese or Japanese. */

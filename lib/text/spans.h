@@ -16,24 +16,24 @@ typedef struct tfm__text_span {
 typedef struct tfm__spans {
     tfm__bytes text;
     tfm__text_span *items;
-    size_t count, room;
+    size_t count, capacity;
 } tfm__spans;
 
-static inline void tfm__spans_free(tfm__spans *cuts) {
-    tfm__bytes_free(&cuts->text);
-    free(cuts->items);
-    *cuts = (tfm__spans){0};
+static inline void tfm__spans_free(tfm__spans *spans) {
+    tfm__bytes_free(&spans->text);
+    free(spans->items);
+    *spans = (tfm__spans){0};
 }
 
 /* Adds a cut unless it is empty. Where memory is wanting, `text` has failed. */
-static inline void tfm__spans_add(tfm__spans *cuts, size_t begin, size_t end, int32_t id, bool start) {
+static inline void tfm__spans_add(tfm__spans *spans, size_t begin, size_t end, int32_t id, bool start) {
     if (begin == end)
         return;
-    if (cuts->count == cuts->room &&
-        tfm__grow(&cuts->items, &cuts->room, cuts->count + 1, sizeof(*cuts->items)) != TFM_OK)
-        cuts->text.failed = true;
+    if (spans->count == spans->capacity &&
+        tfm__grow(&spans->items, &spans->capacity, spans->count + 1, sizeof(*spans->items)) != TFM_OK)
+        spans->text.failed = true;
     else
-        cuts->items[cuts->count++] = (tfm__text_span){begin, end, id, start};
+        spans->items[spans->count++] = (tfm__text_span){begin, end, id, start};
 }
 
 #endif

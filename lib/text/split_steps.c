@@ -2,7 +2,7 @@
 #include "text/char_class.h"
 #include "text/normalize.h"
 
-#define STEP(name) tfm_status name(const tfm__cutting *s, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory)
+#define STEP(name) tfm_status name(const tfm__split_step *s, tfm__spans *out, tfm__spans *in, tfm__regex_memory *memory)
 #define UNUSED (void)s, (void)memory
 
 /* Steps that only cut leave the text as it is. */
@@ -12,50 +12,50 @@ static void keep_text(tfm__spans *out, tfm__spans *in) {
     in->text = text;
 }
 
-static void keep(tfm__spans *out, const tfm__text_span *cut, size_t begin, size_t end) {
-    tfm__spans_add(out, begin, end, -1, cut->start && begin == cut->begin);
+static void keep_span(tfm__spans *out, const tfm__text_span *span, size_t begin, size_t end) {
+    tfm__spans_add(out, begin, end, -1, span->start && begin == span->begin);
 }
 
-static tfm_status done(const tfm__spans *out) {
+static tfm_status finish(const tfm__spans *out) {
     return out->text.failed ? TFM_ERROR_MEMORY : TFM_OK;
 }
 
 /* ---- Splitting at what separates ---------------------------------------------------------------------- */
 
 /* Puts parts together as the behaviour says, while they come from left to right. */
-typedef struct joining {
-    const tfm__cutting *step;
-    const tfm__text_span *cut;
+typedef struct span_merger {
+    const tfm__split_step *step;
+    const tfm__text_span *span;
     tfm__spans *out;
     size_t begin, end; /* the part that may still grow */
     bool open;         /* there is one */
     bool match;        /* the last part was a separator */
-} joining;
+} span_merger;
 
-static void flush(joining *j) {
+static void flush(span_merger *j) {
     if (j->open)
-        keep(j->out, j->cut, j->begin, j->end);
+        keep_span(j->out, j->span, j->begin, j->end);
     j->open = false;
 }
 
-static void part(joining *j, size_t begin, size_t end, bool match) {
+static void add_part(span_merger *j, size_t begin, size_t end, bool match) {
     bool join = false;
     match = match != j->step->invert;
-    switch (j->step->behaviour) {
-    case TFM__REMOVED:
+    switch (j->step->behavior) {
+    case TFM__SPLIT_REMOVED:
         if (!match)
-            keep(j->out, j->cut, begin, end);
+            keep_span(j->out, j->span, begin, end);
         return;
-    case TFM__ISOLATED:
-        keep(j->out, j->cut, begin, end);
+    case TFM__SPLIT_ISOLATED:
+        keep_span(j->out, j->span, begin, end);
         return;
-    case TFM__CONTIGUOUS: /* what comes first counts as if text were before it */
+    case TFM__SPLIT_CONTIGUOUS: /* what comes first counts as if text were before it */
         join = match == j->match;
         break;
-    case TFM__WITH_PREVIOUS:
+    case TFM__SPLIT_MERGED_WITH_PREVIOUS:
         join = match && !j->match;
         break;
-    case TFM__WITH_NEXT: /* a separator takes the text after it, not another separator */
+    case TFM__SPLIT_MERGED_WITH_NEXT: /* a separator takes the text after it, not another separator */
         join = j->match && !match;
         break;
     }
@@ -68,137 +68,138 @@ static void part(joining *j, size_t begin, size_t end, bool match) {
     j->match = match;
 }
 
-static tfm_status split_by_regex(const tfm__cutting *s, joining *j, const char *text, tfm__regex_memory *memory) {
-    const size_t from = j->cut->begin, bytes = j->cut->end - from;
-    tfm__regex_walk walk = {0};
+static tfm_status split_by_regex(const tfm__split_step *s, span_merger *j, const char *text,
+                                 tfm__regex_memory *memory) {
+    const size_t from = j->span->begin, bytes = j->span->end - from;
+    tfm__regex_iter iter = {0};
     size_t last = 0;
     bool found = false;
     tfm_status status;
-    while ((status = tfm__regex_next(s->regex, memory, &found, &walk, text + from, bytes)) == TFM_OK && found) {
-        if (last != walk.begin)
-            part(j, from + last, from + walk.begin, false);
-        part(j, from + walk.begin, from + walk.end, true);
-        last = walk.end;
+    while ((status = tfm__regex_next(s->regex, memory, &found, &iter, text + from, bytes)) == TFM_OK && found) {
+        if (last != iter.begin)
+            add_part(j, from + last, from + iter.begin, false);
+        add_part(j, from + iter.begin, from + iter.end, true);
+        last = iter.end;
     }
     if (last != bytes)
-        part(j, from + last, from + bytes, false);
+        add_part(j, from + last, from + bytes, false);
     return status;
 }
 
-static void split_by_character(const tfm__cutting *s, joining *j, const char *text) {
-    size_t last = j->cut->begin;
-    for (size_t at = last, next = at; at < j->cut->end; at = next) {
+static void split_by_character(const tfm__split_step *s, span_merger *j, const char *text) {
+    size_t last = j->span->begin;
+    for (size_t at = last, next = at; at < j->span->end; at = next) {
         const int32_t c = tfm__char_next(text, &next);
-        if (s->separates ? !s->separates(c) : c != s->character)
+        if (s->is_delimiter ? !s->is_delimiter(c) : c != s->character)
             continue;
         if (last < at)
-            part(j, last, at, false);
-        part(j, at, next, true);
+            add_part(j, last, at, false);
+        add_part(j, at, next, true);
         last = next;
     }
-    if (last < j->cut->end)
-        part(j, last, j->cut->end, false);
+    if (last < j->span->end)
+        add_part(j, last, j->span->end, false);
 }
 
-STEP(tfm__cutting_split) {
+STEP(tfm__split_at_delimiter) {
     keep_text(out, in);
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < in->count && status == TFM_OK; i++) {
-        joining j = {.step = s, .cut = &in->items[i], .out = out};
-        if (j.cut->id >= 0)
-            tfm__spans_add(out, j.cut->begin, j.cut->end, j.cut->id, j.cut->start);
+        span_merger j = {.step = s, .span = &in->items[i], .out = out};
+        if (j.span->id >= 0)
+            tfm__spans_add(out, j.span->begin, j.span->end, j.span->id, j.span->start);
         else if (s->regex)
             status = split_by_regex(s, &j, out->text.data, memory);
         else
             split_by_character(s, &j, out->text.data);
         flush(&j);
     }
-    return status == TFM_OK ? done(out) : status;
+    return status == TFM_OK ? finish(out) : status;
 }
 
 /* ---- Cutting by kinds of characters ------------------------------------------------------------------- */
 
-#define EACH_TEXT(cut, out, in)                                                                                        \
-    for (const tfm__text_span *cut = (in)->items; cut < (in)->items + (in)->count; cut++)                              \
-        if (cut->id >= 0)                                                                                              \
-            tfm__spans_add(out, cut->begin, cut->end, cut->id, cut->start);                                            \
+#define EACH_TEXT(span, out, in)                                                                                       \
+    for (const tfm__text_span *span = (in)->items; span < (in)->items + (in)->count; span++)                           \
+        if (span->id >= 0)                                                                                             \
+            tfm__spans_add(out, span->begin, span->end, span->id, span->start);                                        \
         else
 
 static int word_kind(int32_t c) {
-    return tfm__letter_word(c) ? 1 : tfm__letter_space(c) ? 0 : 2;
+    return tfm__char_is_word(c) ? 1 : tfm__char_is_space(c) ? 0 : 2;
 }
 
-STEP(tfm__cutting_words) {
+STEP(tfm__split_words) {
     UNUSED;
     keep_text(out, in);
-    EACH_TEXT(cut, out, in) {
-        size_t begin = cut->begin;
+    EACH_TEXT(span, out, in) {
+        size_t begin = span->begin;
         int kind = 0;
-        for (size_t at = begin, next = at; at < cut->end; at = next) {
+        for (size_t at = begin, next = at; at < span->end; at = next) {
             const int now = word_kind(tfm__char_next(out->text.data, &next));
             if (now == kind)
                 continue;
             if (kind)
-                keep(out, cut, begin, at);
+                keep_span(out, span, begin, at);
             begin = at;
             kind = now;
         }
         if (kind)
-            keep(out, cut, begin, cut->end);
+            keep_span(out, span, begin, span->end);
     }
-    return done(out);
+    return finish(out);
 }
 
-STEP(tfm__cutting_scripts) {
+STEP(tfm__split_scripts) {
     UNUSED;
     keep_text(out, in);
-    EACH_TEXT(cut, out, in) {
-        size_t begin = cut->end; /* what comes before the first script is in no part */
+    EACH_TEXT(span, out, in) {
+        size_t begin = span->end; /* what comes before the first script is in no part */
         int32_t last = -1;
-        for (size_t at = cut->begin, next = at; at < cut->end; at = next) {
-            const int32_t script = tfm__letter_script(tfm__char_next(out->text.data, &next));
+        for (size_t at = span->begin, next = at; at < span->end; at = next) {
+            const int32_t script = tfm__char_script(tfm__char_next(out->text.data, &next));
             if (script < 0 || script == last)
                 continue;
             if (last >= 0)
-                keep(out, cut, begin, at);
+                keep_span(out, span, begin, at);
             begin = at;
             last = script;
         }
-        keep(out, cut, begin, cut->end);
+        keep_span(out, span, begin, span->end);
     }
-    return done(out);
+    return finish(out);
 }
 
-STEP(tfm__cutting_lengths) {
+STEP(tfm__split_fixed_length) {
     UNUSED;
     keep_text(out, in);
-    EACH_TEXT(cut, out, in) {
-        size_t begin = cut->begin, count = 0;
-        for (size_t at = begin; at < cut->end;) {
+    EACH_TEXT(span, out, in) {
+        size_t begin = span->begin, count = 0;
+        for (size_t at = begin; at < span->end;) {
             tfm__char_next(out->text.data, &at);
-            if (++count == s->characters || at == cut->end) {
-                keep(out, cut, begin, at);
+            if (++count == s->characters || at == span->end) {
+                keep_span(out, span, begin, at);
                 begin = at;
                 count = 0;
             }
         }
     }
-    return done(out);
+    return finish(out);
 }
 
 /* ---- Writing the text anew ---------------------------------------------------------------------------- */
 
-STEP(tfm__cutting_metaspace) {
+STEP(tfm__split_metaspace) {
     UNUSED;
     char sign[4];
     const size_t length = tfm__char_write(sign, s->replacement);
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__text_span *cut = &in->items[i];
-        const char *at = in->text.data + cut->begin, *end = in->text.data + cut->end;
+        const tfm__text_span *span = &in->items[i];
+        const char *at = in->text.data + span->begin, *end = in->text.data + span->end;
         const size_t begin = out->text.count;
-        if (cut->id < 0) {
+        if (span->id < 0) {
             const bool there = *at == ' ' || ((size_t)(end - at) >= length && memcmp(at, sign, length) == 0);
-            if (!there && (s->prepend == TFM__ALWAYS || (s->prepend == TFM__FIRST && cut->start)))
+            if (!there && (s->prepend == TFM__PREPEND_ALWAYS || (s->prepend == TFM__PREPEND_FIRST && span->start)))
                 tfm__bytes_add(&out->text, sign, length);
             for (const char *blank; (blank = memchr(at, ' ', (size_t)(end - at))); at = blank + 1) {
                 tfm__bytes_add(&out->text, at, (size_t)(blank - at));
@@ -206,40 +207,40 @@ STEP(tfm__cutting_metaspace) {
             }
         }
         tfm__bytes_add(&out->text, at, (size_t)(end - at));
-        tfm__spans_add(out, begin, out->text.count, cut->id, cut->start);
+        tfm__spans_add(out, begin, out->text.count, span->id, span->start);
     }
-    return done(out);
+    return finish(out);
 }
 
-STEP(tfm__cutting_prefix) {
+STEP(tfm__split_prefix_space) {
     UNUSED;
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__text_span *cut = &in->items[i];
+        const tfm__text_span *span = &in->items[i];
         const size_t begin = out->text.count;
-        if (cut->id < 0 && in->text.data[cut->begin] != ' ')
+        if (span->id < 0 && in->text.data[span->begin] != ' ')
             tfm__bytes_add(&out->text, " ", 1);
-        tfm__bytes_add(&out->text, in->text.data + cut->begin, cut->end - cut->begin);
-        tfm__spans_add(out, begin, out->text.count, cut->id, cut->start);
+        tfm__bytes_add(&out->text, in->text.data + span->begin, span->end - span->begin);
+        tfm__spans_add(out, begin, out->text.count, span->id, span->start);
     }
-    return done(out);
+    return finish(out);
 }
 
-STEP(tfm__cutting_bytes) {
+STEP(tfm__split_byte_level) {
     UNUSED;
-    if (!tfm__bytes_room(&out->text, 2 * in->text.count + 1)) /* all of the characters have two bytes at most */
+    if (!tfm__bytes_reserve(&out->text, 2 * in->text.count + 1)) /* all of the characters have two bytes at most */
         return TFM_ERROR_MEMORY;
     char *to = out->text.data;
     for (size_t i = 0; i < in->count; i++) {
-        const tfm__text_span *cut = &in->items[i];
+        const tfm__text_span *span = &in->items[i];
         const char *begin = to;
-        if (cut->id < 0)
-            for (size_t at = cut->begin; at < cut->end; at++)
-                to += tfm__char_write(to, tfm__byte_char((unsigned char)in->text.data[at]));
+        if (span->id < 0)
+            for (size_t at = span->begin; at < span->end; at++)
+                to += tfm__char_write(to, tfm__byte_to_char((unsigned char)in->text.data[at]));
         else
-            for (size_t at = cut->begin; at < cut->end; at++)
+            for (size_t at = span->begin; at < span->end; at++)
                 *to++ = in->text.data[at];
-        tfm__spans_add(out, (size_t)(begin - out->text.data), (size_t)(to - out->text.data), cut->id, cut->start);
+        tfm__spans_add(out, (size_t)(begin - out->text.data), (size_t)(to - out->text.data), span->id, span->start);
     }
     out->text.count = (size_t)(to - out->text.data);
-    return done(out);
+    return finish(out);
 }

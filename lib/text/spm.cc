@@ -63,7 +63,7 @@ tfm_status out_of_memory() {
     return tfm__fail(TFM_ERROR_MEMORY, "out of host memory in SentencePiece");
 }
 
-tfm_status keep(tfm__pieces *out, const std::vector<std::string> &pieces) {
+tfm_status store_pieces(tfm__pieces *out, const std::vector<std::string> &pieces) {
     size_t bytes = 0;
     for (const std::string &piece : pieces)
         bytes += piece.size() + 1;
@@ -94,7 +94,7 @@ tfm_status keep(tfm__pieces *out, const std::vector<std::string> &pieces) {
 /* What SentencePiece learns from. */
 class Sentences : public sentencepiece::SentenceIterator {
   public:
-    Sentences(tfm__spm_next next, void *user) : next_(next), user_(user) {
+    Sentences(tfm__spm_next_fn next, void *user) : next_(next), user_(user) {
         Next();
     }
     bool done() const override {
@@ -120,29 +120,29 @@ class Sentences : public sentencepiece::SentenceIterator {
     }
 
   private:
-    tfm__spm_next next_;
+    tfm__spm_next_fn next_;
     void *user_;
     std::string value_;
     tfm_status failed_ = TFM_OK;
     bool done_ = false;
 };
 
-std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &recipe) {
+std::unordered_map<std::string, std::string> arguments(const tfm__spm_train_options &options) {
     /* Millionths, written without the host's decimal comma. */
-    const long millionths = std::lround(recipe.coverage * 1e6);
+    const long millionths = std::lround(options.coverage * 1e6);
     char coverage[64];
     std::snprintf(coverage, sizeof(coverage), "%ld.%06ld", millionths / 1000000, millionths % 1000000);
     std::unordered_map<std::string, std::string> all = {
-        {"model_type", recipe.unigram ? "unigram" : "bpe"},
-        {"vocab_size", std::to_string(recipe.size)},
-        {"hard_vocab_limit", recipe.unigram || recipe.at_most ? "false" : "true"},
+        {"model_type", options.unigram ? "unigram" : "bpe"},
+        {"vocab_size", std::to_string(options.size)},
+        {"hard_vocab_limit", options.unigram || options.soft_limit ? "false" : "true"},
         {"character_coverage", coverage},
-        {"normalization_rule_name", recipe.normalization},
-        {"train_extremely_large_corpus", recipe.large ? "true" : "false"},
-        {"max_sentence_length", std::to_string(TFM__SPM_SENTENCE)},
-        {"eos_id", recipe.begins ? "2" : "0"},
-        {"unk_id", recipe.begins ? "0" : "1"},
-        {"bos_id", recipe.begins ? "1" : "-1"},
+        {"normalization_rule_name", options.normalization},
+        {"train_extremely_large_corpus", options.large ? "true" : "false"},
+        {"max_sentence_length", std::to_string(TFM__SPM_MAX_SENTENCE)},
+        {"eos_id", options.has_bos ? "2" : "0"},
+        {"unk_id", options.has_bos ? "0" : "1"},
+        {"bos_id", options.has_bos ? "1" : "-1"},
         {"pad_id", "-1"},
         /* Sums are by thread, so their number is one of the things that the bytes depend on. */
         {"num_threads", "4"},
@@ -153,21 +153,21 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
 }
 
 /* SentencePiece's sentence in words that say what to do. */
-tfm_status untrained(const char *said, const tfm__spm_recipe &recipe, const char *name) {
+tfm_status training_error(const char *said, const tfm__spm_train_options &options, const char *name) {
     int asked, there;
     const char *high = std::strstr(said, "Vocabulary size too high"), *low = std::strstr(said, "required_chars. ");
     if (high && std::sscanf(high, "Vocabulary size too high (%d). Please set it to a value <= %d", &asked, &there) == 2)
         return tfm__fail(
             TFM_ERROR_INPUT,
             "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text", name,
-            recipe.size, there, there);
+            options.size, there, there);
     if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2) {
-        if (recipe.characters)
-            *recipe.characters = there;
+        if (options.characters)
+            *options.characters = there;
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s: %d pieces are too few, its characters alone need %d; ask for more, or for a "
                          "coverage below %g",
-                         name, recipe.size, there, recipe.coverage);
+                         name, options.size, there, options.coverage);
     }
     std::string line = said;
     for (char &c : line)
@@ -216,7 +216,7 @@ void tfm__spm_free(tfm__spm **spm) {
 }
 
 namespace {
-pthread_mutex_t draws_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may throw */
+pthread_mutex_t sampling_lock_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may throw */
 } // namespace
 
 tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
@@ -226,11 +226,11 @@ tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *te
         std::vector<std::string> pieces;
         /* Words and characters are cut in one way only: SampleEncode refuses to draw. */
         if (alpha > 0 && spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces).ok())
-            return keep(out, pieces);
+            return store_pieces(out, pieces);
         const auto done = spm->processor.Encode({text, bytes}, &pieces);
         if (!done.ok())
             return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line: %s", done.error_message());
-        return keep(out, pieces);
+        return store_pieces(out, pieces);
     } catch (const std::bad_alloc &) {
         return out_of_memory();
     } catch (...) {
@@ -242,14 +242,14 @@ tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *te
     return tfm__spm_sample(spm, out, text, bytes, 0);
 }
 
-void tfm__spm_draws_begin(uint64_t seed) {
-    pthread_mutex_lock(&draws_);
+void tfm__spm_sampling_begin(uint64_t seed) {
+    pthread_mutex_lock(&sampling_lock_);
     const unsigned int folded = static_cast<unsigned int>(seed ^ seed >> 32);
     sentencepiece::SetRandomGeneratorSeed(folded == UINT_MAX ? 0 : folded); /* which would mean: any */
 }
 
-void tfm__spm_draws_end() {
-    pthread_mutex_unlock(&draws_);
+void tfm__spm_sampling_end() {
+    pthread_mutex_unlock(&sampling_lock_);
 }
 
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count) {
@@ -280,19 +280,19 @@ float tfm__spm_score(const tfm__spm *spm, size_t id) {
     return spm->processor.GetScore(static_cast<int>(id));
 }
 
-tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next, void *user,
-                          const char *name) {
+tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_train_options *options, tfm__spm_next_fn next,
+                          void *user, const char *name) {
     *out = nullptr;
     *out_bytes = 0;
     try {
         Quiet quiet;
         Sentences sentences(next, user);
         std::string model;
-        const auto done = sentencepiece::SentencePieceTrainer::Train(arguments(*recipe), &sentences, &model);
+        const auto done = sentencepiece::SentencePieceTrainer::Train(arguments(*options), &sentences, &model);
         if (sentences.failed() != TFM_OK)
             return sentences.failed();
         if (!done.ok())
-            return untrained(done.error_message(), *recipe, name);
+            return training_error(done.error_message(), *options, name);
         *out = static_cast<char *>(tfm__alloc(model.size(), 1));
         if (!*out)
             return TFM_ERROR_MEMORY;

@@ -38,8 +38,8 @@ tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *te
 /* Between these two calls, what a *new* thread draws depends on `seed` alone, and only one thread at a time draws.
  * SentencePiece draws from a generator of the thread, which takes the seed of the process when the thread first draws.
  */
-void tfm__spm_draws_begin(uint64_t seed);
-void tfm__spm_draws_end(void);
+void tfm__spm_sampling_begin(uint64_t seed);
+void tfm__spm_sampling_end(void);
 
 /* Joins pieces to a text, which the caller frees with free(). */
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count);
@@ -54,30 +54,30 @@ float tfm__spm_score(const tfm__spm *spm, size_t id);
 const void *tfm__spm_charsmap(size_t *table_bytes, const void *bytes, size_t size);
 
 /* Longer sentences teach nothing: SentencePiece leaves them out. */
-#define TFM__SPM_SENTENCE 4192
+#define TFM__SPM_MAX_SENTENCE 4192
 
 /* How a model is learned. All values must be ones that SentencePiece allows, because it ends the program otherwise. */
-typedef struct tfm__spm_recipe {
+typedef struct tfm__spm_train_options {
     int32_t size;    /* The number of pieces, at least 3; </s> and <unk> count. */
-    bool at_most;    /* Fewer pieces are fine, as they always are for a unigram model. */
+    bool soft_limit; /* Fewer pieces are fine, as they always are for a unigram model. */
     bool unigram;    /* Learns a unigram model in place of byte-pair encoding. */
-    bool begins;     /* There is a token that begins a text, and ids are those of Llama: <unk> 0, <s> 1, </s> 2. */
+    bool has_bos;    /* There is a token that begins a text, and ids are those of Llama: <unk> 0, <s> 1, </s> 2. */
     bool large;      /* The sentences may have more than 2^31 characters together. */
     double coverage; /* The share of characters that get pieces, from 0.98 to 1. */
     const char *normalization; /* One of SentencePiece's rules. */
     int32_t *characters;       /* Gets the number of characters if `size` is too small for them. May be NULL. */
-} tfm__spm_recipe;
+} tfm__spm_train_options;
 
 /* Gives one sentence after another: *text is valid until the next call, and NULL after the last sentence. A status
  * other than TFM_OK ends the training with that status. Sentences are well-formed UTF-8, and at least one has a letter.
  */
-typedef tfm_status (*tfm__spm_next)(void *user, const char **text, size_t *bytes);
+typedef tfm_status (*tfm__spm_next_fn)(void *user, const char **text, size_t *bytes);
 
 /* Learns a model. *out has the content of its file, and the caller frees it with free(). Error messages name the text
  * `name`. Unless it `begins`, </s> is 0 and <unk> is 1; there is no padding. TFM_ERROR_INPUT if the text gives no model
  * of that size. */
-tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next, void *user,
-                          const char *name);
+tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_train_options *options, tfm__spm_next_fn next,
+                          void *user, const char *name);
 
 /* Refuses what SentencePiece would trust and must not: it follows the offsets of the normalisation table that
  * the file holds without looking whether they lead outside. Done by tfm__spm_open. */

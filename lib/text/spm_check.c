@@ -106,7 +106,7 @@ static const char *walk(table *t) {
     }
 }
 
-static tfm_status check_table(const char **wrong, tfm__message bytes) {
+static tfm_status check_table(const char **wrong, tfm__proto_message bytes) {
     size_t size = (size_t)(bytes.end - bytes.at);
     if (size == 0)
         return TFM_OK;
@@ -143,14 +143,14 @@ static tfm_status check_table(const char **wrong, tfm__message bytes) {
     return TFM_OK;
 }
 
-static tfm_status check_normalizer(const char **wrong, tfm__message message) {
-    tfm__field f;
+static tfm_status check_normalizer(const char **wrong, tfm__proto_message message) {
+    tfm__proto_field f;
     while (message.at < message.end) {
-        if (!tfm__message_next(&message, &f)) {
+        if (!tfm__proto_next_field(&message, &f)) {
             *wrong = "its normalisation is unreadable";
             return TFM_OK;
         }
-        if (f.number == 2 && f.wire == 2) {
+        if (f.number == 2 && f.wire_type == 2) {
             tfm_status status = check_table(wrong, f.bytes);
             if (status != TFM_OK || *wrong)
                 return status;
@@ -161,24 +161,24 @@ static tfm_status check_normalizer(const char **wrong, tfm__message message) {
 
 /* ---- Pieces ------------------------------------------------------------------------------------------- */
 
-static const char *check_piece(tfm__message message) {
+static const char *check_piece(tfm__proto_message message) {
     size_t length = 0;
     bool user_defined = false; /* as protobuf reads a kind: 32 bits of it, and none that it does not know */
-    tfm__field f;
+    tfm__proto_field f;
     while (message.at < message.end) {
-        if (!tfm__message_next(&message, &f))
+        if (!tfm__proto_next_field(&message, &f))
             return "a piece is unreadable";
-        if (f.number == 1 && f.wire == 2) {
+        if (f.number == 1 && f.wire_type == 2) {
             length = (size_t)(f.bytes.end - f.bytes.at);
             if (tfm__utf8_valid((const char *)f.bytes.at, length) != length || memchr(f.bytes.at, '\0', length))
                 return "a piece is not text";
-        } else if (f.number == 2 && f.wire == 5) {
+        } else if (f.number == 2 && f.wire_type == 5) {
             uint32_t bits = little32(f.bytes.at);
             float score;
             memcpy(&score, &bits, sizeof(score));
             if (!isfinite(score))
                 return "a piece's score is not a number";
-        } else if (f.number == 3 && f.wire == 0) {
+        } else if (f.number == 3 && f.wire_type == 0) {
             user_defined |= (uint32_t)f.value == 4;
         }
     }
@@ -188,16 +188,16 @@ static const char *check_piece(tfm__message message) {
 }
 
 tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
-    tfm__message message = {bytes, (const unsigned char *)bytes + size};
+    tfm__proto_message message = {bytes, (const unsigned char *)bytes + size};
     const char *wrong = size ? NULL : "it is empty";
     unsigned seen = 0;
-    tfm__field f;
+    tfm__proto_field f;
     while (message.at < message.end && !wrong) {
-        if (!tfm__message_next(&message, &f)) {
+        if (!tfm__proto_next_field(&message, &f)) {
             wrong = "it ends within a field, or is something else";
             break;
         }
-        if (f.number <= 5 && f.wire != 2)
+        if (f.number <= 5 && f.wire_type != 2)
             wrong = "it is something else";
         else if (f.number == 1)
             wrong = check_piece(f.bytes);
@@ -220,18 +220,19 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
 /* ---- The table itself --------------------------------------------------------------------------------- */
 
 /* The bytes of a field of a message, the last that there is; empty where there is none. */
-static tfm__message find_bytes(tfm__message message, uint64_t number) {
-    tfm__message found = {NULL, NULL};
-    tfm__field f;
-    while (message.at < message.end && tfm__message_next(&message, &f))
-        if (f.number == number && f.wire == 2)
+static tfm__proto_message find_bytes(tfm__proto_message message, uint64_t number) {
+    tfm__proto_message found = {NULL, NULL};
+    tfm__proto_field f;
+    while (message.at < message.end && tfm__proto_next_field(&message, &f))
+        if (f.number == number && f.wire_type == 2)
             found = f.bytes;
     return found;
 }
 
 const void *tfm__spm_charsmap(size_t *table_bytes, const void *bytes, size_t size) {
-    const tfm__message normalizer = find_bytes((tfm__message){bytes, (const unsigned char *)bytes + size}, 3);
-    const tfm__message found = find_bytes(normalizer, 2);
+    const tfm__proto_message normalizer =
+        find_bytes((tfm__proto_message){bytes, (const unsigned char *)bytes + size}, 3);
+    const tfm__proto_message found = find_bytes(normalizer, 2);
     *table_bytes = (size_t)(found.end - found.at);
     return *table_bytes > 0 ? found.at : NULL;
 }

@@ -8,23 +8,23 @@ static void close_spm(void *self) {
     tfm__spm_free(&spm);
 }
 
-static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
-                      tfm__scratch *scratch) {
+static tfm_status encode_word(const tfm__subword_model *model, tfm__id_buffer *out, const char *word, size_t bytes,
+                              tfm__scratch *scratch) {
     tfm__pieces pieces = {0};
     (void)scratch;
     tfm_status status = tfm__spm_encode(model->self, &pieces, word, bytes);
     if (status == TFM_OK)
-        status = tfm__ids_reserve(out, pieces.count);
+        status = tfm__id_buffer_reserve(out, pieces.count);
     for (size_t i = 0; i < pieces.count && status == TFM_OK; i++) {
         const char *piece = pieces.bytes + pieces.starts[i];
-        const int32_t id = tfm__lexicon_find_own(model->lexicon, piece, strlen(piece));
+        const int32_t id = tfm__token_map_find_base(model->token_map, piece, strlen(piece));
         out->ids[out->count++] = id < 0 ? model->unk : id;
     }
     tfm__pieces_free(&pieces);
     return status;
 }
 
-static tfm_status open_spm(tfm__piece_model *out, const char *path) {
+static tfm_status open_spm(tfm__subword_model *out, const char *path) {
     tfm__file file = {0};
     tfm__spm *spm = NULL;
     tfm_status status = tfm__file_map(&file, path);
@@ -33,25 +33,25 @@ static tfm_status open_spm(tfm__piece_model *out, const char *path) {
     tfm__file_unmap(&file);
     out->self = spm;
     out->close = close_spm;
-    out->cut = cut;
+    out->encode_word = encode_word;
     return status;
 }
 
-tfm_status tfm__spm_pieces_open(tfm__piece_model *out, const char *vocabulary, const char *spm, const char *unk) {
-    const tfm__place place = {vocabulary, "vocab"};
+tfm_status tfm__spm_vocab_open(tfm__subword_model *out, const char *vocabulary, const char *spm, const char *unk) {
+    const tfm__json_location location = {vocabulary, "vocab"};
     json_t *root = NULL;
-    *out = (tfm__piece_model){.unk = -1};
+    *out = (tfm__subword_model){.unk = -1};
     tfm_status status = tfm__json_load(&root, vocabulary);
     if (status == TFM_OK)
-        status = tfm__lexicon_new(&out->lexicon);
+        status = tfm__token_map_new(&out->token_map);
     if (status == TFM_OK)
-        status = tfm__lexicon_read(out->lexicon, root, place);
+        status = tfm__token_map_read(out->token_map, root, location);
     json_decref(root);
-    if (status == TFM_OK && (out->unk = tfm__lexicon_find(out->lexicon, unk, strlen(unk))) < 0)
+    if (status == TFM_OK && (out->unk = tfm__token_map_find(out->token_map, unk, strlen(unk))) < 0)
         status = tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `unk_token`", vocabulary, unk);
     if (status == TFM_OK)
         status = open_spm(out, spm);
     if (status != TFM_OK)
-        tfm__piece_model_free(out);
+        tfm__subword_model_free(out);
     return status;
 }

@@ -9,24 +9,24 @@ typedef struct entry {
     uint32_t hash;
 } entry;
 
-struct tfm__lexicon {
+struct tfm__token_map {
     tfm__bytes texts; /* with a NUL after each */
     entry *entries;
-    size_t count, room;
-    size_t own;     /* how many of them are the model's own, once it is closed */
-    int32_t *by_id; /* entries, or -1 */
-    size_t size, id_room;
+    size_t count, capacity;
+    size_t base_count; /* how many of them are the model's own, once it is closed */
+    int32_t *by_id;    /* entries, or -1 */
+    size_t size, id_capacity;
     int32_t *slots; /* entries by hash, or -1 */
     size_t mask;    /* the number of slots, a power of two, less one */
 };
 
-tfm_status tfm__lexicon_new(tfm__lexicon **out) {
+tfm_status tfm__token_map_new(tfm__token_map **out) {
     enum { SLOTS = 1024 };
-    tfm__lexicon *l = *out = tfm__alloc(1, sizeof(*l));
+    tfm__token_map *l = *out = tfm__alloc(1, sizeof(*l));
     if (l)
         l->slots = tfm__alloc(SLOTS, sizeof(*l->slots));
     if (!l || !l->slots) {
-        tfm__lexicon_free(out);
+        tfm__token_map_free(out);
         return TFM_ERROR_MEMORY;
     }
     memset(l->slots, 0xff, SLOTS * sizeof(*l->slots));
@@ -34,8 +34,8 @@ tfm_status tfm__lexicon_new(tfm__lexicon **out) {
     return TFM_OK;
 }
 
-void tfm__lexicon_free(tfm__lexicon **lexicon) {
-    tfm__lexicon *l = *lexicon;
+void tfm__token_map_free(tfm__token_map **token_map) {
+    tfm__token_map *l = *token_map;
     if (!l)
         return;
     tfm__bytes_free(&l->texts);
@@ -43,7 +43,7 @@ void tfm__lexicon_free(tfm__lexicon **lexicon) {
     free(l->by_id);
     free(l->slots);
     free(l);
-    *lexicon = NULL;
+    *token_map = NULL;
 }
 
 /* Pieces are short: FNV-1a, eight bytes at a time, is quick and good enough. */
@@ -60,7 +60,7 @@ static uint32_t hash_of(const char *text, size_t bytes) {
     return (uint32_t)(hash ^ hash >> 35);
 }
 
-static size_t slot_of(const tfm__lexicon *l, const char *text, size_t bytes, uint32_t hash) {
+static size_t slot_of(const tfm__token_map *l, const char *text, size_t bytes, uint32_t hash) {
     size_t slot = hash & l->mask;
     for (; l->slots[slot] >= 0; slot = (slot + 1) & l->mask) {
         const entry *e = &l->entries[l->slots[slot]];
@@ -70,7 +70,7 @@ static size_t slot_of(const tfm__lexicon *l, const char *text, size_t bytes, uin
     return slot;
 }
 
-static tfm_status widen(tfm__lexicon *l) {
+static tfm_status rehash(tfm__token_map *l) {
     const size_t slots = 2 * (l->mask + 1);
     int32_t *wider = tfm__realloc(l->slots, slots, sizeof(*wider));
     if (!wider)
@@ -87,8 +87,8 @@ static tfm_status widen(tfm__lexicon *l) {
     return TFM_OK;
 }
 
-static tfm_status name(tfm__lexicon *l, int32_t id, int32_t number, bool instead) {
-    if (tfm__grow(&l->by_id, &l->id_room, (size_t)id + 1, sizeof(*l->by_id)) != TFM_OK)
+static tfm_status set_id(tfm__token_map *l, int32_t id, int32_t number, bool instead) {
+    if (tfm__grow(&l->by_id, &l->id_capacity, (size_t)id + 1, sizeof(*l->by_id)) != TFM_OK)
         return TFM_ERROR_MEMORY;
     for (; l->size <= (size_t)id; l->size++)
         l->by_id[l->size] = -1;
@@ -97,23 +97,23 @@ static tfm_status name(tfm__lexicon *l, int32_t id, int32_t number, bool instead
     return TFM_OK;
 }
 
-tfm_status tfm__lexicon_add(tfm__lexicon *l, const char *text, size_t bytes, int32_t id, bool instead) {
+tfm_status tfm__token_map_add(tfm__token_map *l, const char *text, size_t bytes, int32_t id, bool instead) {
     const uint32_t hash = hash_of(text, bytes);
     size_t slot = slot_of(l, text, bytes, hash);
     if (l->slots[slot] >= 0) {
         l->entries[l->slots[slot]].id = id;
-        return name(l, id, l->slots[slot], instead);
+        return set_id(l, id, l->slots[slot], instead);
     }
     if (bytes >= UINT32_MAX || l->count >= TFM__MAX_IDS)
         return tfm__fail(TFM_ERROR_FORMAT, "a vocabulary has more than %d pieces", TFM__MAX_IDS);
-    if (2 * l->count > l->mask && widen(l) != TFM_OK)
+    if (2 * l->count > l->mask && rehash(l) != TFM_OK)
         return TFM_ERROR_MEMORY;
-    if (tfm__grow(&l->entries, &l->room, l->count + 1, sizeof(*l->entries)) != TFM_OK)
+    if (tfm__grow(&l->entries, &l->capacity, l->count + 1, sizeof(*l->entries)) != TFM_OK)
         return TFM_ERROR_MEMORY;
     const size_t at = l->texts.count;
     tfm__bytes_add(&l->texts, text, bytes);
     tfm__bytes_add(&l->texts, "", 1);
-    if (l->texts.failed || name(l, id, (int32_t)l->count, instead) != TFM_OK)
+    if (l->texts.failed || set_id(l, id, (int32_t)l->count, instead) != TFM_OK)
         return TFM_ERROR_MEMORY;
     slot = slot_of(l, text, bytes, hash);
     l->slots[slot] = (int32_t)l->count;
@@ -121,21 +121,21 @@ tfm_status tfm__lexicon_add(tfm__lexicon *l, const char *text, size_t bytes, int
     return TFM_OK;
 }
 
-int32_t tfm__lexicon_find(const tfm__lexicon *l, const char *text, size_t bytes) {
+int32_t tfm__token_map_find(const tfm__token_map *l, const char *text, size_t bytes) {
     const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
     return number < 0 ? -1 : l->entries[number].id;
 }
 
-void tfm__lexicon_close(tfm__lexicon *l) {
-    l->own = l->count;
+void tfm__token_map_seal(tfm__token_map *l) {
+    l->base_count = l->count;
 }
 
-int32_t tfm__lexicon_find_own(const tfm__lexicon *l, const char *text, size_t bytes) {
+int32_t tfm__token_map_find_base(const tfm__token_map *l, const char *text, size_t bytes) {
     const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
-    return number < 0 || (size_t)number >= l->own ? -1 : l->entries[number].id;
+    return number < 0 || (size_t)number >= l->base_count ? -1 : l->entries[number].id;
 }
 
-const char *tfm__lexicon_piece(const tfm__lexicon *l, int32_t id, size_t *bytes) {
+const char *tfm__token_map_piece(const tfm__token_map *l, int32_t id, size_t *bytes) {
     const int32_t number = id >= 0 && (size_t)id < l->size ? l->by_id[id] : -1;
     if (number < 0)
         return NULL;
@@ -144,10 +144,10 @@ const char *tfm__lexicon_piece(const tfm__lexicon *l, int32_t id, size_t *bytes)
     return l->texts.data + l->entries[number].at;
 }
 
-int32_t tfm__lexicon_size(const tfm__lexicon *l) {
+int32_t tfm__token_map_size(const tfm__token_map *l) {
     return (int32_t)l->size;
 }
 
-int32_t tfm__lexicon_count(const tfm__lexicon *l) {
+int32_t tfm__token_map_count(const tfm__token_map *l) {
     return (int32_t)l->count;
 }

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* The line with its tokens apart: words, as tfm__unicode_word finds them. *out for free(). The line may hold line
+/* The line with its tokens apart: words, as tfm__unicode_next_word finds them. *out for free(). The line may hold line
  * ends; white space at its end goes first, as sacreBLEU does it. */
 tfm_status tfm__tokenize_13a(char **out, size_t *out_bytes, const char *line, size_t bytes);
 

@@ -14,7 +14,7 @@ struct tfm_tokenizer {
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
 /* Whether Marian itself keeps its model there: such folders may have a tokenizer.json besides, for others. */
-static tfm_status find_own(bool *there, const char *config, const char *dir) {
+static tfm_status find_marian_folder(bool *there, const char *config, const char *dir) {
     tfm__marian_folder own = {0};
     *there = false;
     if (tfm__file_exists(config))
@@ -30,10 +30,10 @@ static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
     char *source = tfm__path_join(dir, "source.spm"), *target = source ? tfm__path_join(dir, "target.spm") : NULL;
     char *config = target ? tfm__path_join(dir, "config.json") : NULL;
     bool own = false;
-    tfm_status status = config ? find_own(&own, config, dir) : TFM_ERROR_MEMORY;
+    tfm_status status = config ? find_marian_folder(&own, config, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         const bool marian =
-            own || tfm__file_exists(source) || tfm__file_exists(target) || !tfm__hf_tokenizer_there(dir);
+            own || tfm__file_exists(source) || tfm__file_exists(target) || !tfm__hf_tokenizer_exists(dir);
         status = marian ? tfm__marian_tokenizer_open(out, dir) : tfm__hf_tokenizer_open(out, dir);
     }
     free(source);
@@ -116,12 +116,12 @@ static tfm_status check_text(const char *text, size_t bytes) {
     return tfm_text_check(text, bytes);
 }
 
-void tfm__tokenizer_limit(tfm_tokenizer *tokenizer, int32_t source, int32_t target) {
+void tfm__tokenizer_set_vocab_limit(tfm_tokenizer *tokenizer, int32_t source, int32_t target) {
     tokenizer->limits[TFM_SOURCE] = source;
     tokenizer->limits[TFM_TARGET] = target;
 }
 
-static tfm_status check_limit(const tfm_tokenizer *tokenizer, const tfm__ids *list, tfm_side side) {
+static tfm_status check_limit(const tfm_tokenizer *tokenizer, const tfm__id_buffer *list, tfm_side side) {
     const int32_t limit = tokenizer->limits[side];
     for (size_t i = 0; limit > 0 && i < list->count; i++)
         if (list->ids[i] >= limit) {
@@ -145,8 +145,8 @@ static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *
         status = check_text(options->pair, options->pair_bytes);
     if (status != TFM_OK)
         return status;
-    tfm__ids list = {0};
-    status = tfm__ids_reserve(&list, bytes / 4 + 16);
+    tfm__id_buffer list = {0};
+    status = tfm__id_buffer_reserve(&list, bytes / 4 + 16);
     if (status == TFM_OK)
         status =
             tokenizer->parts.kind->encode(tokenizer->parts.self, &list, side, options, bytes ? line : "", bytes, alpha);
@@ -179,8 +179,8 @@ tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **i
     return encode(tokenizer, ids, count, side, options ? options : &(tfm_encode_options){0}, line, bytes, 0);
 }
 
-tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
-                                 const char *line, size_t bytes, float alpha) {
+tfm_status tfm__tokenizer_encode_sampled(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                         const char *line, size_t bytes, float alpha) {
     return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, alpha);
 }
 
@@ -193,8 +193,8 @@ tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, con
     return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);
 }
 
-size_t tfm__tokenizer_held(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {
-    return tokenizer->parts.kind->held(tokenizer->parts.self, ids, count);
+size_t tfm__tokenizer_incomplete(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {
+    return tokenizer->parts.kind->incomplete(tokenizer->parts.self, ids, count);
 }
 
 void tfm_text_free(char **text) {

@@ -8,14 +8,14 @@
 #include "tfm/text.h"
 
 /* Ids, growing (id_buffer.c). */
-typedef struct tfm__ids {
+typedef struct tfm__id_buffer {
     int32_t *ids;
-    size_t count, room;
-} tfm__ids;
+    size_t count, capacity;
+} tfm__id_buffer;
 
 /* Makes room for `more` ids after the last. */
-tfm_status tfm__ids_reserve(tfm__ids *ids, size_t more);
-tfm_status tfm__ids_add(tfm__ids *ids, int32_t id);
+tfm_status tfm__id_buffer_reserve(tfm__id_buffer *ids, size_t more);
+tfm_status tfm__id_buffer_add(tfm__id_buffer *ids, int32_t id);
 
 /* All calls but `close` take a tokenizer that does not change, from any number of threads. Texts are well-formed UTF-8
  * without NUL, and not NULL. */
@@ -23,7 +23,7 @@ typedef struct tfm__tokenizer_kind {
     const char *name;
     void (*close)(void *self);
     /* Adds the ids of a text. `options` is not NULL. If `alpha` is above 0 a segmentation is drawn. */
-    tfm_status (*encode)(const void *self, tfm__ids *out, tfm_side side, const tfm_encode_options *options,
+    tfm_status (*encode)(const void *self, tfm__id_buffer *out, tfm_side side, const tfm_encode_options *options,
                          const char *text, size_t bytes, float alpha);
     /* Makes the text of ids of the target side, for free(). */
     tfm_status (*decode)(const void *self, char **text, const int32_t *ids, size_t count);
@@ -32,7 +32,7 @@ typedef struct tfm__tokenizer_kind {
     int32_t (*find)(const void *self, tfm_side side, const char *piece);
     int32_t (*language_id)(const void *self, const char *code);
     /* How many ids at the end do not have their text for certain until others follow. */
-    size_t (*held)(const void *self, const int32_t *ids, size_t count);
+    size_t (*incomplete)(const void *self, const int32_t *ids, size_t count);
 } tfm__tokenizer_kind;
 
 /* What opening a directory gives. It starts as {0}. */
@@ -47,7 +47,7 @@ tfm_status tfm__marian_tokenizer_open(tfm__tokenizer_parts *out, const char *dir
 tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir);
 
 /* Whether tfm__hf_tokenizer_open has something to open there. */
-bool tfm__hf_tokenizer_there(const char *dir);
+bool tfm__hf_tokenizer_exists(const char *dir);
 
 /* Copies what tokenizer_config.json calls the languages of the two sides. `config` may be NULL. */
 tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config);

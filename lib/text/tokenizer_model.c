@@ -1,8 +1,8 @@
 /* The `model` of a tokenizer.json: its type, and its vocabulary. */
-#include "text/piece_model.h"
+#include "text/subword_model.h"
 
 /* [["piece", score], ...] */
-static tfm_status read_scored(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place) {
+static tfm_status read_scored(tfm__token_map *token_map, const json_t *vocab, tfm__json_location location) {
     size_t i;
     json_t *item;
     tfm_status status = TFM_OK;
@@ -12,8 +12,8 @@ static tfm_status read_scored(tfm__lexicon *lexicon, const json_t *vocab, tfm__p
             break;
         if (!piece || !json_is_number(json_array_get(item, 1)) || i >= TFM__MAX_IDS)
             return tfm__fail(TFM_ERROR_FORMAT, "%s: entry %zu of `vocab` is %s; a piece and its score are needed",
-                             place.path, i, tfm__json_text((char[TFM__JSON_TEXT]){0}, item));
-        status = tfm__lexicon_add(lexicon, piece, strlen(piece), (int32_t)i, true);
+                             location.path, i, tfm__json_text((char[TFM__JSON_TEXT]){0}, item));
+        status = tfm__token_map_add(token_map, piece, strlen(piece), (int32_t)i, true);
     }
     return status;
 }
@@ -30,10 +30,10 @@ static const char *type_of(const json_t *value) {
     return json_object_get(value, "max_input_chars_per_word") ? "WordPiece" : "WordLevel";
 }
 
-static tfm_status read_model(tfm__piece_model *out, const json_t *value, tfm__place place) {
+static tfm_status read_model(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
     static const struct {
         const char *type;
-        tfm_status (*read)(tfm__piece_model *, const json_t *, tfm__place);
+        tfm_status (*read)(tfm__subword_model *, const json_t *, tfm__json_location);
         bool scored;
     } TYPES[] = {{"BPE", tfm__bpe_read, false},
                  {"Unigram", tfm__unigram_read, true},
@@ -45,23 +45,23 @@ static tfm_status read_model(tfm__piece_model *out, const json_t *value, tfm__pl
     while (i < TFM__COUNT(TYPES) && strcmp(type, TYPES[i].type) != 0)
         i++;
     if (i == TFM__COUNT(TYPES))
-        return tfm__hf_unknown(type, place);
+        return tfm__hf_unknown(type, location);
     if (TYPES[i].scored ? !json_is_array(vocab) : !json_is_object(vocab))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `vocab` in `%s` is %s; %s is needed", place.path, place.section,
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `vocab` in `%s` is %s; %s is needed", location.path, location.section,
                          tfm__json_kind(vocab), TYPES[i].scored ? "a list" : "an object");
-    tfm_status status = tfm__lexicon_new(&out->lexicon);
+    tfm_status status = tfm__token_map_new(&out->token_map);
     if (status == TFM_OK)
-        status = (TYPES[i].scored ? read_scored : tfm__lexicon_read)(out->lexicon, vocab, place);
-    return status == TFM_OK ? TYPES[i].read(out, value, place) : status;
+        status = (TYPES[i].scored ? read_scored : tfm__token_map_read)(out->token_map, vocab, location);
+    return status == TFM_OK ? TYPES[i].read(out, value, location) : status;
 }
 
-tfm_status tfm__piece_model_read(tfm__piece_model *out, const json_t *value, const char *path) {
-    const tfm__place place = {path, "model"};
-    *out = (tfm__piece_model){.unk = -1};
-    tfm_status status = json_is_object(value) ? read_model(out, value, place)
+tfm_status tfm__subword_model_read(tfm__subword_model *out, const json_t *value, const char *path) {
+    const tfm__json_location location = {path, "model"};
+    *out = (tfm__subword_model){.unk = -1};
+    tfm_status status = json_is_object(value) ? read_model(out, value, location)
                                               : tfm__fail(TFM_ERROR_FORMAT, "%s: `model` is %s; an object is needed",
                                                           path, tfm__json_kind(value));
     if (status != TFM_OK)
-        tfm__piece_model_free(out);
+        tfm__subword_model_free(out);
     return status;
 }

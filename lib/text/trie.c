@@ -21,7 +21,7 @@ typedef struct range {
 } range;
 
 /* Adds the children of `node`, whose keys are sorted, and notes their ranges. */
-static tfm_status add_children(tfm__trie *t, range **ranges, size_t *range_room, const tfm__trie_key *keys,
+static tfm_status add_children(tfm__trie *t, range **ranges, size_t *range_capacity, const tfm__trie_key *keys,
                                uint32_t node) {
     range r = (*ranges)[node];
     while (r.begin < r.end && keys[r.begin].bytes == r.depth)
@@ -32,8 +32,8 @@ static tfm_status add_children(tfm__trie *t, range **ranges, size_t *range_room,
         size_t end = r.begin + 1;
         while (end < r.end && keys[end].text[r.depth] == label)
             end++;
-        if (t->count >= UINT32_MAX || tfm__grow(&t->nodes, &t->room, t->count + 1, sizeof(*t->nodes)) != TFM_OK ||
-            tfm__grow(ranges, range_room, t->count + 1, sizeof(**ranges)) != TFM_OK)
+        if (t->count >= UINT32_MAX || tfm__grow(&t->nodes, &t->capacity, t->count + 1, sizeof(*t->nodes)) != TFM_OK ||
+            tfm__grow(ranges, range_capacity, t->count + 1, sizeof(**ranges)) != TFM_OK)
             return TFM_ERROR_MEMORY;
         t->nodes[t->count] = (tfm__trie_node){.value = -1, .label = (uint8_t)label};
         (*ranges)[t->count++] = (range){r.begin, end, r.depth + 1};
@@ -45,7 +45,7 @@ static tfm_status add_children(tfm__trie *t, range **ranges, size_t *range_room,
 }
 
 static tfm_status widen(tfm__trie *t, uint32_t node) {
-    if (tfm__grow(&t->wide, &t->wide_room, t->wide_count + 1, sizeof(*t->wide)) != TFM_OK)
+    if (tfm__grow(&t->wide, &t->wide_capacity, t->wide_count + 1, sizeof(*t->wide)) != TFM_OK)
         return TFM_ERROR_MEMORY;
     tfm__trie_node *n = &t->nodes[node];
     memset(t->wide[t->wide_count], 0, sizeof(*t->wide));
@@ -58,21 +58,21 @@ static tfm_status widen(tfm__trie *t, uint32_t node) {
 
 tfm_status tfm__trie_make(tfm__trie *t, tfm__trie_key *keys, size_t count) {
     range *ranges = NULL;
-    size_t range_room = 0, begin = 0;
+    size_t range_capacity = 0, begin = 0;
     *t = (tfm__trie){0};
     if (count)
         qsort(keys, count, sizeof(*keys), compare);
     while (begin < count && keys[begin].bytes == 0)
         begin++;
-    tfm_status status = tfm__grow(&t->nodes, &t->room, 1, sizeof(*t->nodes));
+    tfm_status status = tfm__grow(&t->nodes, &t->capacity, 1, sizeof(*t->nodes));
     if (status == TFM_OK)
-        status = tfm__grow(&ranges, &range_room, 1, sizeof(*ranges));
+        status = tfm__grow(&ranges, &range_capacity, 1, sizeof(*ranges));
     if (status == TFM_OK) {
         t->nodes[t->count++] = (tfm__trie_node){.value = -1};
         ranges[0] = (range){begin, count, 0};
     }
     for (uint32_t node = 0; status == TFM_OK && node < t->count; node++)
-        status = add_children(t, &ranges, &range_room, keys, node);
+        status = add_children(t, &ranges, &range_capacity, keys, node);
     for (uint32_t node = 0; status == TFM_OK && node < t->count; node++)
         if (t->nodes[node].count >= WIDE)
             status = widen(t, node);

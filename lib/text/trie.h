@@ -22,7 +22,7 @@ typedef struct tfm__trie_node {
 typedef struct tfm__trie {
     tfm__trie_node *nodes;
     uint32_t (*wide)[256];
-    size_t count, room, wide_count, wide_room;
+    size_t count, capacity, wide_count, wide_capacity;
 } tfm__trie;
 
 /* Sorts the keys, and makes the trie, which starts as {0} and does not need them afterwards. Empty keys are left out;

@@ -44,7 +44,7 @@ size_t tfm__unicode_trim(const char *text, size_t bytes) {
     return (size_t)end;
 }
 
-size_t tfm__unicode_characters(int32_t *out, const char *text, size_t bytes) {
+size_t tfm__unicode_non_space(int32_t *out, const char *text, size_t bytes) {
     const uint8_t *from = (const uint8_t *)text;
     size_t count = 0;
     for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
@@ -56,7 +56,7 @@ size_t tfm__unicode_characters(int32_t *out, const char *text, size_t bytes) {
     return count;
 }
 
-bool tfm__unicode_says(const char *text, size_t bytes) {
+bool tfm__unicode_has_alnum(const char *text, size_t bytes) {
     const uint8_t *from = (const uint8_t *)text;
     for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
         UChar32 c;
@@ -67,7 +67,7 @@ bool tfm__unicode_says(const char *text, size_t bytes) {
     return false;
 }
 
-bool tfm__unicode_word(size_t *word, size_t *at, const char *text, size_t bytes) {
+bool tfm__unicode_next_word(size_t *word, size_t *at, const char *text, size_t bytes) {
     const uint8_t *from = (const uint8_t *)text;
     const int32_t end = (int32_t)bytes;
     bool inside = false;

@@ -17,13 +17,13 @@ tfm_status tfm__unicode_lower(char **out, size_t *out_bytes, const char *text, s
 size_t tfm__unicode_trim(const char *text, size_t bytes);
 
 /* Writes the characters that are not white space and returns their number, at most `bytes`. */
-size_t tfm__unicode_characters(int32_t *out, const char *text, size_t bytes);
+size_t tfm__unicode_non_space(int32_t *out, const char *text, size_t bytes);
 
 /* Says whether the text has a letter or a digit. */
-bool tfm__unicode_says(const char *text, size_t bytes);
+bool tfm__unicode_has_alnum(const char *text, size_t bytes);
 
 /* Finds the next word after *at. Sets *word to where it begins and *at to where it ends; returns false if there is
  * none. *at is 0 at first. */
-bool tfm__unicode_word(size_t *word, size_t *at, const char *text, size_t bytes);
+bool tfm__unicode_next_word(size_t *word, size_t *at, const char *text, size_t bytes);
 
 #endif

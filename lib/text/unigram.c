@@ -1,6 +1,6 @@
 /* A unigram model (Kudo 2018): of all ways to cut a word, the one whose pieces have the largest sum of scores. */
 #include "text/bytes.h"
-#include "text/piece_model.h"
+#include "text/subword_model.h"
 #include "text/trie.h"
 
 /* How much worse than the worst piece an unknown character is. */
@@ -15,24 +15,24 @@ typedef struct unigram {
 } unigram;
 
 /* The best way to a place. */
-typedef struct place_node {
+typedef struct lattice_node {
     double score;
-    uint32_t from; /* NOWHERE if no way leads here yet */
+    uint32_t from; /* NO_PATH if no way leads here yet */
     int32_t id;
-} place_node;
+} lattice_node;
 
-#define NOWHERE UINT32_MAX
+#define NO_PATH UINT32_MAX
 
-static void offer(place_node *node, double score, size_t from, int32_t id) {
-    if (node->from == NOWHERE || score > node->score)
-        *node = (place_node){score, (uint32_t)from, id};
+static void relax(lattice_node *node, double score, size_t from, int32_t id) {
+    if (node->from == NO_PATH || score > node->score)
+        *node = (lattice_node){score, (uint32_t)from, id};
 }
 
 /* The best way to each place of the word. */
-static bool search(const tfm__piece_model *model, place_node *best, const char *word, size_t bytes) {
+static bool viterbi(const tfm__subword_model *model, lattice_node *best, const char *word, size_t bytes) {
     const unigram *u = model->self;
     for (size_t i = 0; i <= bytes; i++)
-        best[i] = (place_node){0, NOWHERE, -1};
+        best[i] = (lattice_node){0, NO_PATH, -1};
     for (size_t at = 0, next; at < bytes; at = next) {
         next = at + tfm__char_bytes(word + at);
         const double here = best[at].score;
@@ -42,21 +42,21 @@ static bool search(const tfm__piece_model *model, place_node *best, const char *
             const int32_t id = u->trie.nodes[node].value;
             if (id < 0)
                 continue;
-            offer(&best[i + 1], u->scores[id] + here, at, id);
+            relax(&best[i + 1], u->scores[id] + here, at, id);
             single |= i + 1 == next;
         }
         if (!single && model->unk < 0)
             return false;
         if (!single)
-            offer(&best[next], u->unknown + here, at, model->unk);
+            relax(&best[next], u->unknown + here, at, model->unk);
     }
     return true;
 }
 
 /* The ids of a part that the search left as it is; several unknown characters are one part. */
-static void add_part(const tfm__piece_model *model, tfm__ids *out, const char *text, size_t bytes) {
+static void add_unknown(const tfm__subword_model *model, tfm__id_buffer *out, const char *text, size_t bytes) {
     const unigram *u = model->self;
-    const int32_t id = tfm__lexicon_find_own(model->lexicon, text, bytes);
+    const int32_t id = tfm__token_map_find_base(model->token_map, text, bytes);
     bool known = u->byte_fallback && id < 0;
     for (size_t i = 0; i < bytes && known; i++)
         known = u->bytes[(unsigned char)text[i]] >= 0;
@@ -68,8 +68,8 @@ static void add_part(const tfm__piece_model *model, tfm__ids *out, const char *t
 }
 
 /* Turns the best way round: each place on it gets the next one instead of the one before. */
-static void turn(place_node *best, size_t bytes) {
-    uint32_t next = NOWHERE;
+static void backtrack(lattice_node *best, size_t bytes) {
+    uint32_t next = NO_PATH;
     for (size_t at = bytes; at > 0;) {
         const uint32_t from = best[at].from;
         best[at].from = next;
@@ -79,17 +79,17 @@ static void turn(place_node *best, size_t bytes) {
     best[0].from = next;
 }
 
-static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
-                      tfm__scratch *scratch) {
-    if (bytes >= NOWHERE)
+static tfm_status encode_word(const tfm__subword_model *model, tfm__id_buffer *out, const char *word, size_t bytes,
+                              tfm__scratch *scratch) {
+    if (bytes >= NO_PATH)
         return tfm__fail(TFM_ERROR_INPUT, "a word of %zu bytes is too long", bytes);
-    place_node *best = tfm__scratch_get(scratch, (bytes + 1) * sizeof(*best));
-    if (!best || tfm__ids_reserve(out, bytes + 8) != TFM_OK)
+    lattice_node *best = tfm__scratch_reserve(scratch, (bytes + 1) * sizeof(*best));
+    if (!best || tfm__id_buffer_reserve(out, bytes + 8) != TFM_OK)
         return TFM_ERROR_MEMORY;
-    if (!search(model, best, word, bytes))
+    if (!viterbi(model, best, word, bytes))
         return tfm__fail(TFM_ERROR_INPUT, "the text has a character that the tokenizer has no piece for, and it has no "
                                           "unknown piece");
-    turn(best, bytes);
+    backtrack(best, bytes);
     for (size_t at = 0, next; at < bytes; at = next) {
         next = best[at].from;
         const int32_t id = best[next].id;
@@ -99,7 +99,7 @@ static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *
         }
         while (next < bytes && best[best[next].from].id == id)
             next = best[next].from;
-        add_part(model, out, word + at, next - at);
+        add_unknown(model, out, word + at, next - at);
     }
     return TFM_OK;
 }
@@ -111,7 +111,7 @@ static void close_unigram(void *self) {
     free(u);
 }
 
-static tfm_status read_scores(unigram *u, const tfm__lexicon *lexicon, const json_t *vocab) {
+static tfm_status read_scores(unigram *u, const tfm__token_map *token_map, const json_t *vocab) {
     const size_t count = json_array_size(vocab);
     tfm__trie_key *keys = tfm__alloc(count, sizeof(*keys));
     u->scores = tfm__alloc(count, sizeof(*u->scores));
@@ -120,7 +120,7 @@ static tfm_status read_scores(unigram *u, const tfm__lexicon *lexicon, const jso
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         u->scores[i] = json_number_value(json_array_get(json_array_get(vocab, i), 1));
         least = i == 0 || u->scores[i] < least ? u->scores[i] : least;
-        keys[i].text = tfm__lexicon_piece(lexicon, (int32_t)i, &keys[i].bytes);
+        keys[i].text = tfm__token_map_piece(token_map, (int32_t)i, &keys[i].bytes);
         keys[i].value = (int32_t)i;
     }
     u->unknown = least - UNKNOWN_PENALTY;
@@ -130,23 +130,23 @@ static tfm_status read_scores(unigram *u, const tfm__lexicon *lexicon, const jso
     return status;
 }
 
-tfm_status tfm__unigram_read(tfm__piece_model *out, const json_t *value, tfm__place place) {
+tfm_status tfm__unigram_read(tfm__subword_model *out, const json_t *value, tfm__json_location location) {
     const json_t *vocab = json_object_get(value, "vocab");
     unigram *u = out->self = tfm__alloc(1, sizeof(*u));
     int64_t unk;
     out->close = close_unigram;
-    out->cut = cut;
+    out->encode_word = encode_word;
     if (!u)
         return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__hf_int(&unk, value, "unk_id", -1, place);
+    tfm_status status = tfm__hf_int(&unk, value, "unk_id", -1, location);
     if (status == TFM_OK && (unk < -1 || unk >= (int64_t)json_array_size(vocab)))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `unk_id` in `%s` is %lld; the vocabulary has %zu pieces", place.path,
-                         place.section, (long long)unk, json_array_size(vocab));
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `unk_id` in `%s` is %lld; the vocabulary has %zu pieces", location.path,
+                         location.section, (long long)unk, json_array_size(vocab));
     out->unk = (int32_t)unk;
     if (status == TFM_OK)
-        status = tfm__hf_bool(&u->byte_fallback, value, "byte_fallback", false, place);
+        status = tfm__hf_bool(&u->byte_fallback, value, "byte_fallback", false, location);
     if (status == TFM_OK)
-        status = read_scores(u, out->lexicon, vocab);
-    tfm__byte_pieces(u->bytes, out->lexicon);
+        status = read_scores(u, out->token_map, vocab);
+    tfm__find_byte_pieces(u->bytes, out->token_map);
     return status;
 }

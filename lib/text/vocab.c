@@ -67,8 +67,8 @@ tfm_status tfm__vocab_open(tfm__vocab **out, const char *path) {
     return status;
 }
 
-tfm_status tfm__vocab_list(tfm__vocab **out, const char *(*piece)(const void *user, size_t id), const void *user,
-                           size_t count, const char *path) {
+tfm_status tfm__vocab_from_list(tfm__vocab **out, const char *(*piece)(const void *user, size_t id), const void *user,
+                                size_t count, const char *path) {
     tfm__vocab *vocab = *out = tfm__alloc(1, sizeof(*vocab));
     tfm_status status = vocab && (vocab->ids = json_object()) ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK && (count == 0 || count > MAX_IDS))

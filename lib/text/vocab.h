@@ -10,8 +10,8 @@ typedef struct tfm__vocab tfm__vocab;
 /* Reads the vocabulary from a file. Every id must be an integer from 0 to 2^24 - 1 that no other piece has. */
 tfm_status tfm__vocab_open(tfm__vocab **out, const char *path);
 /* A vocabulary of `count` pieces, each with its place among them as its id. Sentences name `path`. */
-tfm_status tfm__vocab_list(tfm__vocab **out, const char *(*piece)(const void *user, size_t id), const void *user,
-                           size_t count, const char *path);
+tfm_status tfm__vocab_from_list(tfm__vocab **out, const char *(*piece)(const void *user, size_t id), const void *user,
+                                size_t count, const char *path);
 void tfm__vocab_free(tfm__vocab **vocab);
 
 /* Adds a piece that the vocabulary does not have, with an id that no other piece has. Sentences name `path`. */

@@ -18,7 +18,7 @@
 #define MAX_SIZE ((1 << 24) - 1)
 /* Pieces where nobody says how many: one for so many bytes of text, so that a small corpus shows each piece some dozens
  * of times, between two limits. */
-enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
+enum { DEFAULT_SIZE = 8000, MIN_SIZE = 500, BYTES_PER_PIECE = 250 };
 
 /* ---- The lines that count ---- */
 
@@ -32,36 +32,36 @@ typedef struct corpus {
     char *name;                     /* for sentences */
 } corpus;
 
-/* A walk over all of a corpus. */
-typedef struct walk {
+/* Iterates over all of a corpus. */
+typedef struct corpus_iter {
     const corpus *from;
     size_t file; /* that is open, or was last */
-    tfm__lines lines;
-    tfm__span rest;     /* lines of the document at hand that are still to come */
-    tfm__span spans[2]; /* of the line */
-    int span;           /* the next of them */
-    tfm__span code;     /* what the tokenizer cuts off the text before it is in pieces */
-} walk;
+    tfm__line_reader lines;
+    tfm__string_view rest;     /* lines of the document at hand that are still to come */
+    tfm__string_view spans[2]; /* of the line */
+    int span;                  /* the next of them */
+    tfm__string_view code;     /* what the tokenizer cuts off the text before it is in pieces */
+} corpus_iter;
 
-static tfm_status walk_begin(walk *w, const corpus *from) {
-    *w = (walk){.from = from, .span = 2};
-    return tfm__lines_open(&w->lines, from->files[0], 0);
+static tfm_status corpus_iter_begin(corpus_iter *w, const corpus *from) {
+    *w = (corpus_iter){.from = from, .span = 2};
+    return tfm__line_reader_open(&w->lines, from->files[0], 0);
 }
 
-static bool counts(tfm__span s) {
+static bool is_usable(tfm__string_view s) {
     size_t blank = 0;
     while (blank < s.bytes && (s.text[blank] == ' ' || s.text[blank] == '\t'))
         blank++;
-    return blank < s.bytes && s.bytes <= TFM__SPM_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
+    return blank < s.bytes && s.bytes <= TFM__SPM_MAX_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
            tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
 }
 
 /* The next line or document of the files; one that is none counts as empty. */
-static tfm_status walk_document(walk *w, bool *more) {
+static tfm_status corpus_iter_document(corpus_iter *w, bool *more) {
     tfm_status status = tfm__document_next(&w->lines, &w->from->documents, more);
     while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
-        tfm__lines_close(&w->lines);
-        status = tfm__lines_open(&w->lines, w->from->files[++w->file], 0);
+        tfm__line_reader_close(&w->lines);
+        status = tfm__line_reader_open(&w->lines, w->from->files[++w->file], 0);
         if (status == TFM_OK)
             status = tfm__document_next(&w->lines, &w->from->documents, more);
     }
@@ -73,27 +73,27 @@ static tfm_status walk_document(walk *w, bool *more) {
 }
 
 /* The next line, whatever it holds, as spans. */
-static tfm_status walk_line(walk *w, bool *more) {
+static tfm_status corpus_iter_line(corpus_iter *w, bool *more) {
     *more = true;
     if (w->rest.bytes > 0) {
         const char *end = memchr(w->rest.text, '\n', w->rest.bytes);
         const size_t bytes = end ? (size_t)(end - w->rest.text) : w->rest.bytes, taken = bytes + (end != NULL);
         w->span = 0;
-        w->spans[0] = (tfm__span){w->rest.text, bytes};
-        w->spans[1] = (tfm__span){"", 0};
-        w->rest = (tfm__span){w->rest.text + taken, w->rest.bytes - taken};
+        w->spans[0] = (tfm__string_view){w->rest.text, bytes};
+        w->spans[1] = (tfm__string_view){"", 0};
+        w->rest = (tfm__string_view){w->rest.text + taken, w->rest.bytes - taken};
         return TFM_OK;
     }
-    const tfm_status status = walk_document(w, more);
+    const tfm_status status = corpus_iter_document(w, more);
     if (status != TFM_OK || !*more)
         return status;
     if (w->from->documents.separator || w->from->documents.json_lines) {
-        w->rest = (tfm__span){w->lines.text, w->lines.bytes};
+        w->rest = (tfm__string_view){w->lines.text, w->lines.bytes};
         return TFM_OK;
     }
     w->span = 0;
-    w->spans[0] = (tfm__span){w->lines.text, w->lines.bytes};
-    w->spans[1] = (tfm__span){"", 0};
+    w->spans[0] = (tfm__string_view){w->lines.text, w->lines.bytes};
+    w->spans[1] = (tfm__string_view){"", 0};
     if (w->from->tsv && !tfm__tsv_split(w->spans, w->lines.text, w->lines.bytes))
         w->span = 2;
     for (int i = 0; i < 2 && w->from->tsv; i++)
@@ -103,50 +103,50 @@ static tfm_status walk_line(walk *w, bool *more) {
 }
 
 /* The next text that counts; *more is false after the last. */
-static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
+static tfm_status corpus_iter_next(corpus_iter *w, tfm__string_view *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
-            const tfm__span all = w->spans[w->span++];
-            w->code = (tfm__span){all.text, w->from->codes ? tfm__code_bytes(all.text, all.bytes) : 0};
-            *out = (tfm__span){all.text + w->code.bytes, all.bytes - w->code.bytes};
-            if (counts(all) && counts(*out))
+            const tfm__string_view all = w->spans[w->span++];
+            w->code = (tfm__string_view){all.text, w->from->codes ? tfm__language_code_bytes(all.text, all.bytes) : 0};
+            *out = (tfm__string_view){all.text + w->code.bytes, all.bytes - w->code.bytes};
+            if (is_usable(all) && is_usable(*out))
                 return TFM_OK;
         }
-        tfm_status status = walk_line(w, more);
+        tfm_status status = corpus_iter_line(w, more);
         if (status != TFM_OK)
             return status;
     }
     return TFM_OK;
 }
 
-static void walk_end(walk *w) {
-    tfm__lines_close(&w->lines);
+static void corpus_iter_end(corpus_iter *w) {
+    tfm__line_reader_close(&w->lines);
 }
 
 /* ---- What SentencePiece is shown ---- */
 
 /* So many of all, each set of them equally likely and in their order: selection sampling, Algorithm S of "The
  * Art of Computer Programming" 3.4.2, which holds nothing. */
-typedef struct draw {
-    walk w;
+typedef struct sampler {
+    corpus_iter w;
     uint64_t left; /* texts to come */
     uint64_t want; /* of them */
     tfm__random random;
-    bool says; /* there was one with a letter */
-} draw;
+    bool has_alnum; /* there was one with a letter */
+} sampler;
 
-static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
-    draw *d = user;
-    tfm__span s;
+static tfm_status sampler_next(void *user, const char **text, size_t *bytes) {
+    sampler *d = user;
+    tfm__string_view s;
     bool more = d->want > 0 && d->left > 0;
     *text = NULL;
     while (more) {
-        tfm_status status = walk_next(&d->w, &s, &more);
+        tfm_status status = corpus_iter_next(&d->w, &s, &more);
         if (status != TFM_OK)
             return status;
         if (more && tfm__random_below(&d->random, d->left--) < d->want) {
             d->want--;
-            d->says = d->says || tfm__unicode_says(s.text, s.bytes);
+            d->has_alnum = d->has_alnum || tfm__unicode_has_alnum(s.text, s.bytes);
             *text = s.text;
             *bytes = s.bytes;
             return TFM_OK;
@@ -154,17 +154,17 @@ static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
         more = more && d->left > 0;
     }
     /* SentencePiece would end the program over text that is nothing once it is normalised. */
-    return d->says
+    return d->has_alnum
                ? TFM_OK
                : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to learn from",
                            d->w.from->name);
 }
 
 /* Languages are few; what is more is text that looks like them. */
-enum { MOST_CODES = 1000 };
+enum { MAX_CODES = 1000 };
 
 /* A code that is one word goes among those that are to have ids. */
-static tfm_status keep_code(json_t *codes, bool *full, tfm__span code) {
+static tfm_status keep_code(json_t *codes, bool *full, tfm__string_view code) {
     char name[256] = "";
     bool word = code.bytes > 0 && code.bytes < sizeof(name) && tfm__utf8_valid(code.text, code.bytes) == code.bytes;
     for (size_t i = 0; i < code.bytes && word; i++)
@@ -172,10 +172,10 @@ static tfm_status keep_code(json_t *codes, bool *full, tfm__span code) {
     memcpy(name, code.text, word ? code.bytes : 0);
     if (!word || json_object_get(codes, name))
         return TFM_OK;
-    if (json_object_size(codes) == MOST_CODES) {
+    if (json_object_size(codes) == MAX_CODES) {
         if (!*full)
             tfm__log(TFM_LOG_WARNING, "lines begin with more than %d words like %s: from there on new ones are unknown",
-                     MOST_CODES, name);
+                     MAX_CODES, name);
         *full = true;
         return TFM_OK;
     }
@@ -185,23 +185,23 @@ static tfm_status keep_code(json_t *codes, bool *full, tfm__span code) {
 }
 
 static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
-    walk w;
-    tfm__span s;
+    corpus_iter w;
+    tfm__string_view s;
     bool more = true, full = false;
     *count = *bytes = 0;
-    tfm_status status = walk_begin(&w, c);
+    tfm_status status = corpus_iter_begin(&w, c);
     while (status == TFM_OK && more) {
-        status = walk_next(&w, &s, &more);
+        status = corpus_iter_next(&w, &s, &more);
         *count += status == TFM_OK && more;
         *bytes += status == TFM_OK && more ? s.bytes : 0;
         if (status == TFM_OK && more)
             status = keep_code(codes, &full, w.code);
     }
-    walk_end(&w);
+    corpus_iter_end(&w);
     if (status == TFM_OK && *count == 0)
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
-                         c->name, TFM__SPM_SENTENCE,
+                         c->name, TFM__SPM_MAX_SENTENCE,
                          c->tsv                    ? " with a tab"
                          : c->documents.json_lines ? " of a JSON object's \"text\""
                                                    : "");
@@ -209,57 +209,57 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
 }
 
 /* A SentencePiece file's bytes, and the languages' codes in the order of the text. */
-typedef struct learned {
+typedef struct trained_spm {
     char *bytes;
     size_t size;
     json_t *codes;
-} learned;
+} trained_spm;
 
-static int32_t usual_size(uint64_t bytes) {
+static int32_t default_size(uint64_t bytes) {
     const uint64_t size = bytes / BYTES_PER_PIECE;
-    return size < LEAST_SIZE ? LEAST_SIZE : size > USUAL_SIZE ? USUAL_SIZE : (int32_t)size;
+    return size < MIN_SIZE ? MIN_SIZE : size > DEFAULT_SIZE ? DEFAULT_SIZE : (int32_t)size;
 }
 
-static tfm_status learn_pieces(learned *out, const corpus *c, const tfm__spm_recipe *recipe, draw d) {
-    tfm_status status = walk_begin(&d.w, c);
+static tfm_status train_spm(trained_spm *out, const corpus *c, const tfm__spm_train_options *options, sampler d) {
+    tfm_status status = corpus_iter_begin(&d.w, c);
     if (status == TFM_OK)
-        status = tfm__spm_train(&out->bytes, &out->size, recipe, draw_next, &d, c->name);
-    walk_end(&d.w);
+        status = tfm__spm_train(&out->bytes, &out->size, options, sampler_next, &d, c->name);
+    corpus_iter_end(&d.w);
     return status;
 }
 
-static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
+static tfm_status train_vocab(trained_spm *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
     int32_t characters = 0;
-    draw d = {.random = tfm__random_new(o->seed, stream)};
+    sampler d = {.random = tfm__random_new(o->seed, stream)};
     uint64_t bytes = 0;
     out->codes = json_object();
     tfm_status status = out->codes ? count_texts(c, out->codes, &d.left, &bytes)
                                    : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
     if (status != TFM_OK)
         return status;
-    tfm__spm_recipe recipe = {
-        .size = o->size ? (int32_t)o->size : usual_size(bytes),
-        .at_most = o->size == 0,
+    tfm__spm_train_options options = {
+        .size = o->size ? (int32_t)o->size : default_size(bytes),
+        .soft_limit = o->size == 0,
         .unigram = o->unigram,
-        .begins = !c->codes,
+        .has_bos = !c->codes,
         .large = bytes >> 30 != 0, /* a character may become several */
         .coverage = o->coverage,
         .normalization = o->normalization,
         .characters = &characters,
     };
     d.want = (uint64_t)o->sentences < d.left ? (uint64_t)o->sentences : d.left;
-    status = learn_pieces(out, c, &recipe, d);
+    status = train_spm(out, c, &options, d);
     if (status != TFM_ERROR_INPUT || o->size != 0 || characters == 0)
         return status;
     /* Nobody asked for so few: a text of thousands of characters, such as Chinese, gets them and as many
      * pieces more. */
-    recipe.size += characters;
-    return learn_pieces(out, c, &recipe, d);
+    options.size += characters;
+    return train_spm(out, c, &options, d);
 }
 
 /* ---- Files ---- */
 
-static tfm_status write_model(const char *dir, const char *name, const learned *model) {
+static tfm_status write_model(const char *dir, const char *name, const trained_spm *model) {
     char *path = tfm__path_join(dir, name);
     tfm_status status = path ? tfm__file_write(path, model->bytes, model->size) : TFM_ERROR_MEMORY;
     free(path);
@@ -268,7 +268,7 @@ static tfm_status write_model(const char *dir, const char *name, const learned *
 
 /* Writes the ids of the pieces and, after them, of the codes. The padding comes last, as in Marian's models. But two
  * vocabularies may differ in size, so there it has one id in both, the one after </s> and <unk>. */
-static tfm_status write_vocab(const char *dir, const char *name, const learned *model, bool separate) {
+static tfm_status write_vocab(const char *dir, const char *name, const trained_spm *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
     if (status != TFM_OK)
@@ -308,8 +308,8 @@ static json_t *config_json(const tfm_vocabulary_options *o) {
     return root;
 }
 
-static tfm_status write_all(const char *dir, const learned models[2], const tfm_vocabulary_options *o) {
-    const learned *target = &models[o->separate ? 1 : 0];
+static tfm_status write_all(const char *dir, const trained_spm models[2], const tfm_vocabulary_options *o) {
+    const trained_spm *target = &models[o->separate ? 1 : 0];
     tfm_status status = write_model(dir, "source.spm", &models[0]);
     if (status == TFM_OK)
         status = write_model(dir, "target.spm", target);
@@ -323,7 +323,7 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
 /* ---- The door ---- */
 
 /* The options as they are meant, or what is wrong with them. */
-tfm_status tfm__vocabulary_settle(tfm_vocabulary_options *o, const char *dir) {
+tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char *dir) {
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     o->coverage = o->coverage != 0 ? o->coverage : 1;
     o->sentences = o->sentences ? o->sentences : 1000000;
@@ -367,7 +367,8 @@ static char *name_of(const char *const *files, size_t count) {
 
 /* What a side learns from, or with one vocabulary for both, all: `count` files of sources, then as many of targets, or
  * TSV files. */
-static tfm_status choose(corpus *out, const char *const *files, size_t count, bool tsv, bool separate, int side) {
+static tfm_status select_corpus(corpus *out, const char *const *files, size_t count, bool tsv, bool separate,
+                                int side) {
     *out = (corpus){.files = files + (separate && !tsv && side ? count : 0),
                     .count = separate || tsv ? count : 2 * count,
                     .tsv = tsv,
@@ -382,12 +383,12 @@ static tfm_status choose(corpus *out, const char *const *files, size_t count, bo
     return out->name ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *files, size_t count,
-                                 const tfm_vocabulary_options *options) {
-    learned model = {0};
+tfm_status tfm__vocab_train_pieces(char **out, size_t *bytes, const char *const *files, size_t count,
+                                   const tfm_vocabulary_options *options) {
+    trained_spm model = {0};
     corpus c = {.files = files, .count = count, .documents = options->documents};
     c.name = name_of(files, count);
-    tfm_status status = c.name ? learn(&model, &c, options, 0) : TFM_ERROR_MEMORY;
+    tfm_status status = c.name ? train_vocab(&model, &c, options, 0) : TFM_ERROR_MEMORY;
     json_decref(model.codes);
     free(c.name);
     *out = model.bytes;
@@ -399,13 +400,13 @@ tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *f
 static tfm_status train(const char *dir, const char *const *files, size_t count, bool tsv,
                         const tfm_vocabulary_options *options) {
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
-    learned models[2] = {{0}};
-    tfm_status status = tfm__vocabulary_settle(&o, dir);
+    trained_spm models[2] = {{0}};
+    tfm_status status = tfm__vocab_train_check_options(&o, dir);
     for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
         corpus c;
-        status = choose(&c, files, count, tsv, o.separate, i);
+        status = select_corpus(&c, files, count, tsv, o.separate, i);
         if (status == TFM_OK)
-            status = learn(&models[i], &c, &o, (uint64_t)i);
+            status = train_vocab(&models[i], &c, &o, (uint64_t)i);
         free(c.name);
     }
     if (status == TFM_OK)

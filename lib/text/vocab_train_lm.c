@@ -15,7 +15,7 @@ static const char *const NAMES[SPECIALS] = {"<unk>", "<s>", "</s>"};
 
 /* ---- The model ---------------------------------------------------------------------------------------- */
 
-static json_t *vocabulary_json(const tfm__spm *spm) {
+static json_t *vocab_json(const tfm__spm *spm) {
     json_t *ids = json_object();
     for (size_t i = 0; ids && i < tfm__spm_size(spm); i++)
         if (json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)i)) != 0) {
@@ -38,12 +38,12 @@ static int by_ids(const void *a, const void *b) {
 
 /* Adds the merges that make one piece: SentencePiece joins whatever two neighbours are a piece together. */
 static bool add_merges(json_t *list, const json_t *ids, const tfm__spm *spm, const char *piece) {
-    enum { MOST = 256 }; /* a piece is 16 characters long at most */
-    merge found[MOST];
+    enum { MAX_MERGES = 256 }; /* a piece is 16 characters long at most */
+    merge found[MAX_MERGES];
     size_t count = 0;
     const size_t length = strlen(piece);
-    for (size_t cut = 1; cut < length && count < MOST; cut++) {
-        char left[MOST * 4];
+    for (size_t cut = 1; cut < length && count < MAX_MERGES; cut++) {
+        char left[MAX_MERGES * 4];
         if (((unsigned char)piece[cut] & 0xc0) == 0x80 || cut >= sizeof(left)) /* within a character */
             continue;
         memcpy(left, piece, cut);
@@ -61,8 +61,8 @@ static bool add_merges(json_t *list, const json_t *ids, const tfm__spm *spm, con
 }
 
 /* Pieces are in the order in which they are merged. */
-static json_t *pairs_json(const tfm__spm *spm) {
-    json_t *ids = vocabulary_json(spm), *merges = json_array();
+static json_t *bpe_json(const tfm__spm *spm) {
+    json_t *ids = vocab_json(spm), *merges = json_array();
     bool good = ids && merges;
     for (size_t i = SPECIALS; good && i < tfm__spm_size(spm); i++)
         good = add_merges(merges, ids, spm, tfm__spm_piece(spm, i));
@@ -167,7 +167,7 @@ static json_t *tokenizer_json(const tfm__spm *spm, const void *bytes, size_t siz
         json_t *value;
     } parts[] = {{"added_tokens", added_json()},      {"normalizer", normalizer_json(bytes, size)},
                  {"pre_tokenizer", metaspace_json()}, {"post_processor", template_json()},
-                 {"decoder", metaspace_json()},       {"model", unigram ? unigram_json(spm) : pairs_json(spm)}};
+                 {"decoder", metaspace_json()},       {"model", unigram ? unigram_json(spm) : bpe_json(spm)}};
     bool good = root != NULL;
     for (size_t i = 0; i < TFM__COUNT(parts); i++) /* each is taken, whatever became of the others */
         good = json_object_set_new(root, parts[i].name, parts[i].value) == 0 && good;
@@ -220,9 +220,9 @@ tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, 
         return TFM_ERROR_ARGUMENT;
     char *bytes = NULL;
     size_t size = 0;
-    tfm_status status = tfm__vocabulary_settle(&o, dir);
+    tfm_status status = tfm__vocab_train_check_options(&o, dir);
     if (status == TFM_OK)
-        status = tfm__vocabulary_learn(&bytes, &size, files, count, &o);
+        status = tfm__vocab_train_pieces(&bytes, &size, files, count, &o);
     if (status == TFM_OK)
         status = write_files(dir, bytes, size, o.unigram);
     free(bytes);

@@ -14,55 +14,57 @@
 
 enum { HEADER = 8 };
 
-static size_t header_of(const tfm_trainer *t) {
-    return t->wire_dtype == TFM_F32 ? 0 : HEADER;
+static size_t header_bytes(const tfm_trainer *t) {
+    return t->comm_dtype == TFM_F32 ? 0 : HEADER;
 }
 
-static size_t bytes_of(const tfm_trainer *t, int64_t count) {
-    return (size_t)count * tfm_dtype_size(t->wire_dtype);
+static size_t payload_bytes(const tfm_trainer *t, int64_t count) {
+    return (size_t)count * tfm_dtype_size(t->comm_dtype);
 }
 
 /* ---- Room ---- */
 
-tfm_status tfm__wire_open(tfm_trainer *t) {
-    const int64_t buckets = tfm__buckets(&t->cuts);
+tfm_status tfm__allreduce_open(tfm_trainer *t) {
+    const int64_t buckets = tfm__bucket_count(&t->bucket_layout);
     int64_t room = 0;
     for (int64_t k = 0; k < buckets; k++)
-        room = tfm__bucket_room(&t->cuts, k) > room ? tfm__bucket_room(&t->cuts, k) : room;
-    const size_t blocks = (size_t)t->cuts.world * ((size_t)room * sizeof(float) + HEADER);
-    tfm__wire_close(t);
-    t->shared = tfm__pinned_memory_new(t->ctx, &t->shared_room, (size_t)t->count * sizeof(*t->shared));
-    t->sent = tfm__alloc(blocks, 1);
-    t->received = tfm__alloc(blocks, 1);
-    t->sum = tfm__alloc(2 * (size_t)room, sizeof(*t->sum));
-    t->buckets = tfm__alloc((size_t)buckets, sizeof(*t->buckets));
-    t->parts = tfm__alloc((size_t)buckets, sizeof(*t->parts));
-    for (int64_t k = 0; t->parts && k < buckets; k++) {
-        const tfm__stretch s = tfm__bucket(&t->cuts, k);
-        t->parts[k] = (tfm__grad_range){s.at, s.count};
+        room = tfm__bucket_shard_max(&t->bucket_layout, k) > room ? tfm__bucket_shard_max(&t->bucket_layout, k) : room;
+    const size_t blocks = (size_t)t->bucket_layout.world * ((size_t)room * sizeof(float) + HEADER);
+    tfm__allreduce_close(t);
+    t->host_buffer = tfm__pinned_memory_new(t->ctx, &t->pinned_memory, (size_t)t->count * sizeof(*t->host_buffer));
+    t->send_buffer = tfm__alloc(blocks, 1);
+    t->recv_buffer = tfm__alloc(blocks, 1);
+    t->reduce_buffer = tfm__alloc(2 * (size_t)room, sizeof(*t->reduce_buffer));
+    t->bucket_reads = tfm__alloc((size_t)buckets, sizeof(*t->bucket_reads));
+    t->bucket_parts = tfm__alloc((size_t)buckets, sizeof(*t->bucket_parts));
+    for (int64_t k = 0; t->bucket_parts && k < buckets; k++) {
+        const tfm__flat_range s = tfm__bucket_range(&t->bucket_layout, k);
+        t->bucket_parts[k] = (tfm__grad_range){s.at, s.count};
     }
-    return t->shared && t->sent && t->received && t->sum && t->buckets && t->parts ? TFM_OK : TFM_ERROR_MEMORY;
+    return t->host_buffer && t->send_buffer && t->recv_buffer && t->reduce_buffer && t->bucket_reads && t->bucket_parts
+               ? TFM_OK
+               : TFM_ERROR_MEMORY;
 }
 
-void tfm__wire_close(tfm_trainer *t) {
-    tfm__wire_forget(t);
-    tfm__pinned_memory_free(t->ctx, &t->shared_room);
-    void *const all[] = {t->sent, t->received, t->sum, t->buckets, t->parts};
+void tfm__allreduce_close(tfm_trainer *t) {
+    tfm__allreduce_reset(t);
+    tfm__pinned_memory_free(t->ctx, &t->pinned_memory);
+    void *const all[] = {t->send_buffer, t->recv_buffer, t->reduce_buffer, t->bucket_reads, t->bucket_parts};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
-    t->shared = t->sum = NULL;
-    t->sent = t->received = NULL;
-    t->buckets = NULL;
-    t->parts = NULL;
+    t->host_buffer = t->reduce_buffer = NULL;
+    t->send_buffer = t->recv_buffer = NULL;
+    t->bucket_reads = NULL;
+    t->bucket_parts = NULL;
 }
 
 /* ---- From the device ---- */
 
 /* Makes the bucket's numbers ones of 16 bits. */
-static void narrow(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_tensor x) {
+static void cast_bucket(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_tensor x) {
     const float least = 1e-30f, part = 0x1p-14f; /* a bucket of zeros is divided by something */
     tfm_tensor norm = {0}, constants = {0}, one = {0}, other = {0}, most = {0}, divided = {0};
-    if (t->wire_dtype == TFM_F16) {
+    if (t->comm_dtype == TFM_F16) {
         tfm_tensor_new(t->ctx, &constants, TFM_F32, 1, &(int64_t){2});
         tfm_tensor_rows(t->ctx, &one, constants, 0, 1);
         tfm_tensor_rows(t->ctx, &other, constants, 1, 1);
@@ -74,46 +76,47 @@ static void narrow(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_tenso
         tfm_div(t->ctx, &divided, x, *scale);
         x = divided;
     }
-    tfm_cast(t->ctx, out, x, t->wire_dtype);
+    tfm_cast(t->ctx, out, x, t->comm_dtype);
 }
 
 /* Starts to read a bucket of the gradient, as the tape tells. The queue is in order: what is freed here is not written
  * before it is read. */
-static void start(void *user, size_t k) {
+static void read_bucket(void *user, size_t k) {
     tfm_trainer *t = user;
-    tfm__bucket_read *b = &t->buckets[k];
+    tfm__bucket_read *b = &t->bucket_reads[k];
     tfm_tensor x = {0}, small = {0}, scale = {0};
     tfm_scope_open(t->ctx);
-    tfm_tensor_rows(t->ctx, &x, t->gradient, t->parts[k].at, t->parts[k].count);
+    tfm_tensor_rows(t->ctx, &x, t->gradient, t->bucket_parts[k].at, t->bucket_parts[k].count);
     b->scale = 1;
-    if (t->wire_dtype != TFM_F32) {
-        narrow(t, &small, &scale, x);
+    if (t->comm_dtype != TFM_F32) {
+        cast_bucket(t, &small, &scale, x);
         x = small;
     }
     if (scale.buffer)
         tfm__async_read_into(t->ctx, &b->scale_read, &b->scale, scale);
-    tfm__async_read_into(t->ctx, &b->read, t->shared + t->parts[k].at, x);
+    tfm__async_read_into(t->ctx, &b->read, t->host_buffer + t->bucket_parts[k].at, x);
     t->last_read = b->read ? b->read : t->last_read;
-    t->early += b->read != NULL;
+    t->early_reads += b->read != NULL;
     tfm_scope_close(t->ctx, 0, NULL);
 }
 
-void tfm__wire_listen(tfm_trainer *t) {
-    t->early = 0;
-    tfm__tape_on_grad_ready(t->ctx, t->value, (size_t)tfm__buckets(&t->cuts), t->parts, start, t);
+void tfm__allreduce_prepare_backward(tfm_trainer *t) {
+    t->early_reads = 0;
+    tfm__tape_on_grad_ready(t->ctx, t->value, (size_t)tfm__bucket_count(&t->bucket_layout), t->bucket_parts,
+                            read_bucket, t);
 }
 
-void tfm__wire_forget(tfm_trainer *t) {
-    for (int64_t k = 0; t->buckets && k < tfm__buckets(&t->cuts); k++) {
-        tfm__async_read_free(t->ctx, &t->buckets[k].read);
-        tfm__async_read_free(t->ctx, &t->buckets[k].scale_read);
+void tfm__allreduce_reset(tfm_trainer *t) {
+    for (int64_t k = 0; t->bucket_reads && k < tfm__bucket_count(&t->bucket_layout); k++) {
+        tfm__async_read_free(t->ctx, &t->bucket_reads[k].read);
+        tfm__async_read_free(t->ctx, &t->bucket_reads[k].scale_read);
     }
     t->last_read = NULL;
 }
 
 /* Waits until the bucket is in `shared`, unless no backward pass has begun to read it: the rank has no batch. */
-static tfm_status wait_for(tfm_trainer *t, int64_t k) {
-    const tfm__bucket_read *b = &t->buckets[k];
+static tfm_status wait_for_bucket(tfm_trainer *t, int64_t k) {
+    const tfm__bucket_read *b = &t->bucket_reads[k];
     if (b->scale_read)
         tfm__async_read_wait(t->ctx, b->scale_read);
     if (b->read)
@@ -124,42 +127,42 @@ static tfm_status wait_for(tfm_trainer *t, int64_t k) {
 /* ---- Between ranks ---- */
 
 /* Sends, and counts. */
-static bool call(tfm_trainer *t, bool to_each, void *in, const void *out, size_t bytes) {
-    const tfm_ranks *r = &t->ranks;
+static bool communicate(tfm_trainer *t, bool all_to_all, void *in, const void *out, size_t bytes) {
+    const tfm_ranks *r = &t->group;
     const bool early = t->last_read && !tfm__async_read_done(t->last_read);
     const double begun = tfm__seconds();
-    const bool good = to_each ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);
+    const bool good = all_to_all ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);
     const double ended = tfm__seconds(), seconds = ended - begun;
-    tfm__context_span(t->ctx, to_each ? "wire: blocks to each rank" : "wire: sums to all ranks", begun, ended);
-    t->counts.bytes += (uint64_t)bytes * (uint64_t)(r->world - 1);
-    t->counts.seconds += seconds;
-    t->counts.early_seconds += early ? seconds : 0;
+    tfm__context_span(t->ctx, all_to_all ? "wire: blocks to each rank" : "wire: sums to all ranks", begun, ended);
+    t->comm_stats.bytes += (uint64_t)bytes * (uint64_t)(r->world - 1);
+    t->comm_stats.seconds += seconds;
+    t->comm_stats.early_seconds += early ? seconds : 0;
     return good;
 }
 
 /* Puts a bucket into blocks for all ranks; zeros where there is nothing to add. */
-static void pack(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
-    const unsigned char *from = (const unsigned char *)(t->shared + t->parts[k].at);
-    const size_t header = header_of(t);
+static void pack_bucket(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
+    const unsigned char *from = (const unsigned char *)(t->host_buffer + t->bucket_parts[k].at);
+    const size_t header = header_bytes(t);
     if (nothing)
-        memset(t->sent, 0, block * (size_t)t->cuts.world);
-    for (int i = 0; i < t->cuts.world && !nothing; i++) {
-        const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
-        const size_t end = header + bytes_of(t, s.count);
-        unsigned char *to = t->sent + (size_t)i * block;
+        memset(t->send_buffer, 0, block * (size_t)t->bucket_layout.world);
+    for (int i = 0; i < t->bucket_layout.world && !nothing; i++) {
+        const tfm__flat_range s = tfm__bucket_shard(&t->bucket_layout, k, i);
+        const size_t end = header + payload_bytes(t, s.count);
+        unsigned char *to = t->send_buffer + (size_t)i * block;
         memset(to, 0, header);
         if (header)
-            memcpy(to, &t->buckets[k].scale, sizeof(float));
-        memcpy(to + header, from + bytes_of(t, s.at - t->parts[k].at), bytes_of(t, s.count));
+            memcpy(to, &t->bucket_reads[k].scale, sizeof(float));
+        memcpy(to + header, from + payload_bytes(t, s.at - t->bucket_parts[k].at), payload_bytes(t, s.count));
         memset(to + end, 0, block - end); /* the last ranks' blocks may be shorter */
     }
 }
 
-static void unpack(const tfm_trainer *t, float *out, const unsigned char *block, int64_t count) {
+static void unpack_block(const tfm_trainer *t, float *out, const unsigned char *block, int64_t count) {
     float scale = 1;
-    tfm__stored_to_floats(out, &(tfm__stored_tensor){.dtype = t->wire_dtype, .data = block + header_of(t)}, 0,
+    tfm__stored_to_floats(out, &(tfm__stored_tensor){.dtype = t->comm_dtype, .data = block + header_bytes(t)}, 0,
                           (size_t)count, 1);
-    if (!header_of(t))
+    if (!header_bytes(t))
         return;
     memcpy(&scale, block, sizeof(scale));
     for (int64_t i = 0; i < count && scale != 1; i++)
@@ -167,27 +170,27 @@ static void unpack(const tfm_trainer *t, float *out, const unsigned char *block,
 }
 
 /* Writes a sum as a block to be sent; `sum` becomes what others will read there, so that all have the same. */
-static void pack_sum(const tfm_trainer *t, unsigned char *block, float *sum, int64_t count) {
+static void pack_reduced(const tfm_trainer *t, unsigned char *block, float *sum, int64_t count) {
     float most = 0, scale = 1;
-    if (t->wire_dtype == TFM_F32) {
+    if (t->comm_dtype == TFM_F32) {
         memcpy(block, sum, (size_t)count * sizeof(*sum));
         return;
     }
-    for (int64_t i = 0; i < count && t->wire_dtype == TFM_F16; i++)
+    for (int64_t i = 0; i < count && t->comm_dtype == TFM_F16; i++)
         most = fabsf(sum[i]) > most ? fabsf(sum[i]) : most;
     if (most > 0 && isfinite(most))
         scale = fmaxf(ldexpf(1, ilogbf(most) - 14), 0x1p-126f);
     memcpy(block, &scale, sizeof(scale));
     const float inverse = 1 / scale; /* of a power of 2, so nothing is lost */
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t half = tfm__float_to_half(sum[i] * inverse, t->wire_dtype);
+        const uint16_t half = tfm__float_to_half(sum[i] * inverse, t->comm_dtype);
         memcpy(block + HEADER + 2 * i, &half, sizeof(half));
     }
-    unpack(t, sum, block, count);
+    unpack_block(t, sum, block, count);
 }
 
 /* In a few sums side by side, which a compiler can make of vectors: always the same ones. */
-static double squares_of(const float *x, int64_t count) {
+static double sum_of_squares(const float *x, int64_t count) {
     enum { SIDE = 8 };
     double sums[SIDE] = {0}, all = 0;
     for (int64_t i = 0; i < count; i++)
@@ -199,58 +202,58 @@ static double squares_of(const float *x, int64_t count) {
 
 /* Each rank adds up one block of the bucket, and all get all blocks: twice the bucket goes over the wire, however many
  * ranks there are, and the order of a sum is always that of the ranks. */
-static bool sum_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing) {
-    const int world = t->cuts.world;
-    const int64_t room = tfm__bucket_room(&t->cuts, k);
-    const size_t block = header_of(t) + bytes_of(t, room);
-    const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
-    float *sum = t->sum, *other = t->sum + room;
-    pack(t, k, block, nothing);
-    if (!call(t, true, t->received, t->sent, block))
+static bool reduce_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing) {
+    const int world = t->bucket_layout.world;
+    const int64_t room = tfm__bucket_shard_max(&t->bucket_layout, k);
+    const size_t block = header_bytes(t) + payload_bytes(t, room);
+    const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
+    float *sum = t->reduce_buffer, *other = t->reduce_buffer + room;
+    pack_bucket(t, k, block, nothing);
+    if (!communicate(t, true, t->recv_buffer, t->send_buffer, block))
         return false;
-    unpack(t, sum, t->received, room);
+    unpack_block(t, sum, t->recv_buffer, room);
     for (int i = 1; i < world; i++) {
-        unpack(t, other, t->received + (size_t)i * block, room);
+        unpack_block(t, other, t->recv_buffer + (size_t)i * block, room);
         for (int64_t j = 0; j < room; j++)
             sum[j] += other[j];
     }
-    pack_sum(t, t->sent, sum, room);
-    *squares += squares_of(sum, own.count);
+    pack_reduced(t, t->send_buffer, sum, room);
+    *squares += sum_of_squares(sum, own.count);
     if (t->sharded) {
-        memcpy(t->shared + own.at, sum, (size_t)own.count * sizeof(*sum));
+        memcpy(t->host_buffer + own.at, sum, (size_t)own.count * sizeof(*sum));
         return true;
     }
-    if (!call(t, false, t->received, t->sent, block))
+    if (!communicate(t, false, t->recv_buffer, t->send_buffer, block))
         return false;
     for (int i = 0; i < world; i++) {
-        const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
-        unpack(t, t->shared + s.at, t->received + (size_t)i * block, s.count);
+        const tfm__flat_range s = tfm__bucket_shard(&t->bucket_layout, k, i);
+        unpack_block(t, t->host_buffer + s.at, t->recv_buffer + (size_t)i * block, s.count);
     }
     return true;
 }
 
-bool tfm__wire_sum(tfm_trainer *t, double *squares, tfm_status *status) {
+bool tfm__allreduce_gradients(tfm_trainer *t, double *squares, tfm_status *status) {
     *squares = 0;
-    for (int64_t i = 0; i < tfm__buckets(&t->cuts); i++) {
-        const int64_t k = tfm__bucket_sent(&t->cuts, i);
+    for (int64_t i = 0; i < tfm__bucket_count(&t->bucket_layout); i++) {
+        const int64_t k = tfm__bucket_send_order(&t->bucket_layout, i);
         if (*status == TFM_OK)
-            *status = wait_for(t, k);
-        if (!sum_bucket(t, squares, k, *status != TFM_OK || !t->buckets[k].read))
+            *status = wait_for_bucket(t, k);
+        if (!reduce_bucket(t, squares, k, *status != TFM_OK || !t->bucket_reads[k].read))
             return false;
     }
     return true;
 }
 
-bool tfm__wire_gather(tfm_trainer *t) {
-    for (int64_t k = 0; k < tfm__buckets(&t->cuts); k++) {
-        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
-        const size_t block = (size_t)tfm__bucket_room(&t->cuts, k) * sizeof(float);
-        memcpy(t->sent, t->shared + own.at, (size_t)own.count * sizeof(float));
-        if (!call(t, false, t->received, t->sent, block))
+bool tfm__allgather_params(tfm_trainer *t) {
+    for (int64_t k = 0; k < tfm__bucket_count(&t->bucket_layout); k++) {
+        const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
+        const size_t block = (size_t)tfm__bucket_shard_max(&t->bucket_layout, k) * sizeof(float);
+        memcpy(t->send_buffer, t->host_buffer + own.at, (size_t)own.count * sizeof(float));
+        if (!communicate(t, false, t->recv_buffer, t->send_buffer, block))
             return false;
-        for (int i = 0; i < t->cuts.world; i++) {
-            const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
-            memcpy(t->shared + s.at, t->received + (size_t)i * block, (size_t)s.count * sizeof(float));
+        for (int i = 0; i < t->bucket_layout.world; i++) {
+            const tfm__flat_range s = tfm__bucket_shard(&t->bucket_layout, k, i);
+            memcpy(t->host_buffer + s.at, t->recv_buffer + (size_t)i * block, (size_t)s.count * sizeof(float));
         }
     }
     return true;

@@ -8,21 +8,21 @@
 #include "train/local_process_group.h"
 
 /* What the largest of the shares that a caller gives becomes. */
-enum { MOST_SHARE = 1 << 16 };
+enum { MAX_SHARE = 1 << 16 };
 
-static int world_of(const tfm_trainer *t) {
-    return t->ranks.world > 1 ? t->ranks.world : 1;
+static int world_size(const tfm_trainer *t) {
+    return t->group.world > 1 ? t->group.world : 1;
 }
 
 /* ---- Rows for each ---- */
 
 /* How many tokens of a batch a row has, with padding. */
-static double width_of(const tfm_pairs *b) {
+static double row_tokens(const tfm_pairs *b) {
     return (double)b->source_width + (double)b->target_width;
 }
 
-static double tokens_of(const tfm_pairs *b) {
-    return (double)b->count * width_of(b);
+static double batch_tokens(const tfm_pairs *b) {
+    return (double)b->count * row_tokens(b);
 }
 
 /* What batches must be so that they can be cut; all else is seen where they are learned. */
@@ -41,7 +41,7 @@ static tfm_status check_batches(const tfm_pairs *batches, size_t count) {
 }
 
 /* Some rows of a batch. */
-static tfm_pairs rows_of(const tfm_pairs *b, int64_t first, int64_t end) {
+static tfm_pairs slice_rows(const tfm_pairs *b, int64_t first, int64_t end) {
     tfm_pairs part = *b;
     part.count = end - first;
     part.targets += first * b->target_width;
@@ -55,7 +55,7 @@ static tfm_pairs rows_of(const tfm_pairs *b, int64_t first, int64_t end) {
 
 /* The first row of a batch whose middle is at `place` or after it, counted in tokens from the batch's first. */
 static int64_t row_at(const tfm_pairs *b, double place) {
-    const double row = ceil(place / width_of(b) - 0.5);
+    const double row = ceil(place / row_tokens(b) - 0.5);
     return row <= 0 ? 0 : row >= (double)b->count ? b->count : (int64_t)row;
 }
 
@@ -90,7 +90,7 @@ tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *ba
         all += shares[i];
     }
     for (size_t i = 0; i < count; i++)
-        total += tokens_of(&batches[i]);
+        total += batch_tokens(&batches[i]);
     /* Where the next rank begins is this sum there, too, so that no row is in two parts, or in none. */
     const double begin = rank == 0 ? 0 : total * (before / all),
                  end = rank + 1 == world ? total : total * ((before + shares[rank]) / all);
@@ -99,70 +99,70 @@ tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *ba
         const int64_t first = rank == 0 ? 0 : row_at(b, begin - at),
                       last = rank + 1 == world ? b->count : row_at(b, end - at);
         if (first < last)
-            own[(*own_count)++] = rows_of(b, first, last);
-        at += tokens_of(b);
+            own[(*own_count)++] = slice_rows(b, first, last);
+        at += batch_tokens(b);
     }
     return TFM_OK;
 }
 
 /* ---- The ratio of a trainer ---- */
 
-tfm_status tfm__dealing_begin(tfm_trainer *t, int world) {
-    tfm__dealing_end(t);
+tfm_status tfm__balance_init(tfm_trainer *t, int world) {
+    tfm__balance_free(t);
     if (world < 2)
         return TFM_OK;
-    t->dealing.shares = tfm__alloc((size_t)world, sizeof(double));
-    return t->dealing.shares ? TFM_OK : TFM_ERROR_MEMORY;
+    t->balance.shares = tfm__alloc((size_t)world, sizeof(double));
+    return t->balance.shares ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-void tfm__dealing_end(tfm_trainer *t) {
-    free(t->dealing.shares);
-    t->dealing = (tfm__dealing){0};
+void tfm__balance_free(tfm_trainer *t) {
+    free(t->balance.shares);
+    t->balance = (tfm__balance){0};
 }
 
 /* Notes whether the shares differ. */
-static void settle(tfm_trainer *t) {
-    t->dealing.differ = false;
-    for (int i = 1; i < world_of(t); i++)
-        t->dealing.differ = t->dealing.differ || t->dealing.shares[i] != t->dealing.shares[0];
+static void update_uneven(tfm_trainer *t) {
+    t->balance.uneven = false;
+    for (int i = 1; i < world_size(t); i++)
+        t->balance.uneven = t->balance.uneven || t->balance.shares[i] != t->balance.shares[0];
 }
 
 const double *tfm_trainer_shares(const tfm_trainer *t) {
-    return t && t->dealing.differ ? t->dealing.shares : NULL;
+    return t && t->balance.uneven ? t->balance.shares : NULL;
 }
 
 /* Shares are kept as whole numbers, which are text in checkpoints and come back from it as they were. */
-static void take(tfm_trainer *t, const double *shares) {
+static void set_balance(tfm_trainer *t, const double *shares) {
     double most = 0;
-    for (int i = 0; i < world_of(t) && shares; i++)
+    for (int i = 0; i < world_size(t) && shares; i++)
         most = fmax(most, shares[i]);
-    for (int i = 0; i < world_of(t); i++)
-        t->dealing.shares[i] = shares ? round(shares[i] / most * MOST_SHARE) : 1;
-    settle(t);
+    for (int i = 0; i < world_size(t); i++)
+        t->balance.shares[i] = shares ? round(shares[i] / most * MAX_SHARE) : 1;
+    update_uneven(t);
 }
 
 tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t count) {
     if (TFM__NEEDS("trainer_set_shares", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    const int world = world_of(t);
+    const int world = world_size(t);
     if (shares && count != (size_t)world)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_shares: %zu shares for %d: each %s has one", count, world,
-                         t->team ? "device" : "rank");
+                         t->local_group ? "device" : "rank");
     if (shares && check_shares("trainer_set_shares", shares, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    for (size_t i = 0; i < tfm__team_count(t) && world > 1; i++)
-        take(tfm__team_member(t, i), shares);
+    for (size_t i = 0; i < tfm__trainer_replica_count(t) && world > 1; i++)
+        set_balance(tfm__trainer_replica(t, i), shares);
     return TFM_OK;
 }
 
 /* ---- In checkpoints ---- */
 
-void tfm__dealing_say(char *text, const tfm_trainer *t) {
+void tfm__balance_format(char *text, const tfm_trainer *t) {
     size_t at = 0;
     text[0] = 0;
-    for (int i = 0; i < world_of(t) && t->dealing.differ; i++) {
-        const int wrote = snprintf(text + at, TFM__SHARES_TEXT - at, "%s%.0f", i ? " " : "", t->dealing.shares[i]);
-        if (wrote < 0 || (size_t)wrote >= TFM__SHARES_TEXT - at) {
+    for (int i = 0; i < world_size(t) && t->balance.uneven; i++) {
+        const int wrote = snprintf(text + at, TFM__BALANCE_TEXT - at, "%s%.0f", i ? " " : "", t->balance.shares[i]);
+        if (wrote < 0 || (size_t)wrote >= TFM__BALANCE_TEXT - at) {
             text[0] = 0;
             return;
         }
@@ -170,20 +170,20 @@ void tfm__dealing_say(char *text, const tfm_trainer *t) {
     }
 }
 
-void tfm__dealing_read(tfm_trainer *t, const char *text) {
-    const int world = world_of(t);
+void tfm__balance_parse(tfm_trainer *t, const char *text) {
+    const int world = world_size(t);
     char *end = NULL;
-    if (!t->dealing.shares)
+    if (!t->balance.shares)
         return;
-    t->dealing.differ = false;
+    t->balance.uneven = false;
     if (!text)
         return;
     for (int i = 0; i < world; i++) {
-        t->dealing.shares[i] = (double)strtoll(text, &end, 10);
+        t->balance.shares[i] = (double)strtoll(text, &end, 10);
         if (end == text || *end != (i + 1 < world ? ' ' : 0))
             return;
         text = end + 1;
     }
-    if (check_shares("checkpoint", t->dealing.shares, (size_t)world) == TFM_OK)
-        settle(t);
+    if (check_shares("checkpoint", t->balance.shares, (size_t)world) == TFM_OK)
+        update_uneven(t);
 }

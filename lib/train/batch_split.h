@@ -5,15 +5,15 @@
 #include "train/process_group.h"
 
 /* Enough for the shares of hundreds of ranks as text. Checkpoints leave out what is longer. */
-enum { TFM__SHARES_TEXT = 4096 };
+enum { TFM__BALANCE_TEXT = 4096 };
 
 /* Makes room for the shares of `world` ranks, all equal at first. */
-tfm_status tfm__dealing_begin(tfm_trainer *t, int world);
-void tfm__dealing_end(tfm_trainer *t);
+tfm_status tfm__balance_init(tfm_trainer *t, int world);
+void tfm__balance_free(tfm_trainer *t);
 
-/* Writes the shares as text of TFM__SHARES_TEXT bytes, "" where they are equal; and reads them. Text with another
+/* Writes the shares as text of TFM__BALANCE_TEXT bytes, "" where they are equal; and reads them. Text with another
  * number of shares than there are ranks, or none (NULL), makes them equal. */
-void tfm__dealing_say(char *text, const tfm_trainer *t);
-void tfm__dealing_read(tfm_trainer *t, const char *text);
+void tfm__balance_format(char *text, const tfm_trainer *t);
+void tfm__balance_parse(tfm_trainer *t, const char *text);
 
 #endif

@@ -7,75 +7,76 @@
 
 /* ---- Reading ---- */
 
-tfm_status tfm__texts_open(tfm__corpus *c) {
+tfm_status tfm__lm_corpus_open(tfm__corpus *c) {
     int32_t *ids = NULL;
-    tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[1], TFM_TARGET, "", 0);
+    tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->special_tokens[1], TFM_TARGET, "", 0);
     tfm_ids_free(&ids);
     c->end = c->options.has_end ? c->options.end : tfm_tokenizer_get_info(c->tokenizer)->target_eos;
     return status;
 }
 
 /* The next text of the files; *more is false after the last. */
-static tfm_status next_text(const tfm__corpus *c, tfm__readers *readers, bool *more) {
+static tfm_status next_text(const tfm__corpus *c, tfm__corpus_reader *reader, bool *more) {
     const tfm_document_options *form = &c->options.documents;
-    tfm_status status = tfm__document_next(&readers->files[0], form, more);
+    tfm_status status = tfm__document_next(&reader->files[0], form, more);
     for (bool others = true; status == TFM_OK && !*more && others;) {
-        status = tfm__readers_go_on(c, readers, &others);
+        status = tfm__corpus_reader_next_file(c, reader, &others);
         if (status == TFM_OK && others)
-            status = tfm__document_next(&readers->files[0], form, more);
+            status = tfm__document_next(&reader->files[0], form, more);
     }
     return status;
 }
 
 /* Adds the ids of a good text and what ends it. */
-static tfm_status add_text(const tfm__corpus *c, tfm__pair_buffer *b, const int32_t *ids, size_t count) {
+static tfm_status add_text(const tfm__corpus *c, tfm__shuffle_buffer *b, const int32_t *ids, size_t count) {
     const bool ends = c->end >= 0 && ids[count - 1] != c->end;
-    const tfm__pair text = {.at = b->id_count, .target = (int32_t)(count + ends)};
-    tfm_status status = tfm__grow(&b->ids, &b->id_room, b->id_count + count + 1, sizeof(*b->ids));
+    const tfm__example text = {.at = b->id_count, .target = (int32_t)(count + ends)};
+    tfm_status status = tfm__grow(&b->ids, &b->id_capacity, b->id_count + count + 1, sizeof(*b->ids));
     if (status == TFM_OK)
-        status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(*b->pairs));
+        status = tfm__grow(&b->examples, &b->example_capacity, b->example_count + 1, sizeof(*b->examples));
     if (status != TFM_OK)
         return status;
     memcpy(b->ids + b->id_count, ids, count * sizeof(*ids));
     b->id_count += count;
     if (ends)
         b->ids[b->id_count++] = c->end;
-    b->pairs[b->pair_count++] = text;
+    b->examples[b->example_count++] = text;
     b->counts.pairs++;
     return TFM_OK;
 }
 
 /* Counts a bad line, of which the library's last sentence says what is wrong, or refuses it. */
-static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t *count, tfm__readers *readers) {
+static tfm_status reject_text(const tfm__corpus *c, const tfm__shuffle_buffer *b, uint64_t *count,
+                              tfm__corpus_reader *reader) {
     char sentence[512];
     (*count)++;
     if (!c->options.strict)
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
-    return tfm__fail(TFM_ERROR_INPUT, "%s, %s %lld: %s", readers->files[0].name,
+    return tfm__fail(TFM_ERROR_INPUT, "%s, %s %lld: %s", reader->files[0].name,
                      tfm__document_name(&c->options.documents),
-                     (long long)tfm__readers_line(c, readers, 0, b->next.line), sentence);
+                     (long long)tfm__corpus_reader_line(c, reader, 0, b->next.line), sentence);
 }
 
-tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
-    const tfm__lines *line = &readers->files[0];
+tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {
+    const tfm__line_reader *line = &reader->files[0];
     int32_t *ids = NULL;
     size_t count = 0;
     bool more = true;
-    tfm_status status = next_text(c, readers, &more);
+    tfm_status status = next_text(c, reader, &more);
     *end = status == TFM_OK && !more;
     if ((status != TFM_OK && status != TFM_ERROR_INPUT) || !more)
         return status;
     b->next.line++;
-    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
+    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
-    b->encoded++;
+    b->tokenized_lines++;
     if (status == TFM_OK) /* else it is a line of JSON without a text */
-        status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
-                                       c->options.subword_alpha);
+        status = tfm__tokenizer_encode_sampled(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
+                                               c->options.subword_alpha);
     if (status == TFM_ERROR_INPUT) {
-        status = leave_out(c, b, &b->counts.invalid, readers);
-    } else if (status == TFM_OK && count <= c->around[1]) { /* lines between paragraphs are no mistake */
+        status = reject_text(c, b, &b->counts.invalid, reader);
+    } else if (status == TFM_OK && count <= c->special_tokens[1]) { /* lines between paragraphs are no mistake */
         b->counts.empty++;
     } else if (status == TFM_OK) {
         status = add_text(c, b, ids, count);
@@ -84,33 +85,33 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
     return status;
 }
 
-tfm_status tfm__texts_none(const tfm__corpus *c, const tfm_data_counts *counts) {
+tfm_status tfm__lm_no_text_error(const tfm__corpus *c, const tfm_data_counts *counts) {
     return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no %s of text to learn from: %llu are empty, %llu are no text",
-                     c->names[0], tfm__corpus_others(c), tfm__document_name(&c->options.documents),
+                     c->paths[0], tfm__corpus_other_files(c), tfm__document_name(&c->options.documents),
                      (unsigned long long)counts->empty, (unsigned long long)counts->invalid);
 }
 
 /* ---- Packing ---- */
 
 /* The texts one after another: shuffled, unless they are to stay in order. */
-static tfm_status lay_out(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
-    const tfm__pair **order = tfm__alloc(b->pair_count, sizeof(*order));
+static tfm_status concatenate_texts(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
+    const tfm__example **order = tfm__alloc(b->example_count, sizeof(*order));
     if (!b->packed)
         b->packed = tfm__alloc(b->id_count, sizeof(*b->packed));
     if (!order || !b->packed) {
         free(order);
         return TFM_ERROR_MEMORY;
     }
-    for (size_t i = 0; i < b->pair_count; i++)
-        order[i] = &b->pairs[i];
-    for (size_t i = b->pair_count; i > 1 && !c->options.in_order; i--) {
+    for (size_t i = 0; i < b->example_count; i++)
+        order[i] = &b->examples[i];
+    for (size_t i = b->example_count; i > 1 && !c->options.in_order; i--) {
         const size_t k = (size_t)tfm__random_below(random, i);
-        const tfm__pair *swapped = order[i - 1];
+        const tfm__example *swapped = order[i - 1];
         order[i - 1] = order[k];
         order[k] = swapped;
     }
     int32_t *to = b->packed;
-    for (size_t i = 0; i < b->pair_count; i++) {
+    for (size_t i = 0; i < b->example_count; i++) {
         memcpy(to, b->ids + order[i]->at, (size_t)order[i]->target * sizeof(*to));
         to += order[i]->target;
     }
@@ -119,29 +120,29 @@ static tfm_status lay_out(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random
 }
 
 /* Each block begins with the last token of the one before, so that each token but the first is learned once. */
-tfm_status tfm__texts_pack(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
+tfm_status tfm__lm_pack_blocks(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
     const size_t block = c->options.block ? (size_t)c->options.block : 256;
     b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
     if (b->row_count == 0 && b->begin.line > 0) /* a last piece; those before it have more */
         return TFM_OK;
     if (b->row_count == 0)
         return tfm__fail(TFM_ERROR_INPUT, "%s: the text is a single token, from which nothing can be learned",
-                         c->names[0]);
+                         c->paths[0]);
     if (!b->blocks)
         b->blocks = tfm__alloc(b->row_count, sizeof(*b->blocks));
     if (!b->order)
         b->order = tfm__alloc(b->row_count, sizeof(*b->order));
-    if (!b->blocks || !b->order || lay_out(c, b, random) != TFM_OK)
+    if (!b->blocks || !b->order || concatenate_texts(c, b, random) != TFM_OK)
         return TFM_ERROR_MEMORY;
     b->row_ids = b->packed;
     for (size_t i = 0; i < b->row_count; i++) {
         const size_t at = i * block, left = b->id_count - at;
-        b->blocks[i] = (tfm__pair){.at = at, .target = (int32_t)(left < block + 1 ? left : block + 1)};
+        b->blocks[i] = (tfm__example){.at = at, .target = (int32_t)(left < block + 1 ? left : block + 1)};
         b->order[i] = &b->blocks[i];
     }
     for (size_t i = b->row_count; i > 1 && !c->options.in_order; i--) {
         const size_t k = (size_t)tfm__random_below(random, i);
-        tfm__pair *swapped = b->order[i - 1];
+        tfm__example *swapped = b->order[i - 1];
         b->order[i - 1] = b->order[k];
         b->order[k] = swapped;
     }

@@ -18,7 +18,7 @@
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
 /* What comes before a device's ways of multiplying numbers of bf16, of a run that does. */
-#define ROUNDS " bf16: "
+#define BF16_TAG " bf16: "
 
 /* Describes the tuning, which decides in what order numbers are added, and so their last bits. */
 static const char *device_kind(const tfm_trainer *t, char *text) {
@@ -27,23 +27,22 @@ static const char *device_kind(const tfm_trainer *t, char *text) {
                               tuning->name, tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_mr,
                               tuning->gemm_nr_vectors, strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
     if (t->options.precision == TFM_BF16 && used < KIND_BYTES)
-        snprintf(text + used, (size_t)(KIND_BYTES - used), "%sengine %d dots %d tiles %d", ROUNDS, (int)tuning->mma,
+        snprintf(text + used, (size_t)(KIND_BYTES - used), "%sengine %d dots %d tiles %d", BF16_TAG, (int)tuning->mma,
                  tuning->avx512_bf16, tuning->amx_bf16 && tfm__amx_allowed());
     return text;
 }
 
 /* Whether two of them are the same. Where one is of a run in another precision, that says nothing of the device. */
 static bool same_kind(const char *a, const char *b) {
-    const char *a_rounds = strstr(a, ROUNDS), *b_rounds = strstr(b, ROUNDS);
-    const size_t a_bytes = a_rounds ? (size_t)(a_rounds - a) : strlen(a);
-    const size_t b_bytes = b_rounds ? (size_t)(b_rounds - b) : strlen(b);
-    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0 &&
-           (!a_rounds || !b_rounds || strcmp(a_rounds, b_rounds) == 0);
+    const char *a_bf16 = strstr(a, BF16_TAG), *b_bf16 = strstr(b, BF16_TAG);
+    const size_t a_bytes = a_bf16 ? (size_t)(a_bf16 - a) : strlen(a);
+    const size_t b_bytes = b_bf16 ? (size_t)(b_bf16 - b) : strlen(b);
+    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0 && (!a_bf16 || !b_bf16 || strcmp(a_bf16, b_bf16) == 0);
 }
 
 /* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
  * mean it, which do not say. */
-static const char *table_of(const tfm_trainer *t, char *text) {
+static const char *tuning_hash(const tfm_trainer *t, char *text) {
     snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuning_db_hash(t->ctx));
     return text;
 }
@@ -52,17 +51,17 @@ static const char *table_of(const tfm_trainer *t, char *text) {
 
 /* The note is a string of the header's JSON, where some characters take more bytes. What a header has besides is less
  * than the rest. */
-enum { MOST_NOTE = 50000000, MOST_WRITTEN = (int)TFM__SAFETENSORS_HEADER - 1000000 };
+enum { MAX_NOTE = 50000000, MAX_NOTE_JSON = (int)TFM__SAFETENSORS_HEADER - 1000000 };
 
 /* The bytes of a text in JSON, as jansson writes it. */
-static size_t written_bytes(const char *text) {
+static size_t json_bytes(const char *text) {
     size_t bytes = 0;
     for (const char *c = text; *c; c++)
         bytes += strchr("\"\\\b\f\n\r\t", *c) ? 2 : (unsigned char)*c < 0x20 ? 6 : 1;
     return bytes;
 }
 
-static tfm_status put_note(tfm_trainer *t, const char *note) {
+static tfm_status set_note(tfm_trainer *t, const char *note) {
     char *copy = note ? tfm__strdup(note) : NULL;
     if (note && !copy)
         return TFM_ERROR_MEMORY;
@@ -77,12 +76,12 @@ tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
     const size_t bytes = note ? strlen(note) : 0;
     if (note && tfm_text_check(note, bytes) != TFM_OK)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_note: the note of %zu bytes is not UTF-8", bytes);
-    if (bytes >= MOST_NOTE || (note && written_bytes(note) > MOST_WRITTEN))
+    if (bytes >= MAX_NOTE || (note && json_bytes(note) > MAX_NOTE_JSON))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_note: the note has %zu bytes, and %zu as JSON in a checkpoint: it must have less "
                          "than %d, and at most %d as JSON",
-                         bytes, written_bytes(note), MOST_NOTE, MOST_WRITTEN);
-    return put_note(t, note);
+                         bytes, json_bytes(note), MAX_NOTE, MAX_NOTE_JSON);
+    return set_note(t, note);
 }
 
 const char *tfm_trainer_note(const tfm_trainer *t) {
@@ -100,30 +99,30 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
 /* The file itself: all of the state, or where the moments lie in shards, the rest. */
 static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
-    char shards[TFM__SHARDS_TEXT], shares[TFM__SHARES_TEXT];
+    char shards[TFM__SHARDS_TEXT], shares[TFM__BALANCE_TEXT];
     const tfm__tensor_entry entries[] = {
         {.name = "parameters", .x = t->value, .dtype = TFM_F32},
         {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
         {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
     tfm__metadata_entry metadata_entries[8] = {
-        {"update", update}, {"device", device_kind(t, kind)}, {"tuned", table_of(t, table)}, {"room", room}};
+        {"update", update}, {"device", device_kind(t, kind)}, {"tuned", tuning_hash(t, table)}, {"room", room}};
     size_t count = 4;
     snprintf(update, sizeof(update), "%" PRId64, t->update);
-    snprintf(room, sizeof(room), "%" PRId64, t->room);
+    snprintf(room, sizeof(room), "%" PRId64, t->micro_batch_tokens);
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
         snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
                  at.epoch, at.batch, at.line, at.source_at, at.target_at, at.cut);
         metadata_entries[count++] = (tfm__metadata_entry){"data", position};
     }
-    tfm__dealing_say(shares, t);
+    tfm__balance_format(shares, t);
     if (shares[0])
         metadata_entries[count++] = (tfm__metadata_entry){"dealt", shares};
     if (t->note)
         metadata_entries[count++] = (tfm__metadata_entry){"note", t->note};
     if (t->sharded) {
-        tfm__shards_say(shards, t);
+        tfm__shards_format(shards, t);
         metadata_entries[count++] = (tfm__metadata_entry){"shards", shards};
     }
     return tfm__tensors_write(t->ctx, path, entries, t->sharded ? 1 : TFM__COUNT(entries), metadata_entries, count,
@@ -131,26 +130,26 @@ static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *p
 }
 
 /* All ranks write their shards, and then the first one the file that speaks of them. */
-static tfm_status save_together(tfm_trainer *t, const tfm_data *data, const char *path) {
-    const tfm__share mine = {.update = t->update};
-    tfm__share all;
+static tfm_status save_sharded(tfm_trainer *t, const tfm_data *data, const char *path) {
+    const tfm__rank_report mine = {.update = t->update};
+    tfm__rank_report all;
     tfm_status status = check_context(t, path) == TFM_OK ? tfm__shard_write(t, path) : tfm_context_status(t->ctx);
-    status = tfm__ranks_agree(t, &all, mine, status, path);
+    status = tfm__process_group_agree(t, &all, mine, status, path);
     if (status != TFM_OK) /* on all: nobody waits */
         return status;
-    if (t->ranks.rank == 0)
+    if (t->group.rank == 0)
         status = write_file(t, data, path);
-    return tfm__ranks_agree(t, &all, mine, status, path);
+    return tfm__process_group_agree(t, &all, mine, status, path);
 }
 
-tfm_status tfm__save_share(tfm_trainer *t, const tfm_data *data, const char *path) {
+tfm_status tfm__trainer_save_rank(tfm_trainer *t, const tfm_data *data, const char *path) {
     tfm_status status = TFM_OK;
     if (t->sharded)
-        status = save_together(t, data, path);
+        status = save_sharded(t, data, path);
     else
         status = check_context(t, path) == TFM_OK ? write_file(t, data, path) : tfm_context_status(t->ctx);
-    if (status == TFM_OK && t->ranks.rank == 0)
-        tfm__shards_clear(t, path);
+    if (status == TFM_OK && t->group.rank == 0)
+        tfm__shards_remove_old(t, path);
     return status;
 }
 
@@ -172,7 +171,7 @@ typedef struct checkpoint {
     tfm__weights *file;
     const tfm__stored_tensor *parameters, *moments[TFM__MOMENTS]; /* the latter NULL where they lie in shards */
     tfm__shards shards;
-    int64_t update, room;
+    int64_t update, micro_batch_tokens;
     tfm_data_position position;
     bool has_position;
 } checkpoint;
@@ -202,7 +201,7 @@ static const tfm__stored_tensor *find_flat(const tfm_trainer *t, const tfm__weig
     return p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count ? p : NULL;
 }
 
-static void renew_packed(tfm_trainer *t) {
+static void invalidate_packed(tfm_trainer *t) {
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
 }
@@ -221,8 +220,8 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
                          t->count);
     if (shards && (status = tfm__shards_open(&c->shards, t, shards, path, c->update)) != TFM_OK)
         return status;
-    if (!read_numbers(&c->room, 1, tfm__weights_metadata(c->file, "room")))
-        c->room = 0; /* Checkpoints of early versions do not have it. */
+    if (!read_numbers(&c->micro_batch_tokens, 1, tfm__weights_metadata(c->file, "room")))
+        c->micro_batch_tokens = 0; /* Checkpoints of early versions do not have it. */
     const char *position = tfm__weights_metadata(c->file, "data");
     int64_t n[6] = {0};
     c->has_position = position != NULL;
@@ -233,29 +232,30 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     return TFM_OK;
 }
 
-static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
+static tfm_status restore(tfm_trainer *t, const checkpoint *c, const char *path) {
     char kind[KIND_BYTES], table[NUMBERS_BYTES];
     const char *device = tfm__weights_metadata(c->file, "device"), *tuned = tfm__weights_metadata(c->file, "tuned");
-    tfm_status status = put_note(t, tfm__weights_metadata(c->file, "note"));
+    tfm_status status = set_note(t, tfm__weights_metadata(c->file, "note"));
     if (status == TFM_OK)
         status = tfm_tensor_write(t->ctx, t->value, c->parameters->data);
     for (int i = 0; i < TFM__MOMENTS && status == TFM_OK; i++)
-        status = c->moments[i] ? tfm__moments_put(t, i, (tfm__stretch){0, t->count}, c->moments[i]->data)
-                               : tfm__shards_put(t, &c->shards, i);
+        status = c->moments[i] ? tfm__moment_load_range(t, i, (tfm__flat_range){0, t->count}, c->moments[i]->data)
+                               : tfm__shards_load_moment(t, &c->shards, i);
     if (status != TFM_OK)
         return status;
-    const bool retuned = strcmp(table_of(t, table), tuned ? tuned : "0") != 0;
+    const bool retuned = strcmp(tuning_hash(t, table), tuned ? tuned : "0") != 0;
     const bool other = retuned || !device || !same_kind(device_kind(t, kind), device);
-    if (retuned && !t->follows)
+    if (retuned && !t->is_replica)
         tfm__log(TFM_LOG_WARNING,
                  "%s was written with another table of `tfm tune`, or none: the run goes on, but not to the bit", path);
-    else if (other && !t->follows)
+    else if (other && !t->is_replica)
         tfm__log(TFM_LOG_WARNING, "%s was written on another kind of device: the run goes on, but not to the bit",
                  path);
-    t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */
+    t->micro_batch_tokens =
+        other ? 0 : c->micro_batch_tokens; /* What was run in pieces must be so again, or bits differ. */
     t->update = c->update;
-    tfm__dealing_read(t, tfm__weights_metadata(c->file, "dealt"));
-    renew_packed(t);
+    tfm__balance_parse(t, tfm__weights_metadata(c->file, "dealt"));
+    invalidate_packed(t);
     return TFM_OK;
 }
 
@@ -270,7 +270,7 @@ static tfm_status load(tfm_trainer *t, tfm_data *data, const char *path) {
     if (status == TFM_OK && data)
         status = tfm_data_seek(data, c.position);
     if (status == TFM_OK)
-        status = put_in_place(t, &c, path);
+        status = restore(t, &c, path);
     tfm__shards_close(&c.shards);
     tfm__weights_free(&c.file);
     return status;
@@ -280,22 +280,22 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
     if (TFM__NEEDS("trainer_load", t, path) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < tfm__team_count(t) && status == TFM_OK; i++)
-        status = load(tfm__team_member(t, i), i == 0 ? data : NULL, path);
+    for (size_t i = 0; i < tfm__trainer_replica_count(t) && status == TFM_OK; i++)
+        status = load(tfm__trainer_replica(t, i), i == 0 ? data : NULL, path);
     return status;
 }
 
 /* ---- Averages ---- */
 
 /* How many numbers are summed at a time. */
-enum { PIECE = 1 << 20 };
+enum { CHUNK = 1 << 20 };
 
-/* Puts the mean over the files on the device, a piece at a time. sum and mean have room for PIECE numbers. */
-static tfm_status put_means(tfm_trainer *t, const tfm__stored_tensor *const *stored, size_t count, double *sum,
-                            float *mean) {
+/* Puts the mean over the files on the device, a piece at a time. sum and mean have room for CHUNK numbers. */
+static tfm_status write_means(tfm_trainer *t, const tfm__stored_tensor *const *stored, size_t count, double *sum,
+                              float *mean) {
     tfm_status status = TFM_OK;
-    for (int64_t at = 0; at < t->count && status == TFM_OK; at += PIECE) {
-        const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
+    for (int64_t at = 0; at < t->count && status == TFM_OK; at += CHUNK) {
+        const int64_t n = t->count - at < CHUNK ? t->count - at : CHUNK;
         tfm_tensor part = {0};
         memset(sum, 0, (size_t)n * sizeof(*sum));
         for (size_t i = 0; i < count; i++) {
@@ -308,7 +308,7 @@ static tfm_status put_means(tfm_trainer *t, const tfm__stored_tensor *const *sto
         tfm_tensor_rows(t->ctx, &part, t->value, at, n);
         status = tfm_tensor_write(t->ctx, part, mean);
     }
-    renew_packed(t);
+    invalidate_packed(t);
     return status;
 }
 
@@ -318,8 +318,8 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
         return TFM_ERROR_ARGUMENT;
     tfm__weights **files = tfm__alloc(count, sizeof(*files));
     const tfm__stored_tensor **stored = tfm__alloc(count, sizeof(*stored));
-    double *sum = tfm__alloc(PIECE, sizeof(*sum));
-    float *mean = tfm__alloc(PIECE, sizeof(*mean));
+    double *sum = tfm__alloc(CHUNK, sizeof(*sum));
+    float *mean = tfm__alloc(CHUNK, sizeof(*mean));
     tfm_status status = files && stored && sum && mean ? TFM_OK : TFM_ERROR_MEMORY;
     if (count == 0)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_average: it needs at least one file");
@@ -330,8 +330,8 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
                                "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers", paths[i],
                                t->count);
     }
-    for (size_t i = 0; i < tfm__team_count(t) && status == TFM_OK; i++)
-        status = put_means(tfm__team_member(t, i), stored, count, sum, mean);
+    for (size_t i = 0; i < tfm__trainer_replica_count(t) && status == TFM_OK; i++)
+        status = write_means(tfm__trainer_replica(t, i), stored, count, sum, mean);
     for (size_t i = 0; files && i < count; i++)
         tfm__weights_free(&files[i]);
     free(files);

@@ -8,16 +8,16 @@
 /* ---- Reading ---- */
 
 /* What a line's two texts come to. */
-typedef enum verdict { GOOD, EMPTY, LONG, INVALID } verdict;
+typedef enum line_check { LINE_VALID, LINE_EMPTY, LINE_TOO_LONG, LINE_INVALID } line_check;
 
 /* What is wrong with a side of so many tokens; of an invalid one the tokenizer has said it. */
-static void say_why(verdict v, const char *side, size_t count, size_t most) {
+static void set_line_error(line_check v, const char *side, size_t count, size_t most) {
     char sentence[512];
-    if (v == EMPTY)
+    if (v == LINE_EMPTY)
         tfm__fail(TFM_ERROR_INPUT, "the %s is empty", side);
-    if (v == LONG)
+    if (v == LINE_TOO_LONG)
         tfm__fail(TFM_ERROR_INPUT, "the %s has %zu tokens, and max_length is %zu", side, count, most);
-    if (v == INVALID) {
+    if (v == LINE_INVALID) {
         snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
         tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, sentence);
     }
@@ -25,173 +25,182 @@ static void say_why(verdict v, const char *side, size_t count, size_t most) {
 
 /* Puts a drawn segmentation in the place of the best one, by which pairs are judged, so that each pass has
  * the same: where it is too long, the best one stays. */
-static tfm_status draw(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side, const tfm__span *text,
-                       size_t most) {
-    int32_t *drawn;
-    size_t drawn_count;
-    tfm_status status = tfm__tokenizer_encode(c->tokenizer, &drawn, &drawn_count, side, text->text, text->bytes,
-                                              c->options.subword_alpha);
-    if (status == TFM_OK && drawn_count <= most) {
+static tfm_status sample_segmentation(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side,
+                                      const tfm__string_view *text, size_t most) {
+    int32_t *sampled;
+    size_t sampled_count;
+    tfm_status status = tfm__tokenizer_encode_sampled(c->tokenizer, &sampled, &sampled_count, side, text->text,
+                                                      text->bytes, c->options.subword_alpha);
+    if (status == TFM_OK && sampled_count <= most) {
         int32_t *best = *ids;
-        *ids = drawn;
-        *count = drawn_count;
-        drawn = best;
+        *ids = sampled;
+        *count = sampled_count;
+        sampled = best;
     }
-    tfm_ids_free(&drawn);
+    tfm_ids_free(&sampled);
     return status;
 }
 
 /* Adds the pair's ids, if it is good; if not, a sentence says why. */
-static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides, verdict *verdict_out) {
+static tfm_status add_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, const tfm__string_view *sides,
+                           line_check *check) {
     const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
-    tfm__pair p = {.at = at};
-    *verdict_out = GOOD;
-    b->encoded++;
-    for (int side = 0; side < 2 && *verdict_out == GOOD; side++) {
+    tfm__example p = {.at = at};
+    *check = LINE_VALID;
+    b->tokenized_lines++;
+    for (int side = 0; side < 2 && *check == LINE_VALID; side++) {
         int32_t *ids = NULL;
         size_t count = 0;
         tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
                                                  sides[side].text, sides[side].bytes);
         if (status != TFM_OK && status != TFM_ERROR_INPUT)
             return status;
-        *verdict_out = status != TFM_OK ? INVALID : count <= c->around[side] ? EMPTY : count > most ? LONG : GOOD;
-        if (*verdict_out == GOOD && c->options.subword_alpha > 0 &&
-            (status = draw(c, &ids, &count, side ? TFM_TARGET : TFM_SOURCE, &sides[side], most)) != TFM_OK) {
+        *check = status != TFM_OK                   ? LINE_INVALID
+                 : count <= c->special_tokens[side] ? LINE_EMPTY
+                 : count > most                     ? LINE_TOO_LONG
+                                                    : LINE_VALID;
+        if (*check == LINE_VALID && c->options.subword_alpha > 0 &&
+            (status = sample_segmentation(c, &ids, &count, side ? TFM_TARGET : TFM_SOURCE, &sides[side], most)) !=
+                TFM_OK) {
             tfm_ids_free(&ids);
             return status;
         }
-        say_why(*verdict_out, side ? "target" : "source", count, most);
-        if (*verdict_out == GOOD &&
-            (status = tfm__grow(&b->ids, &b->id_room, b->id_count + count, sizeof(*ids))) != TFM_OK) {
+        set_line_error(*check, side ? "target" : "source", count, most);
+        if (*check == LINE_VALID &&
+            (status = tfm__grow(&b->ids, &b->id_capacity, b->id_count + count, sizeof(*ids))) != TFM_OK) {
             tfm_ids_free(&ids);
             return status;
         }
-        if (*verdict_out == GOOD) {
+        if (*check == LINE_VALID) {
             memcpy(b->ids + b->id_count, ids, count * sizeof(*ids));
             b->id_count += count;
             *(side ? &p.target : &p.source) = (int32_t)count;
         }
         tfm_ids_free(&ids);
     }
-    if (*verdict_out != GOOD) {
+    if (*check != LINE_VALID) {
         b->id_count = at;
         return TFM_OK;
     }
-    tfm_status status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(tfm__pair));
+    tfm_status status = tfm__grow(&b->examples, &b->example_capacity, b->example_count + 1, sizeof(tfm__example));
     if (status == TFM_OK)
-        b->pairs[b->pair_count++] = p;
+        b->examples[b->example_count++] = p;
     return status;
 }
 
-static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, verdict v) {
+static tfm_status count_line(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, line_check v) {
     uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.long_, &b->counts.invalid};
     char sentence[512];
     (*counts[v])++;
-    if (v == GOOD || !c->options.strict)
+    if (v == LINE_VALID || !c->options.strict)
         return TFM_OK;
     snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", from->files[0].name, c->sides > 1 ? " and " : "",
-                     c->sides > 1 ? from->files[1].name : "", (long long)tfm__readers_line(c, from, 0, b->next.line),
-                     sentence);
+                     c->sides > 1 ? from->files[1].name : "",
+                     (long long)tfm__corpus_reader_line(c, from, 0, b->next.line), sentence);
 }
 
 /* Lines that the file of one side has and the other, which has ended, has not. */
-static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, int side, bool more) {
-    tfm__lines *longer = &from->files[side];
+static tfm_status count_unpaired(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, int side,
+                                 bool more) {
+    tfm__line_reader *longer = &from->files[side];
     if (c->options.strict && more)
         return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than %s, which ends after line %lld", longer->name,
-                         from->files[1 - side].name, (long long)tfm__readers_line(c, from, 1 - side, b->next.line));
+                         from->files[1 - side].name,
+                         (long long)tfm__corpus_reader_line(c, from, 1 - side, b->next.line));
     tfm_status status = TFM_OK;
     for (; more && status == TFM_OK; b->counts.unpaired++)
-        status = tfm__lines_next(longer, &more);
+        status = tfm__line_reader_next(longer, &more);
     return status;
 }
 
 /* The next line of each side; *more is false after the last. What one file of a pair has more than the other is
  * passed over, so that the next pair begins in step. */
-static tfm_status next_lines(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, bool *more) {
+static tfm_status next_lines(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, bool *more) {
     for (;;) {
         bool has[2];
-        tfm_status status = tfm__lines_next(&from->files[0], &has[0]);
+        tfm_status status = tfm__line_reader_next(&from->files[0], &has[0]);
         has[1] = has[0];
         if (status == TFM_OK && c->sides > 1)
-            status = tfm__lines_next(&from->files[1], &has[1]);
+            status = tfm__line_reader_next(&from->files[1], &has[1]);
         *more = status == TFM_OK && has[0] && has[1];
         if (status != TFM_OK || *more)
             return status;
-        status = count_rest(c, b, from, has[1] ? 1 : 0, has[0] != has[1]);
+        status = count_unpaired(c, b, from, has[1] ? 1 : 0, has[0] != has[1]);
         if (status == TFM_OK)
-            status = tfm__readers_go_on(c, from, more);
+            status = tfm__corpus_reader_next_file(c, from, more);
         if (status != TFM_OK || !*more)
             return status;
     }
 }
 
 /* The next pair, if it is good; *end: the files are over. */
-static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, bool *end) {
-    const tfm__lines *readers = from->files;
+static tfm_status read_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, bool *end) {
+    const tfm__line_reader *reader = from->files;
     bool more;
-    tfm__span sides[2];
-    verdict v = INVALID;
+    tfm__string_view sides[2];
+    line_check v = LINE_INVALID;
     tfm_status status = next_lines(c, b, from, &more);
     *end = status == TFM_OK && !more;
     if (status != TFM_OK || !more)
         return status;
     b->next.line++;
-    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
+    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
-    sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
-    sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
-    if (c->sides == 1 && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
+    sides[0] = (tfm__string_view){reader[0].text, reader[0].bytes};
+    sides[1] = (tfm__string_view){reader[1].text, reader[1].bytes};
+    if (c->sides == 1 && !tfm__tsv_split(sides, reader[0].text, reader[0].bytes))
         tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
     else
         status = add_pair(c, b, sides, &v);
-    return status == TFM_OK ? count_verdict(c, b, from, v) : status;
+    return status == TFM_OK ? count_line(c, b, from, v) : status;
 }
 
-tfm_status tfm__corpus_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
-    return c->texts ? tfm__text_read(c, b, readers, end) : read_pair(c, b, readers, end);
+tfm_status tfm__corpus_read_example(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader,
+                                    bool *end) {
+    return c->monolingual ? tfm__lm_read_text(c, b, reader, end) : read_pair(c, b, reader, end);
 }
 
 /* Looks at what follows a full buffer. If no good pair follows, it sets *end, and the bad pairs there are counted. If
  * one does, all that was read here belongs to the next buffer, and `b` is as it was. The same holds for a pair that
  * `strict` refuses, since the pairs before it are good. */
-static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
-    const size_t pairs = b->pair_count, ids = b->id_count;
+static tfm_status look_ahead(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader, bool *end) {
+    const size_t pairs = b->example_count, ids = b->id_count;
     const tfm_data_counts counts = b->counts;
     const int64_t line = b->next.line;
     tfm_status status = TFM_OK;
-    while (status == TFM_OK && !*end && b->pair_count == pairs)
-        status = tfm__corpus_read(c, b, readers, end);
+    while (status == TFM_OK && !*end && b->example_count == pairs)
+        status = tfm__corpus_read_example(c, b, reader, end);
     if (c->options.strict && status == TFM_ERROR_INPUT) {
         status = TFM_OK;
         *end = false;
     }
     if (*end)
         return status;
-    b->pair_count = pairs;
+    b->example_count = pairs;
     b->id_count = ids;
     b->counts = counts;
     b->next.line = line;
     return status;
 }
 
-size_t tfm__corpus_most(const tfm__corpus *c) {
+size_t tfm__corpus_buffer_size(const tfm__corpus *c) {
     return c->options.buffer ? (size_t)c->options.buffer : 200000;
 }
 
 /* Up to so many pairs or texts, and where the next buffer begins. */
-static tfm_status read_all(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers) {
-    const size_t most = tfm__corpus_most(c);
+static tfm_status fill_buffer(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *reader) {
+    const size_t most = tfm__corpus_buffer_size(c);
     tfm_status status = TFM_OK;
     bool end = false;
-    while (status == TFM_OK && !end && b->pair_count < most && (!c->texts || b->id_count < TFM__MOST_IDS))
-        status = tfm__corpus_read(c, b, readers, &end);
-    const tfm_data_position at = tfm__readers_tell(c, readers, b->next.line);
+    while (status == TFM_OK && !end && b->example_count < most &&
+           (!c->monolingual || b->id_count < TFM__MAX_BUFFER_IDS))
+        status = tfm__corpus_read_example(c, b, reader, &end);
+    const tfm_data_position at = tfm__corpus_reader_tell(c, reader, b->next.line);
     b->next.source_at = at.source_at;
     b->next.target_at = at.target_at;
     if (status == TFM_OK && !end)
-        status = look_ahead(c, b, readers, &end);
+        status = look_ahead(c, b, reader, &end);
     b->whole = end && b->begin.line == 0 && c->options.subword_alpha == 0;
     if (end)
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
@@ -201,19 +210,19 @@ static tfm_status read_all(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reade
 /* ---- Order ---- */
 
 /* A random stream of the buffer's own, for `purpose`. */
-static tfm__random random_of(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t purpose) {
+static tfm__random buffer_random(const tfm__corpus *c, const tfm__shuffle_buffer *b, uint64_t purpose) {
     return tfm__random_new(c->options.seed ^ purpose << 32, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
 }
 
 /* How many tokens of a row are read: of a block all but the last. */
-static int32_t wider(const tfm__pair *p) {
+static int32_t row_length(const tfm__example *p) {
     return p->source == 0 ? p->target - 1 : p->source > p->target ? p->source : p->target;
 }
 
 static int by_length(const void *a, const void *b) {
-    const tfm__pair *x = *(tfm__pair *const *)a, *y = *(tfm__pair *const *)b;
-    if (wider(x) != wider(y))
-        return wider(x) < wider(y) ? -1 : 1;
+    const tfm__example *x = *(tfm__example *const *)a, *y = *(tfm__example *const *)b;
+    if (row_length(x) != row_length(y))
+        return row_length(x) < row_length(y) ? -1 : 1;
     if (x->target != y->target)
         return x->target < y->target ? -1 : 1;
     if (x->source != y->source)
@@ -221,16 +230,16 @@ static int by_length(const void *a, const void *b) {
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void cut(const tfm__corpus *c, tfm__pair_buffer *b) {
+static void make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {
     const int64_t most = c->options.tokens ? c->options.tokens : 4096;
     int64_t width = 0;
     b->batch_count = 0;
     for (size_t i = 0; i < b->row_count; i++) {
-        const int64_t n = wider(b->order[i]);
-        tfm__pair_batch *last = b->batch_count ? &b->batches[b->batch_count - 1] : NULL;
+        const int64_t n = row_length(b->order[i]);
+        tfm__example_range *last = b->batch_count ? &b->batches[b->batch_count - 1] : NULL;
         if (!last || (n > width ? n : width) * (int64_t)(last->count + 1) > most) {
             last = &b->batches[b->batch_count++];
-            *last = (tfm__pair_batch){i, 0};
+            *last = (tfm__example_range){i, 0};
             width = 0;
         }
         last->count++;
@@ -239,47 +248,47 @@ static void cut(const tfm__corpus *c, tfm__pair_buffer *b) {
 }
 
 /* The pairs are the rows, by length. */
-static tfm_status sort(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
-    b->row_count = b->pair_count;
+static tfm_status sort_by_length(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
+    b->row_count = b->example_count;
     b->row_ids = b->ids;
     if (!b->order)
         b->order = tfm__alloc(b->row_count, sizeof(*b->order));
     if (!b->order)
         return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < b->pair_count; i++) {
-        b->pairs[i].key = tfm__random_next(random);
-        b->order[i] = &b->pairs[i];
+    for (size_t i = 0; i < b->example_count; i++) {
+        b->examples[i].key = tfm__random_next(random);
+        b->order[i] = &b->examples[i];
     }
     if (!c->options.in_order)
-        qsort(b->order, b->pair_count, sizeof(*b->order), by_length);
+        qsort(b->order, b->example_count, sizeof(*b->order), by_length);
     return TFM_OK;
 }
 
 /* A pass whose first buffer has no pair has none at all. */
-static tfm_status no_pair(const tfm__corpus *c, const tfm_data_counts *counts) {
+static tfm_status no_pair_error(const tfm__corpus *c, const tfm_data_counts *counts) {
     return tfm__fail(TFM_ERROR_INPUT,
                      "%s%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are "
                      "no text, %llu have no partner",
-                     c->names[0], c->sides > 1 ? " and " : "", c->sides > 1 ? c->names[c->count] : "",
-                     tfm__corpus_others(c), (unsigned long long)counts->empty, (unsigned long long)counts->long_,
+                     c->paths[0], c->sides > 1 ? " and " : "", c->sides > 1 ? c->paths[c->count] : "",
+                     tfm__corpus_other_files(c), (unsigned long long)counts->empty, (unsigned long long)counts->long_,
                      (unsigned long long)counts->invalid, (unsigned long long)counts->unpaired);
 }
 
-tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
-    if (b->pair_count == 0 && b->begin.line > 0)
+tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {
+    if (b->example_count == 0 && b->begin.line > 0)
         return TFM_OK;
-    if (b->pair_count == 0)
-        return c->texts ? tfm__texts_none(c, &b->counts) : no_pair(c, &b->counts);
-    tfm__random random = random_of(c, b, 0);
-    tfm_status status = c->texts ? tfm__texts_pack(c, b, &random) : sort(c, b, &random);
+    if (b->example_count == 0)
+        return c->monolingual ? tfm__lm_no_text_error(c, &b->counts) : no_pair_error(c, &b->counts);
+    tfm__random random = buffer_random(c, b, 0);
+    tfm_status status = c->monolingual ? tfm__lm_pack_blocks(c, b, &random) : sort_by_length(c, b, &random);
     if (status == TFM_OK && !b->batches && !(b->batches = tfm__alloc(b->row_count, sizeof(*b->batches))))
         status = TFM_ERROR_MEMORY;
     if (status != TFM_OK)
         return status;
-    cut(c, b);
+    make_batches(c, b);
     for (size_t i = b->batch_count; i > 1 && !c->options.in_order; i--) {
         const size_t k = (size_t)tfm__random_below(&random, i);
-        const tfm__pair_batch swapped = b->batches[i - 1];
+        const tfm__example_range swapped = b->batches[i - 1];
         b->batches[i - 1] = b->batches[k];
         b->batches[k] = swapped;
     }
@@ -288,11 +297,11 @@ tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
 
 /* ---- A buffer ---- */
 
-void tfm__pair_buffer_free(tfm__pair_buffer *b) {
+void tfm__shuffle_buffer_free(tfm__shuffle_buffer *b) {
     if (!b)
         return;
     free(b->ids);
-    free(b->pairs);
+    free(b->examples);
     free(b->packed);
     free(b->blocks);
     free(b->order);
@@ -300,33 +309,34 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
     free(b);
 }
 
-tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
-    tfm__readers readers = {0};
-    tfm_status status = tfm__readers_open(c, &readers, b->begin);
-    tfm__random random = random_of(c, b, 1);
+tfm_status tfm__shuffle_buffer_read(const tfm__corpus *c, tfm__shuffle_buffer *b) {
+    tfm__corpus_reader reader = {0};
+    tfm_status status = tfm__corpus_reader_open(c, &reader, b->begin);
+    tfm__random random = buffer_random(c, b, 1);
     const bool sampled = c->options.subword_alpha > 0;
     if (sampled)
-        tfm__spm_draws_begin(tfm__random_next(&random));
+        tfm__spm_sampling_begin(tfm__random_next(&random));
     if (status == TFM_OK)
-        status = read_all(c, b, &readers);
+        status = fill_buffer(c, b, &reader);
     if (sampled)
-        tfm__spm_draws_end();
-    status = tfm__corpus_check_read(c, &readers, status);
-    tfm__readers_close(&readers);
+        tfm__spm_sampling_end();
+    status = tfm__corpus_check_unchanged(c, &reader, status);
+    tfm__corpus_reader_close(&reader);
     return status;
 }
 
 /* ---- Open and close ---- */
 
 /* Counts the tokens around a text, and notes what the files are like. */
-static tfm_status look_at(tfm__corpus *c) {
+static tfm_status inspect_corpus(tfm__corpus *c) {
     tfm_status status = TFM_OK;
-    for (int side = 0; !c->texts && side < 2 && status == TFM_OK; side++) {
+    for (int side = 0; !c->monolingual && side < 2 && status == TFM_OK; side++) {
         int32_t *ids;
-        status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
+        status =
+            tfm_tokenizer_encode(c->tokenizer, &ids, &c->special_tokens[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
         tfm_ids_free(&ids);
     }
-    return status == TFM_OK ? tfm__corpus_stamp(c) : status;
+    return status == TFM_OK ? tfm__corpus_stamp_files(c) : status;
 }
 
 tfm_status tfm__corpus_open(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *sides[2], size_t count,
@@ -335,26 +345,26 @@ tfm_status tfm__corpus_open(tfm__corpus *c, const tfm_tokenizer *tokenizer, cons
     c->options = options ? *options : (tfm_data_options){0};
     c->sides = sides[1] ? 2 : 1;
     c->count = count;
-    c->names = tfm__alloc(c->sides * count, sizeof(*c->names));
+    c->paths = tfm__alloc(c->sides * count, sizeof(*c->paths));
     c->stamps = tfm__alloc(c->sides * count, sizeof(*c->stamps));
-    if (!c->texts)
+    if (!c->monolingual)
         c->options.documents = (tfm_document_options){0};
     const char *separator = c->options.documents.separator;
     c->options.documents.separator = c->separator = separator ? tfm__strdup(separator) : NULL;
-    if (!c->names || !c->stamps || (separator && !c->separator))
+    if (!c->paths || !c->stamps || (separator && !c->separator))
         return TFM_ERROR_MEMORY;
-    for (size_t *i = &c->name_count; *i < c->sides * count; ++*i)
-        if (!(c->names[*i] = tfm__strdup(sides[*i / count][*i % count])))
+    for (size_t *i = &c->path_count; *i < c->sides * count; ++*i)
+        if (!(c->paths[*i] = tfm__strdup(sides[*i / count][*i % count])))
             return TFM_ERROR_MEMORY;
-    tfm_status status = look_at(c);
-    return status == TFM_OK && c->texts ? tfm__texts_open(c) : status;
+    tfm_status status = inspect_corpus(c);
+    return status == TFM_OK && c->monolingual ? tfm__lm_corpus_open(c) : status;
 }
 
 void tfm__corpus_close(tfm__corpus *c) {
     tfm_tokenizer_free(&c->tokenizer);
-    for (size_t i = 0; i < c->name_count; i++)
-        free(c->names[i]);
-    free(c->names);
+    for (size_t i = 0; i < c->path_count; i++)
+        free(c->paths[i]);
+    free(c->paths);
     free(c->separator);
     free(c->stamps);
 }

@@ -9,53 +9,55 @@
 
 /* ---- Updates --------------------------------------------------------------------------------------------------- */
 
-typedef struct updating {
+typedef struct update_job {
     tfm_pairs *batches;         /* all, those of one rank after those of another */
     size_t *counts;             /* [count]: how many each has */
     tfm_update_report *reports; /* [count] */
-} updating;
+} update_job;
 
-static tfm_status update_one(void *user, tfm_trainer *t, size_t who) {
-    const updating *u = user;
+static tfm_status update_rank(void *user, tfm_trainer *t, size_t rank) {
+    const update_job *u = user;
     size_t at = 0;
-    for (size_t i = 0; i < who; i++)
+    for (size_t i = 0; i < rank; i++)
         at += u->counts[i];
-    return tfm__update_share(t, &u->reports[who], u->batches + at, u->counts[who]);
+    return tfm__trainer_update_rank(t, &u->reports[rank], u->batches + at, u->counts[rank]);
 }
 
 /* Splits the batches: round-robin, or by the ratio of shares. */
-static tfm_status split(updating *u, const struct tfm__team *team, const tfm_pairs *batches, size_t count) {
-    const size_t members = team->count;
-    const double *shares = tfm_trainer_shares(team->trainers[0]);
+static tfm_status split_batches(update_job *u, const struct tfm__local_group *group, const tfm_pairs *batches,
+                                size_t count) {
+    const size_t members = group->count;
+    const double *shares = tfm_trainer_shares(group->trainers[0]);
     tfm_status status = TFM_OK;
     size_t at = 0;
-    for (size_t who = 0; who < members && shares && status == TFM_OK; who++) {
-        status = tfm_pairs_deal(u->batches + at, &u->counts[who], batches, count, shares, (int)members, (int)who);
-        at += u->counts[who];
+    for (size_t rank = 0; rank < members && shares && status == TFM_OK; rank++) {
+        status = tfm_pairs_deal(u->batches + at, &u->counts[rank], batches, count, shares, (int)members, (int)rank);
+        at += u->counts[rank];
     }
-    for (size_t who = 0; who < members && !shares; who++)
-        for (size_t i = who; i < count; i += members) {
+    for (size_t rank = 0; rank < members && !shares; rank++)
+        for (size_t i = rank; i < count; i += members) {
             u->batches[at++] = batches[i];
-            u->counts[who]++;
+            u->counts[rank]++;
         }
     return status;
 }
 
-static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
-    struct tfm__team *team = t->team;
-    updating u = {.batches = tfm__alloc(count * team->count, sizeof(*u.batches)), /* each may have a part of each */
-                  .counts = tfm__alloc(team->count, sizeof(*u.counts)),
-                  .reports = tfm__alloc(team->count, sizeof(*u.reports))};
+static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+                                     size_t count) {
+    struct tfm__local_group *group = t->local_group;
+    update_job u = {.batches = tfm__alloc(count * group->count, sizeof(*u.batches)), /* each may have a part of each */
+                    .counts = tfm__alloc(group->count, sizeof(*u.counts)),
+                    .reports = tfm__alloc(group->count, sizeof(*u.reports))};
     tfm_status status = u.batches && u.counts && u.reports ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         const tfm__generation_rules *rules = &t->model->rules; /* what tfm_model_set_target_language may have changed */
-        for (size_t i = 1; i < team->count; i++) {
-            team->trainers[i]->model->rules.start_id = rules->start_id;
-            team->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
+        for (size_t i = 1; i < group->count; i++) {
+            group->trainers[i]->model->rules.start_id = rules->start_id;
+            group->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
         }
-        status = split(&u, team, batches, count);
+        status = split_batches(&u, group, batches, count);
         if (status == TFM_OK)
-            status = tfm__team_run(team, update_one, &u);
+            status = tfm__local_group_run(group, update_rank, &u);
         if (report && u.reports[0].update > 0) /* it came to one */
             *report = u.reports[0];
     }
@@ -68,50 +70,50 @@ static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, con
 tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     if (TFM__NEEDS("trainer_update", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (t->team && TFM__NEEDS("trainer_update", batches) != TFM_OK)
+    if (t->local_group && TFM__NEEDS("trainer_update", batches) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (t->team)
-        return update_together(t, report, batches, count);
-    if (tfm__ranks_several(t))
-        return tfm__update_share(t, report, batches, count);
+    if (t->local_group)
+        return update_local_group(t, report, batches, count);
+    if (tfm__process_group_active(t))
+        return tfm__trainer_update_rank(t, report, batches, count);
     if (t->sharded)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
-                         t->cuts.world);
-    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? tfm__update_alone(t, report, batches, count)
+                         t->bucket_layout.world);
+    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? tfm__trainer_update_single(t, report, batches, count)
                                                            : TFM_ERROR_ARGUMENT;
 }
 
 /* ---- Checkpoints ----------------------------------------------------------------------------------------------- */
 
-typedef struct saving {
+typedef struct save_job {
     const tfm_data *data;
     const char *path;
-} saving;
+} save_job;
 
-static tfm_status save_one(void *user, tfm_trainer *t, size_t who) {
-    const saving *s = user;
-    return tfm__save_share(t, who == 0 ? s->data : NULL, s->path);
+static tfm_status save_rank(void *user, tfm_trainer *t, size_t rank) {
+    const save_job *s = user;
+    return tfm__trainer_save_rank(t, rank == 0 ? s->data : NULL, s->path);
 }
 
 tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
     if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    return t->team && t->sharded ? tfm__team_run(t->team, save_one, &(saving){data, path})
-                                 : tfm__save_share(t, data, path);
+    return t->local_group && t->sharded ? tfm__local_group_run(t->local_group, save_rank, &(save_job){data, path})
+                                        : tfm__trainer_save_rank(t, data, path);
 }
 
 /* ---- New and free ---------------------------------------------------------------------------------------------- */
 
 /* Whether two devices surely make the same step of the same numbers, to the bit. */
-static bool alike(const tfm_context *a, const tfm_context *b) {
+static bool same_device(const tfm_context *a, const tfm_context *b) {
     const tfm_device_info *one = tfm_context_device(a), *other = tfm_context_device(b);
     return strcmp(one->platform, other->platform) == 0 && strcmp(one->driver, other->driver) == 0 &&
            strcmp(one->vendor, other->vendor) == 0 && strcmp(tfm_context_variant(a), tfm_context_variant(b)) == 0;
 }
 
-/* The models that train, the caller's first; then whether they are all alike. */
-static bool order_models(tfm_model **models, const struct tfm__replicas *replicas) {
+/* The models that train, the caller's first; then whether their devices are all the same. */
+static bool collect_models(tfm_model **models, const struct tfm__replicas *replicas) {
     size_t count = 0;
     bool same = true;
     models[count++] = replicas->models[replicas->lead];
@@ -119,19 +121,19 @@ static bool order_models(tfm_model **models, const struct tfm__replicas *replica
         if (i != replicas->lead && tfm__replicas_has(replicas, i))
             models[count++] = replicas->models[i];
     for (size_t i = 1; i < count; i++)
-        same = same && alike(models[0]->ctx, models[i]->ctx);
+        same = same && same_device(models[0]->ctx, models[i]->ctx);
     return same;
 }
 
-static tfm_status make_trainers(struct tfm__team *team, tfm_model *const *models, tfm_trainer_options options) {
+static tfm_status make_trainers(struct tfm__local_group *group, tfm_model *const *models, tfm_trainer_options options) {
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < team->count && status == TFM_OK; i++) {
+    for (size_t i = 0; i < group->count && status == TFM_OK; i++) {
         tfm_ranks ranks;
-        tfm__team_connect(&ranks, team, i);
+        tfm__local_group_connect(&ranks, group, i);
         options.ranks = &ranks;
-        status = tfm__trainer_make(&team->trainers[i], models[i], &options);
+        status = tfm__trainer_make(&group->trainers[i], models[i], &options);
         if (status == TFM_OK)
-            team->trainers[i]->follows = i > 0;
+            group->trainers[i]->is_replica = i > 0;
     }
     return status;
 }
@@ -140,7 +142,7 @@ static tfm_status make_trainers(struct tfm__team *team, tfm_model *const *models
  * all other calls run on its own device. */
 static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_trainer_options *options) {
     struct tfm__replicas *replicas = model->replicas;
-    struct tfm__team *team = NULL;
+    struct tfm__local_group *group = NULL;
     *first = NULL;
     if (options->ranks)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which share updates by "
@@ -149,26 +151,26 @@ static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_
         return tfm__fail(TFM_ERROR_DEVICE, "trainer_new: the first device of the model has failed: %s",
                          replicas->fleet->members[replicas->lead].reason);
     tfm_model **models = tfm__alloc(replicas->fleet->count, sizeof(tfm_model *));
-    tfm_status status = models ? tfm__team_new(&team, tfm__replicas_count(replicas)) : TFM_ERROR_MEMORY;
+    tfm_status status = models ? tfm__local_group_new(&group, tfm__replicas_count(replicas)) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         tfm_trainer_options o = *options;
-        o.shard = !order_models(models, replicas) || o.shard; /* a step is made on one device, for all */
-        status = make_trainers(team, models, o);
+        o.shard = !collect_models(models, replicas) || o.shard; /* a step is made on one device, for all */
+        status = make_trainers(group, models, o);
     }
     free(models);
     if (status == TFM_OK) {
-        *first = team->trainers[0];
-        (*first)->team = team;
-        team->replicas = replicas;
+        *first = group->trainers[0];
+        (*first)->local_group = group;
+        group->replicas = replicas;
         model->replicas = NULL;
         return TFM_OK;
     }
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
-    for (size_t i = 0; team && i < team->count; i++)
-        if (team->trainers[i])
-            tfm__trainer_destroy(team->trainers[i]);
-    tfm__team_free(team);
+    for (size_t i = 0; group && i < group->count; i++)
+        if (group->trainers[i])
+            tfm__trainer_destroy(group->trainers[i]);
+    tfm__local_group_free(group);
     tfm__error_restore(saved_message);
     return status;
 }
@@ -200,11 +202,11 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     if (!t)
         return;
     *pointer = NULL;
-    if (t->team) {
-        t->model->replicas = t->team->replicas;
-        for (size_t i = 1; i < t->team->count; i++)
-            tfm__trainer_destroy(t->team->trainers[i]);
-        tfm__team_free(t->team);
+    if (t->local_group) {
+        t->model->replicas = t->local_group->replicas;
+        for (size_t i = 1; i < t->local_group->count; i++)
+            tfm__trainer_destroy(t->local_group->trainers[i]);
+        tfm__local_group_free(t->local_group);
     }
     tfm__trainer_destroy(t);
 }

@@ -8,40 +8,40 @@
 #include <string.h>
 
 enum { EMPTY = -1, LONG = -2, INVALID = -3 }; /* bad lines, in records */
-enum { SPARE = 64 /* lines, and a SPARE-th of a buffer, that are read beyond what is expected */ };
+enum { READ_AHEAD = 64 /* lines, and a READ_AHEAD-th of a buffer, that are read beyond what is expected */ };
 
 /* ---- Life ------------------------------------------------------------------------------------------------------ */
 
 /* What was told, and what was to be told. */
-static void forget_words(tfm__portion *p) {
-    for (int i = 0; p->streams && i < p->world; i++)
-        free(p->streams[i].words);
-    free(p->streams);
+static void free_records(tfm__buffer_shard *p) {
+    for (int i = 0; p->records && i < p->world; i++)
+        free(p->records[i].words);
+    free(p->records);
     free(p->words);
-    p->streams = NULL;
+    p->records = NULL;
     p->words = NULL;
-    p->word_room = 0;
+    p->word_capacity = 0;
 }
 
-void tfm__portion_free(tfm__portion **pointer) {
-    tfm__portion *p = *pointer;
+void tfm__buffer_shard_free(tfm__buffer_shard **pointer) {
+    tfm__buffer_shard *p = *pointer;
     *pointer = NULL;
     if (!p)
         return;
-    tfm__readers_close(&p->readers);
-    forget_words(p);
-    free(p->line.ids);
-    free(p->line.pairs);
-    free(p->marks);
+    tfm__corpus_reader_close(&p->reader);
+    free_records(p);
+    free(p->scratch.ids);
+    free(p->scratch.examples);
+    free(p->positions);
     free(p);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
 /* Adds a good line, of which the ids are given. */
-static tfm_status add_pair(tfm__portion *p, const tfm__pair *pair, const int32_t *ids) {
+static tfm_status append_example(tfm__buffer_shard *p, const tfm__example *pair, const int32_t *ids) {
     const size_t count = (size_t)(pair->source + pair->target);
-    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + count + 2, sizeof(*p->words));
+    tfm_status status = tfm__grow(&p->words, &p->word_capacity, p->word_count + count + 2, sizeof(*p->words));
     if (status != TFM_OK)
         return status;
     int32_t *to = p->words + p->word_count;
@@ -53,12 +53,12 @@ static tfm_status add_pair(tfm__portion *p, const tfm__pair *pair, const int32_t
     return TFM_OK;
 }
 
-/* Adds what an own line has become: the only pair of p->line, or what was counted since `before`. */
-static tfm_status add_record(tfm__portion *p, const tfm_data_counts *before) {
-    const tfm__pair_buffer *b = &p->line;
-    if (b->pair_count > 0)
-        return add_pair(p, &b->pairs[0], b->ids);
-    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + 1, sizeof(*p->words));
+/* Adds what an own line has become: the only pair of p->scratch, or what was counted since `before`. */
+static tfm_status add_record(tfm__buffer_shard *p, const tfm_data_counts *before) {
+    const tfm__shuffle_buffer *b = &p->scratch;
+    if (b->example_count > 0)
+        return append_example(p, &b->examples[0], b->ids);
+    tfm_status status = tfm__grow(&p->words, &p->word_capacity, p->word_count + 1, sizeof(*p->words));
     if (status == TFM_OK)
         p->words[p->word_count++] = b->counts.empty > before->empty   ? EMPTY
                                     : b->counts.long_ > before->long_ ? LONG
@@ -66,108 +66,110 @@ static tfm_status add_record(tfm__portion *p, const tfm_data_counts *before) {
     return status;
 }
 
-static void refuse(tfm__portion *p) {
-    p->over = TFM__LINE_REFUSED;
-    snprintf(p->sentence, sizeof(p->sentence), "%s", tfm_error_message());
+static void note_rejected(tfm__buffer_shard *p) {
+    p->read_state = TFM__READ_REJECTED;
+    snprintf(p->error, sizeof(p->error), "%s", tfm_error_message());
 }
 
 /* The next line of the files, whosever it is. */
-static tfm_status read_line(tfm__portion *p, const tfm__corpus *c) {
-    tfm__pair_buffer *b = &p->line;
+static tfm_status read_line(tfm__buffer_shard *p, const tfm__corpus *c) {
+    tfm__shuffle_buffer *b = &p->scratch;
     const tfm_data_counts before = b->counts;
-    const int64_t seen = b->seen;
+    const int64_t seen = b->lines_seen;
     bool end = false;
-    b->pair_count = b->id_count = 0;
-    tfm_status status = tfm__corpus_read(c, b, &p->readers, &end);
+    b->example_count = b->id_count = 0;
+    tfm_status status = tfm__corpus_read_example(c, b, &p->reader, &end);
     if (status == TFM_ERROR_INPUT && c->options.strict) {
-        refuse(p);
-        p->past = tfm__readers_tell(c, &p->readers, b->next.line);
+        note_rejected(p);
+        p->error_position = tfm__corpus_reader_tell(c, &p->reader, b->next.line);
         return TFM_OK;
     }
     if (status == TFM_OK && end)
-        p->over = TFM__LINES_END;
-    if (status != TFM_OK || b->seen == seen) /* the end, or a line that is held out */
+        p->read_state = TFM__READ_END;
+    if (status != TFM_OK || b->lines_seen == seen) /* the end, or a line that is held out */
         return status;
     if (seen % b->world == b->rank)
         status = add_record(p, &before);
     if (status == TFM_OK)
-        status = tfm__grow(&p->marks, &p->mark_room, (size_t)p->covered + 1, sizeof(*p->marks));
+        status = tfm__grow(&p->positions, &p->position_capacity, (size_t)p->lines_read + 1, sizeof(*p->positions));
     if (status != TFM_OK)
         return status;
-    const tfm_data_position at = tfm__readers_tell(c, &p->readers, b->next.line);
-    p->marks[p->covered++] = (tfm__mark){at.line, at.source_at, at.target_at, b->counts.unpaired};
+    const tfm_data_position at = tfm__corpus_reader_tell(c, &p->reader, b->next.line);
+    p->positions[p->lines_read++] = (tfm__line_position){at.line, at.source_at, at.target_at, b->counts.unpaired};
     return TFM_OK;
 }
 
 /* Reads until there are so many lines or, of texts, so many tokens. */
-static tfm_status read_until(tfm__portion *p, const tfm__corpus *c, int64_t lines, size_t ids) {
+static tfm_status read_until(tfm__buffer_shard *p, const tfm__corpus *c, int64_t lines, size_t ids) {
     tfm_status status = TFM_OK;
-    while (status == TFM_OK && p->over == TFM__MORE_LINES && p->covered < lines && (!c->texts || p->ids < ids))
+    while (status == TFM_OK && p->read_state == TFM__READ_MORE && p->lines_read < lines &&
+           (!c->monolingual || p->ids < ids))
         status = read_line(p, c);
-    return tfm__corpus_check_read(c, &p->readers, status);
+    return tfm__corpus_check_unchanged(c, &p->reader, status);
 }
 
 /* Makes the whole buffer, for all ranks. */
-static tfm_status make_whole(tfm__portion *p, const tfm__corpus *c) {
-    tfm__pair_buffer *b = &p->line;
-    tfm_status status = tfm__pair_buffer_read(c, b);
+static tfm_status read_whole_buffer(tfm__buffer_shard *p, const tfm__corpus *c) {
+    tfm__shuffle_buffer *b = &p->scratch;
+    tfm_status status = tfm__shuffle_buffer_read(c, b);
     if (status == TFM_ERROR_INPUT && c->options.strict) {
-        refuse(p);
+        note_rejected(p);
         return TFM_OK;
     }
-    for (size_t i = 0; i < b->pair_count && status == TFM_OK; i++)
-        status = add_pair(p, &b->pairs[i], b->ids + b->pairs[i].at);
+    for (size_t i = 0; i < b->example_count && status == TFM_OK; i++)
+        status = append_example(p, &b->examples[i], b->ids + b->examples[i].at);
     free(b->ids);
     b->ids = NULL;
-    b->id_count = b->id_room = 0;
+    b->id_count = b->id_capacity = 0;
     return status;
 }
 
 /* Another rank makes it, and checks all files that it reads: here only those in which it begins are looked at. */
-static tfm_status look_only(tfm__portion *p, const tfm__corpus *c) {
-    tfm_status status = tfm__readers_open(c, &p->readers, p->line.begin);
-    return tfm__corpus_check_read(c, &p->readers, status);
+static tfm_status check_files_only(tfm__buffer_shard *p, const tfm__corpus *c) {
+    tfm_status status = tfm__corpus_reader_open(c, &p->reader, p->scratch.begin);
+    return tfm__corpus_check_unchanged(c, &p->reader, status);
 }
 
-tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *s, const tfm__corpus *c,
-                              tfm_data_position begin) {
-    const size_t most = tfm__corpus_most(c), many = SIZE_MAX / 4;
-    const int64_t lines = s->lines ? s->lines : (int64_t)(most < many ? most : many);
-    tfm__portion *p = *out = tfm__alloc(1, sizeof(*p));
+tfm_status tfm__buffer_shard_start(tfm__buffer_shard **out, const tfm__reader_exchange *s, const tfm__corpus *c,
+                                   tfm_data_position begin) {
+    const size_t most = tfm__corpus_buffer_size(c), many = SIZE_MAX / 4;
+    const int64_t lines = s->lines_per_buffer ? s->lines_per_buffer : (int64_t)(most < many ? most : many);
+    tfm__buffer_shard *p = *out = tfm__alloc(1, sizeof(*p));
     if (!p)
         return TFM_ERROR_MEMORY;
-    p->world = s->ranks.world;
-    p->line.begin = p->line.next = begin;
-    p->maker = c->options.subword_alpha > 0 ? (int)((begin.epoch + begin.line / lines) % p->world) : -1;
-    p->streams = tfm__alloc((size_t)p->world, sizeof(*p->streams));
-    if (!p->streams)
+    p->world = s->group.world;
+    p->scratch.begin = p->scratch.next = begin;
+    p->owner_rank = c->options.subword_alpha > 0 ? (int)((begin.epoch + begin.line / lines) % p->world) : -1;
+    p->records = tfm__alloc((size_t)p->world, sizeof(*p->records));
+    if (!p->records)
         return TFM_ERROR_MEMORY;
-    if (p->maker >= 0)
-        return p->maker == s->ranks.rank ? make_whole(p, c) : look_only(p, c);
-    p->line.world = s->ranks.world;
-    p->line.rank = s->ranks.rank;
-    tfm_status status = tfm__readers_open(c, &p->readers, begin);
-    return status == TFM_OK ? read_until(p, c, lines + lines / SPARE + (lines < SPARE ? lines : SPARE),
-                                         TFM__MOST_IDS / (size_t)p->world + TFM__MOST_IDS / SPARE)
+    if (p->owner_rank >= 0)
+        return p->owner_rank == s->group.rank ? read_whole_buffer(p, c) : check_files_only(p, c);
+    p->scratch.world = s->group.world;
+    p->scratch.rank = s->group.rank;
+    tfm_status status = tfm__corpus_reader_open(c, &p->reader, begin);
+    return status == TFM_OK ? read_until(p, c, lines + lines / READ_AHEAD + (lines < READ_AHEAD ? lines : READ_AHEAD),
+                                         TFM__MAX_BUFFER_IDS / (size_t)p->world + TFM__MAX_BUFFER_IDS / READ_AHEAD)
                             : status;
 }
 
 /* As many as are lacking, if the lines go on as they were; each time some more of them. */
-tfm_status tfm__portion_go_on(tfm__portion *p, const tfm__corpus *c, const tfm__pair_buffer *b) {
-    const double lack = p->filled ? 0 : (double)(tfm__corpus_most(c) - b->pair_count), known = (double)p->known;
-    const double each = known / ((double)b->pair_count + known / 8 + 1); /* lines for a good one: up to eight */
-    const double more = lack * each + known / 8 + SPARE, many = (double)(INT64_MAX / 4);
-    const size_t ids = b->id_count < TFM__MOST_IDS ? TFM__MOST_IDS - b->id_count : 0;
-    return read_until(p, c, p->known + (int64_t)(more < many ? more : many),
-                      p->ids + ids / (size_t)p->world + TFM__MOST_IDS / SPARE);
+tfm_status tfm__buffer_shard_read_more(tfm__buffer_shard *p, const tfm__corpus *c, const tfm__shuffle_buffer *b) {
+    const double lack = p->lines_filled ? 0 : (double)(tfm__corpus_buffer_size(c) - b->example_count),
+                 known = (double)p->lines_known;
+    const double each = known / ((double)b->example_count + known / 8 + 1); /* lines for a good one: up to eight */
+    const double more = lack * each + known / 8 + READ_AHEAD, many = (double)(INT64_MAX / 4);
+    const size_t ids = b->id_count < TFM__MAX_BUFFER_IDS ? TFM__MAX_BUFFER_IDS - b->id_count : 0;
+    return read_until(p, c, p->lines_known + (int64_t)(more < many ? more : many),
+                      p->ids + ids / (size_t)p->world + TFM__MAX_BUFFER_IDS / READ_AHEAD);
 }
 
 /* ---- Taking ---------------------------------------------------------------------------------------------------- */
 
 /* The record of the next line: NULL with a sentence where a rank has told none. */
-static const int32_t *peek(tfm__portion *p, tfm__rank_records **from, size_t *words) {
-    const int rank = p->maker >= 0 ? p->maker : (int)(p->taken % p->world);
-    tfm__rank_records *s = *from = &p->streams[rank];
+static const int32_t *peek_record(tfm__buffer_shard *p, tfm__rank_records **from, size_t *words) {
+    const int rank = p->owner_rank >= 0 ? p->owner_rank : (int)(p->lines_taken % p->world);
+    tfm__rank_records *s = *from = &p->records[rank];
     const size_t left = s->count - s->at;
     const int32_t *at = left > 0 ? s->words + s->at : NULL;
     if (at && *at < 0)
@@ -181,47 +183,47 @@ static const int32_t *peek(tfm__portion *p, tfm__rank_records **from, size_t *wo
     return NULL;
 }
 
-static void count_bad(tfm_data_counts *counts, int32_t what) {
+static void count_rejected(tfm_data_counts *counts, int32_t what) {
     counts->empty += what == EMPTY;
     counts->long_ += what == LONG;
     counts->invalid += what == INVALID;
 }
 
-static tfm_status add_good(tfm__pair_buffer *b, const int32_t *record, size_t words) {
-    const tfm__pair pair = {.at = b->id_count, .source = record[0], .target = record[1]};
-    tfm_status status = tfm__grow(&b->ids, &b->id_room, b->id_count + words - 2, sizeof(*b->ids));
+static tfm_status add_example(tfm__shuffle_buffer *b, const int32_t *record, size_t words) {
+    const tfm__example pair = {.at = b->id_count, .source = record[0], .target = record[1]};
+    tfm_status status = tfm__grow(&b->ids, &b->id_capacity, b->id_count + words - 2, sizeof(*b->ids));
     if (status == TFM_OK)
-        status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(*b->pairs));
+        status = tfm__grow(&b->examples, &b->example_capacity, b->example_count + 1, sizeof(*b->examples));
     if (status != TFM_OK)
         return status;
     memcpy(b->ids + b->id_count, record + 2, (words - 2) * sizeof(*b->ids));
     b->id_count += words - 2;
-    b->pairs[b->pair_count++] = pair;
+    b->examples[b->example_count++] = pair;
     b->counts.pairs++;
     return TFM_OK;
 }
 
 /* Takes lines while they are known. After a full buffer they are only looked at: if a good one follows, or one that
  * `strict` refuses, they belong to the next buffer, and if none does, to this one. *full: that is decided. */
-static tfm_status take_known(tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
-    const size_t most = tfm__corpus_most(c);
-    for (; p->taken < p->known; p->taken++) {
+static tfm_status merge_known(tfm__buffer_shard *p, const tfm__corpus *c, tfm__shuffle_buffer *b, bool *full) {
+    const size_t most = tfm__corpus_buffer_size(c);
+    for (; p->lines_taken < p->lines_known; p->lines_taken++) {
         tfm__rank_records *from;
         size_t words;
-        const int32_t *record = peek(p, &from, &words);
+        const int32_t *record = peek_record(p, &from, &words);
         if (!record)
             return TFM_ERROR_ARGUMENT;
-        if (*record >= 0 && p->filled) {
+        if (*record >= 0 && p->lines_filled) {
             *full = true;
             return TFM_OK;
         }
         if (*record < 0)
-            count_bad(&b->counts, *record);
-        else if (add_good(b, record, words) != TFM_OK)
+            count_rejected(&b->counts, *record);
+        else if (add_example(b, record, words) != TFM_OK)
             return TFM_ERROR_MEMORY;
         from->at += words;
-        if (!p->filled && (b->pair_count >= most || (c->texts && b->id_count >= TFM__MOST_IDS))) {
-            p->filled = p->taken + 1;
+        if (!p->lines_filled && (b->example_count >= most || (c->monolingual && b->id_count >= TFM__MAX_BUFFER_IDS))) {
+            p->lines_filled = p->lines_taken + 1;
             p->counts = b->counts;
         }
     }
@@ -229,71 +231,75 @@ static tfm_status take_known(tfm__portion *p, const tfm__corpus *c, tfm__pair_bu
 }
 
 /* What stands after all known lines. */
-static const tfm__told *find_over(const tfm__sharing *s, const tfm__portion *p) {
+static const tfm__reader_header *find_end(const tfm__reader_exchange *s, const tfm__buffer_shard *p) {
     for (int i = 0; i < p->world; i++)
-        if (s->heads[i].over != TFM__MORE_LINES && s->heads[i].covered == p->known)
-            return &s->heads[i];
+        if (s->headers[i].read_state != TFM__READ_MORE && s->headers[i].lines_read == p->lines_known)
+            return &s->headers[i];
     return NULL;
 }
 
 /* A buffer that one rank has made. */
-static tfm_status take_whole(const tfm__told *told, tfm__portion *p, tfm__pair_buffer *b) {
-    tfm__rank_records *from = &p->streams[p->maker];
+static tfm_status merge_whole(const tfm__reader_header *header, tfm__buffer_shard *p, tfm__shuffle_buffer *b) {
+    tfm__rank_records *from = &p->records[p->owner_rank];
     size_t words;
-    if (told->over == TFM__LINE_REFUSED)
-        return tfm__fail(TFM_ERROR_INPUT, "%s", told->sentence);
+    if (header->read_state == TFM__READ_REJECTED)
+        return tfm__fail(TFM_ERROR_INPUT, "%s", header->error);
     for (const int32_t *record; from->at < from->count; from->at += words) {
-        if (!(record = peek(p, &from, &words)))
+        if (!(record = peek_record(p, &from, &words)))
             return TFM_ERROR_ARGUMENT;
-        if (add_good(b, record, words) != TFM_OK)
+        if (add_example(b, record, words) != TFM_OK)
             return TFM_ERROR_MEMORY;
     }
-    b->counts = told->counts;
-    b->next = told->next;
-    forget_words(p);
+    b->counts = header->counts;
+    b->next = header->next;
+    free_records(p);
     return TFM_OK;
 }
 
 /* A line that a rank has refused. Where it ends elsewhere in the text that is here, it is that rank's alone. */
-static tfm_status fail_refused(const tfm__sharing *s, const tfm__portion *p, const tfm__told *over) {
-    const tfm__mark *mark = p->covered > over->covered ? &p->marks[over->covered] : NULL;
-    if (mark && (mark->source_at != over->past.source_at || mark->target_at != over->past.target_at))
+static tfm_status rejected_error(const tfm__reader_exchange *s, const tfm__buffer_shard *p,
+                                 const tfm__reader_header *header) {
+    const tfm__line_position *mark = p->lines_read > header->lines_read ? &p->positions[header->lines_read] : NULL;
+    if (mark &&
+        (mark->source_at != header->error_position.source_at || mark->target_at != header->error_position.target_at))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data_next: %.800s; so it is in the text of rank %d, and rank %d has another: all must have "
                          "the same",
-                         over->sentence, (int)(over - s->heads), s->ranks.rank);
-    return tfm__fail(TFM_ERROR_INPUT, "%s", over->sentence);
+                         header->error, (int)(header - s->headers), s->group.rank);
+    return tfm__fail(TFM_ERROR_INPUT, "%s", header->error);
 }
 
-tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
-    if (p->maker >= 0) {
+tfm_status tfm__buffer_shard_merge(tfm__reader_exchange *s, tfm__buffer_shard *p, const tfm__corpus *c,
+                                   tfm__shuffle_buffer *b, bool *full) {
+    if (p->owner_rank >= 0) {
         *full = true;
-        return take_whole(&s->heads[p->maker], p, b);
+        return merge_whole(&s->headers[p->owner_rank], p, b);
     }
-    tfm_status status = take_known(p, c, b, full);
-    const tfm__told *over = status == TFM_OK && !*full ? find_over(s, p) : NULL;
+    tfm_status status = merge_known(p, c, b, full);
+    const tfm__reader_header *header = status == TFM_OK && !*full ? find_end(s, p) : NULL;
     if (status != TFM_OK)
         return status;
-    if (over && over->over == TFM__LINE_REFUSED && !p->filled)
-        return fail_refused(s, p, over);
-    if (over && over->over == TFM__LINES_END) { /* this rank too was there, and has counted what has no partner */
-        b->counts.unpaired = p->line.counts.unpaired;
+    if (header && header->read_state == TFM__READ_REJECTED && !p->lines_filled)
+        return rejected_error(s, p, header);
+    if (header &&
+        header->read_state == TFM__READ_END) { /* this rank too was there, and has counted what has no partner */
+        b->counts.unpaired = p->scratch.counts.unpaired;
         b->whole = b->begin.line == 0;
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
         *full = true;
-        forget_words(p);
+        free_records(p);
         return TFM_OK;
     }
-    *full = *full || over;
+    *full = *full || header;
     if (*full) { /* what was told of further lines is told again for the next buffer */
-        forget_words(p);
-        const tfm__mark at = p->marks[p->filled - 1];
+        free_records(p);
+        const tfm__line_position at = p->positions[p->lines_filled - 1];
         b->counts = p->counts;
         b->counts.unpaired = at.unpaired;
         b->next.line = at.line;
         b->next.source_at = at.source_at;
         b->next.target_at = at.target_at;
-        s->lines = p->filled;
+        s->lines_per_buffer = p->lines_filled;
     }
     return TFM_OK;
 }

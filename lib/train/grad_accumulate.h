@@ -5,24 +5,24 @@
 #include "train/micro_batch.h"
 
 /* What is added up over pieces. */
-typedef struct tfm__sums {
+typedef struct tfm__loss_sums {
     tfm_tensor loss, nll; /* (1) */
-    tfm__sent sent;
-} tfm__sums;
+    tfm__token_counts tokens;
+} tfm__loss_sums;
 
 /* What is done with every piece: an update's forward and backward, or an evaluation's forward. */
-typedef struct tfm__pass {
-    bool learn;
-    int64_t number; /* The number of the update. */
+typedef struct tfm__pass_options {
+    bool training;
+    int64_t update; /* The number of the update. */
     float smoothing, scale;
-    uint64_t batches; /* Where there are several ranks: the most that one has, times their number. */
-    bool last;        /* No piece follows. */
-} tfm__pass;
+    uint64_t max_batches;  /* Where there are several ranks: the most that one has, times their number. */
+    bool last_micro_batch; /* No piece follows. */
+} tfm__pass_options;
 
 /* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
-tfm_status tfm__run_fitting(tfm_trainer *t, tfm__sums *s, const tfm_pairs *batches, size_t count, const tfm__pass *of,
-                            const char *what);
+tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_pairs *batches, size_t count,
+                                  const tfm__pass_options *options, const char *what);
 /* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
-tfm_status tfm__train_abandon(tfm_trainer *t, int depth, const char *what, const char *advice);
+tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, const char *advice);
 
 #endif

@@ -8,137 +8,137 @@
 /* ---- Communication --------------------------------------------------------------------------------------------- */
 
 static bool exchange(void *user, void *in, const void *out, size_t bytes) {
-    const tfm__team_rank *s = user;
-    struct tfm__team *team = s->team;
-    if (team->cut)
+    const tfm__local_rank *s = user;
+    struct tfm__local_group *group = s->local_group;
+    if (group->broken)
         return false;
-    team->sent[s->rank] = out;
-    pthread_barrier_wait(&team->barrier);
-    for (size_t i = 0; i < team->count; i++)
-        memcpy((char *)in + i * bytes, (const char *)team->sent[i] + (size_t)s->rank * bytes, bytes);
-    pthread_barrier_wait(&team->barrier); /* until then `out` stays as it is */
+    group->send_buffers[s->rank] = out;
+    pthread_barrier_wait(&group->barrier);
+    for (size_t i = 0; i < group->count; i++)
+        memcpy((char *)in + i * bytes, (const char *)group->send_buffers[i] + (size_t)s->rank * bytes, bytes);
+    pthread_barrier_wait(&group->barrier); /* until then `out` stays as it is */
     return true;
 }
 
 static bool gather(void *user, void *all, const void *own, size_t bytes) {
-    const tfm__team_rank *s = user;
-    struct tfm__team *team = s->team;
-    if (team->cut)
+    const tfm__local_rank *s = user;
+    struct tfm__local_group *group = s->local_group;
+    if (group->broken)
         return false;
-    team->sent[s->rank] = own;
-    pthread_barrier_wait(&team->barrier);
-    for (size_t i = 0; i < team->count; i++)
-        memcpy((char *)all + i * bytes, team->sent[i], bytes);
-    pthread_barrier_wait(&team->barrier);
+    group->send_buffers[s->rank] = own;
+    pthread_barrier_wait(&group->barrier);
+    for (size_t i = 0; i < group->count; i++)
+        memcpy((char *)all + i * bytes, group->send_buffers[i], bytes);
+    pthread_barrier_wait(&group->barrier);
     return true;
 }
 
-void tfm__team_connect(tfm_ranks *ranks, struct tfm__team *team, size_t who) {
-    team->ranks[who].team = team;
-    team->ranks[who].rank = (int)who;
-    *ranks = (tfm_ranks){(int)who, (int)team->count, exchange, gather, &team->ranks[who]};
+void tfm__local_group_connect(tfm_ranks *ranks, struct tfm__local_group *group, size_t rank) {
+    group->ranks[rank].local_group = group;
+    group->ranks[rank].rank = (int)rank;
+    *ranks = (tfm_ranks){(int)rank, (int)group->count, exchange, gather, &group->ranks[rank]};
 }
 
 /* ---- Calls that they make together ----------------------------------------------------------------------------- */
 
-static void make_call(tfm__team_rank *s) {
-    struct tfm__team *team = s->team;
-    s->status = team->call(team->user, team->trainers[s->rank], (size_t)s->rank);
+static void run_call(tfm__local_rank *s) {
+    struct tfm__local_group *group = s->local_group;
+    s->status = group->call(group->user, group->trainers[s->rank], (size_t)s->rank);
     if (s->status != TFM_OK)
         snprintf(s->message, sizeof(s->message), "%s", tfm_error_message());
 }
 
-static void *sit(void *user) {
-    tfm__team_rank *s = user;
-    pthread_mutex_lock(&s->team->begin);
-    pthread_mutex_unlock(&s->team->begin);
-    make_call(s);
+static void *rank_thread(void *user) {
+    tfm__local_rank *s = user;
+    pthread_mutex_lock(&s->local_group->start_lock);
+    pthread_mutex_unlock(&s->local_group->start_lock);
+    run_call(s);
     return NULL;
 }
 
 /* Of those that failed by themselves the first. Where others did not, it is told by its device. */
-static tfm_status judge(const struct tfm__team *team) {
-    const tfm__team_rank *first = NULL;
+static tfm_status first_error(const struct tfm__local_group *group) {
+    const tfm__local_rank *first = NULL;
     size_t failed = 0;
-    for (size_t i = 0; i < team->count; i++) {
-        const tfm__team_rank *s = &team->ranks[i];
+    for (size_t i = 0; i < group->count; i++) {
+        const tfm__local_rank *s = &group->ranks[i];
         const bool own = s->status != TFM_OK && s->status != TFM_ERROR_CANCELLED;
         failed += own;
         if (own && failed == 1)
             first = s;
     }
-    for (size_t i = 0; !first && i < team->count; i++)
-        first = team->ranks[i].status != TFM_OK ? &team->ranks[i] : first;
+    for (size_t i = 0; !first && i < group->count; i++)
+        first = group->ranks[i].status != TFM_OK ? &group->ranks[i] : first;
     if (!first)
         return TFM_OK;
-    if (failed == team->count)
+    if (failed == group->count)
         tfm__error_restore(first->message);
     else
-        tfm__fail(first->status, "device %d of the %zu that train, %s: %s", first->rank + 1, team->count,
-                  tfm_context_device(team->trainers[first->rank]->ctx)->name, first->message);
+        tfm__fail(first->status, "device %d of the %zu that train, %s: %s", first->rank + 1, group->count,
+                  tfm_context_device(group->trainers[first->rank]->ctx)->name, first->message);
     return first->status;
 }
 
-tfm_status tfm__team_run(struct tfm__team *team, tfm_status (*call)(void *user, tfm_trainer *t, size_t who),
-                         void *user) {
+tfm_status tfm__local_group_run(struct tfm__local_group *group,
+                                tfm_status (*call)(void *user, tfm_trainer *t, size_t rank), void *user) {
     sigset_t before;
     size_t started = 1;
     int error = 0;
-    team->call = call;
-    team->user = user;
+    group->call = call;
+    group->user = user;
     tfm__signals_block(&before);
-    pthread_mutex_lock(&team->begin);
-    for (size_t i = 1; i < team->count && !error; i++) {
-        error = pthread_create(&team->ranks[i].thread, NULL, sit, &team->ranks[i]);
+    pthread_mutex_lock(&group->start_lock);
+    for (size_t i = 1; i < group->count && !error; i++) {
+        error = pthread_create(&group->ranks[i].thread, NULL, rank_thread, &group->ranks[i]);
         started += error == 0;
     }
-    team->cut = error != 0;
-    pthread_mutex_unlock(&team->begin);
+    group->broken = error != 0;
+    pthread_mutex_unlock(&group->start_lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    make_call(&team->ranks[0]);
+    run_call(&group->ranks[0]);
     for (size_t i = 1; i < started; i++)
-        pthread_join(team->ranks[i].thread, NULL);
+        pthread_join(group->ranks[i].thread, NULL);
     if (error)
         return tfm__fail(TFM_ERROR_MEMORY, "no thread can be started for a device: %s", strerror(error));
-    return judge(team);
+    return first_error(group);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------------------------ */
 
-tfm_trainer *tfm__team_member(tfm_trainer *t, size_t i) {
-    return t->team ? t->team->trainers[i] : t;
+tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i) {
+    return t->local_group ? t->local_group->trainers[i] : t;
 }
 
-size_t tfm__team_count(const tfm_trainer *t) {
-    return t->team ? t->team->count : 1;
+size_t tfm__trainer_replica_count(const tfm_trainer *t) {
+    return t->local_group ? t->local_group->count : 1;
 }
 
-void tfm__team_free(struct tfm__team *team) {
-    if (!team)
+void tfm__local_group_free(struct tfm__local_group *group) {
+    if (!group)
         return;
-    pthread_barrier_destroy(&team->barrier);
-    pthread_mutex_destroy(&team->begin);
-    free(team->trainers);
-    free(team->ranks);
-    free(team->sent);
-    free(team);
+    pthread_barrier_destroy(&group->barrier);
+    pthread_mutex_destroy(&group->start_lock);
+    free(group->trainers);
+    free(group->ranks);
+    free(group->send_buffers);
+    free(group);
 }
 
-tfm_status tfm__team_new(struct tfm__team **out, size_t count) {
-    struct tfm__team *team = tfm__alloc(1, sizeof(*team));
+tfm_status tfm__local_group_new(struct tfm__local_group **out, size_t count) {
+    struct tfm__local_group *group = tfm__alloc(1, sizeof(*group));
     *out = NULL;
-    if (!team)
+    if (!group)
         return TFM_ERROR_MEMORY;
-    team->count = count;
-    team->trainers = tfm__alloc(count, sizeof(*team->trainers));
-    team->ranks = tfm__alloc(count, sizeof(*team->ranks));
-    team->sent = tfm__alloc(count, sizeof(*team->sent));
-    pthread_mutex_init(&team->begin, NULL);
-    pthread_barrier_init(&team->barrier, NULL, (unsigned)count);
-    if (team->trainers && team->ranks && team->sent) {
-        *out = team;
+    group->count = count;
+    group->trainers = tfm__alloc(count, sizeof(*group->trainers));
+    group->ranks = tfm__alloc(count, sizeof(*group->ranks));
+    group->send_buffers = tfm__alloc(count, sizeof(*group->send_buffers));
+    pthread_mutex_init(&group->start_lock, NULL);
+    pthread_barrier_init(&group->barrier, NULL, (unsigned)count);
+    if (group->trainers && group->ranks && group->send_buffers) {
+        *out = group;
         return TFM_OK;
     }
-    tfm__team_free(team);
+    tfm__local_group_free(group);
     return TFM_ERROR_MEMORY;
 }

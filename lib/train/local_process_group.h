@@ -6,40 +6,40 @@
 #include <pthread.h>
 #include "train/trainer.h"
 
-typedef struct tfm__team_rank {
-    struct tfm__team *team;
+typedef struct tfm__local_rank {
+    struct tfm__local_group *local_group;
     int rank;
     pthread_t thread;
     tfm_status status; /* of its last call, with its error message */
     char message[TFM__MESSAGE_MAX];
-} tfm__team_rank;
+} tfm__local_rank;
 
-struct tfm__team {
+struct tfm__local_group {
     size_t count;
     tfm_trainer **trainers;         /* [count]; the first is the caller's and owns this */
     struct tfm__replicas *replicas; /* of the model, which is alone meanwhile */
-    tfm__team_rank *ranks;          /* [count] */
-    const void **sent;              /* [count]: what each rank sends at the moment */
+    tfm__local_rank *ranks;         /* [count] */
+    const void **send_buffers;      /* [count]: what each rank sends at the moment */
     pthread_barrier_t barrier;
-    pthread_mutex_t begin; /* held while threads are started: none is to wait for one that never comes */
-    bool cut;              /* not all could be started: no rank can communicate */
-    tfm_status (*call)(void *user, tfm_trainer *t, size_t who);
+    pthread_mutex_t start_lock; /* held while threads are started: none is to wait for one that never comes */
+    bool broken;                /* not all could be started: no rank can communicate */
+    tfm_status (*call)(void *user, tfm_trainer *t, size_t rank);
     void *user;
 };
 
-/* Makes a team without trainers; frees one, but not its trainers. */
-tfm_status tfm__team_new(struct tfm__team **out, size_t count);
-void tfm__team_free(struct tfm__team *team);
-/* Sets how rank `who` communicates. */
-void tfm__team_connect(tfm_ranks *ranks, struct tfm__team *team, size_t who);
+/* Makes a group without trainers; frees one, but not its trainers. */
+tfm_status tfm__local_group_new(struct tfm__local_group **out, size_t count);
+void tfm__local_group_free(struct tfm__local_group *group);
+/* Sets how rank `rank` communicates. */
+void tfm__local_group_connect(tfm_ranks *ranks, struct tfm__local_group *group, size_t rank);
 
 /* The trainers, and how many they are; itself alone for a trainer of one device. */
-tfm_trainer *tfm__team_member(tfm_trainer *t, size_t i);
-size_t tfm__team_count(const tfm_trainer *t);
+tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i);
+size_t tfm__trainer_replica_count(const tfm_trainer *t);
 
 /* Has each trainer make the call: the first on this thread, the others on threads of their own. The error of one that
  * failed by itself names its device. */
-tfm_status tfm__team_run(struct tfm__team *team, tfm_status (*call)(void *user, tfm_trainer *t, size_t who),
-                         void *user);
+tfm_status tfm__local_group_run(struct tfm__local_group *group,
+                                tfm_status (*call)(void *user, tfm_trainer *t, size_t rank), void *user);
 
 #endif

@@ -4,18 +4,18 @@
 #include "train/trainer.h"
 #include "ops/ops.h"
 
-/* The sum so far, in blocks as the pool cuts them. */
-typedef struct sum {
+/* The estimate so far, in blocks as the pool cuts them. */
+typedef struct estimate {
     uint64_t bytes;
     uint64_t width, rows; /* E; tokens of a side */
-} sum;
+} estimate;
 
-static void add(sum *s, uint64_t times, uint64_t floats) {
+static void add(estimate *s, uint64_t times, uint64_t floats) {
     s->bytes += times * tfm__pool_block_bytes(4 * floats);
 }
 
 /* Tensors (rows, width) each. */
-static void add_rows(sum *s, uint64_t times, uint64_t width) {
+static void add_rows(estimate *s, uint64_t times, uint64_t width) {
     add(s, times, s->rows * width);
 }
 
@@ -26,14 +26,14 @@ static uint64_t heads_width(const tfm__stack_arch *a) {
 
 /* A bias of scores by distance: as it is gathered and as it is added, once for each of so many tables, and with
  * gradients. Its size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
-static void add_relative(sum *s, const tfm__stack_arch *a, uint64_t tables) {
+static void add_relative(estimate *s, const tfm__stack_arch *a, uint64_t tables) {
     const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
     if (a->relative.buckets)
         add(s, 4 * tables, (uint64_t)a->heads * width * width);
 }
 
 /* Of attention the queries, keys, values and result, and what the first two were before a norm of their heads. */
-static void add_attention(sum *s, const tfm__stack_arch *a, uint64_t times) {
+static void add_attention(estimate *s, const tfm__stack_arch *a, uint64_t times) {
     const uint64_t tensors = a->head_norms ? 3 : 2;
     add_rows(s, times * tensors, heads_width(a));
     add_rows(s, times * tensors, (uint64_t)a->kv_heads * (uint64_t)a->head_width);
@@ -43,7 +43,7 @@ static void add_attention(sum *s, const tfm__stack_arch *a, uint64_t times) {
 /* What the tape holds of the layers: of attention see above, of a norm its input and result, of a feed-forward layer
  * `inner` tensors between its matrices: one, and another where activation or dropout cannot go back from their results
  * alone, or three with a gate. */
-static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
+static void add_layers(estimate *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
     const uint64_t attentions = layers * (a->cross ? 2 : 1);
     const uint64_t norms = attentions + layers * (a->norm_place == TFM_NORM_AROUND ? 3 : 1);
     add_attention(s, a, attentions);
@@ -53,11 +53,11 @@ static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner, uint64_
 }
 
 /* Where blocks are run again: what each has read, and the insides of the one that is larger. */
-static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
+static void add_recomputed(estimate *s, const tfm__arch *arch, uint64_t inner) {
     const tfm__stack_arch *stacks[] = {&arch->encoder, &arch->decoder};
     uint64_t largest = 0;
     for (int i = 0; i < 2; i++) {
-        sum one = {.width = s->width, .rows = s->rows};
+        estimate one = {.width = s->width, .rows = s->rows};
         add_layers(&one, stacks[i], inner, stacks[i]->layers ? 1 : 0);
         add_relative(stacks[i]->relative.per_layer ? &one : s, stacks[i], 1);
         largest = one.bytes > largest ? one.bytes : largest;
@@ -67,7 +67,7 @@ static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
 }
 
 /* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
-static uint64_t products_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
+static uint64_t gemm_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
     const int64_t width = m->arch.decoder.width, vocabulary = m->arch.decoder.vocabulary;
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(m->ctx, precision);
     const uint64_t into = tfm__gemm_layer_memory(m->ctx, rows, width, widest);
@@ -78,7 +78,7 @@ static uint64_t products_memory(const tfm_model *m, tfm_dtype precision, int64_t
 }
 
 /* Embeddings, final norms, the loss, and the gradients on the way back. */
-static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t inner) {
+static void add_rest(estimate *s, const tfm_model *m, tfm_dtype precision, uint64_t inner) {
     const uint64_t vocabulary = (uint64_t)m->arch.decoder.vocabulary;
     const uint64_t encoder = (uint64_t)m->arch.encoder.feed_forward, decoder = (uint64_t)m->arch.decoder.feed_forward;
     const int norms = m->arch.encoder.embedding_norm + m->arch.decoder.embedding_norm + m->arch.encoder.final_norm +
@@ -89,18 +89,18 @@ static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t i
     add_rows(s, 5, s->width);
     const uint64_t ffn = encoder > decoder ? encoder : decoder, widest = ffn > s->width ? ffn : s->width;
     add_rows(s, inner, ffn);
-    s->bytes += products_memory(m, precision, (int64_t)s->rows, (int64_t)chunk, (int64_t)widest);
+    s->bytes += gemm_memory(m, precision, (int64_t)s->rows, (int64_t)chunk, (int64_t)widest);
 }
 
 /* Counts what is trained. */
-typedef struct trained {
+typedef struct trained_count {
     const tfm_model *model;
     const tfm_trainer_options *options;
     uint64_t count;
-} trained;
+} trained_count;
 
-static tfm_status count_trained(void *user, const tfm__parameter *p) {
-    trained *t = user;
+static tfm_status count_param(void *user, const tfm__parameter *p) {
+    trained_count *t = user;
     if (!tfm__trainer_freezes(t->model, t->options, p))
         t->count += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
     return TFM_OK;
@@ -115,7 +115,8 @@ static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
     if (!options || !options->shard || !options->ranks || options->ranks->world < 2)
         return count;
     const int64_t whole = (int64_t)count;
-    return (uint64_t)tfm__shard_room(&(tfm__cuts){whole, whole, TFM__BUCKET, options->ranks->world}, 0);
+    return (uint64_t)tfm__shard_capacity(&(tfm__bucket_layout){whole, whole, TFM__BUCKET_SIZE, options->ranks->world},
+                                         0);
 }
 
 uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
@@ -129,16 +130,19 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     const bool dropped = options && options->activation_dropout > 0;
     const uint64_t inner = a->decoder.gated ? 3 : a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
     const uint64_t parameters = model->info.parameters;
-    trained t = {.model = model, .options = options};
-    tfm__params_visit(model->family, a, NULL, count_trained, &t);
+    trained_count t = {.model = model, .options = options};
+    tfm__params_visit(model->family, a, NULL, count_param, &t);
     const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
-    sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};
+    estimate s = {.width = (uint64_t)a->decoder.width,
+                  .rows = (uint64_t)(tokens > most ? most
+                                     : tokens > 1  ? tokens
+                                                   : 1)};
     const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
-    sum opening = s;
+    estimate setup = s;
     const uint64_t moments = moments_of(options, t.count);
-    add(&opening, 3, t.count); /* while they move in */
-    add(&opening, 2, moments);
-    add(&opening, 1, parameters - t.count);
+    add(&setup, 3, t.count); /* while they move in */
+    add(&setup, 2, moments);
+    add(&setup, 1, parameters - t.count);
     /* Weights, and packed copies: as the evaluation wants them, of which those that products round are half. */
     add(&s, packs ? 2 : 1, parameters);
     add(&s, 1, t.count); /* gradients */
@@ -156,5 +160,5 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     }
     add_rest(&s, model, options ? options->precision : TFM_F32, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
-    return s.bytes > opening.bytes ? s.bytes : opening.bytes;
+    return s.bytes > setup.bytes ? s.bytes : setup.bytes;
 }

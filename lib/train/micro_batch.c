@@ -1,12 +1,12 @@
 /* Pieces of batches: what a batch must be, and how rows of it are sent to the device. */
 #include "train/micro_batch.h"
 
-int64_t tfm__trainer_unlearned(const tfm_trainer *t) {
+int64_t tfm__trainer_target_shift(const tfm_trainer *t) {
     return t->model->arch.encoder.layers > 0 ? 0 : 1;
 }
 
 /* The rows of a language model. */
-static tfm_status check_texts(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
+static tfm_status check_lm_batch(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
     const int64_t most = (int64_t)t->model->arch.decoder.max_positions + 1;
     if (b->count < 1 || b->source_width != 0 || b->target_width < 2 || b->target_width > most)
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -25,10 +25,10 @@ static tfm_status check_texts(const tfm_trainer *t, const char *call, const tfm_
     return TFM_OK;
 }
 
-tfm_status tfm__pairs_check(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
+tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
     const tfm__arch *arch = &t->model->arch;
-    if (tfm__trainer_unlearned(t))
-        return check_texts(t, call, b);
+    if (tfm__trainer_target_shift(t))
+        return check_lm_batch(t, call, b);
     const int64_t most = arch->encoder.max_positions < arch->decoder.max_positions ? arch->encoder.max_positions
                                                                                    : arch->decoder.max_positions;
     if (b->count < 1 || b->source_width < 1 || b->target_width < 1 || b->source_width > most || b->target_width > most)
@@ -67,7 +67,7 @@ tfm__micro_batch tfm__micro_batch_slice(const tfm_pairs *b, int64_t first, int64
     return p;
 }
 
-static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at, int rank, const int64_t *dims) {
+static void view_part(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at, int rank, const int64_t *dims) {
     const int64_t count = dims[0] * (rank == 2 ? dims[1] : 1);
     tfm_tensor_rows(ctx, out, all, *at, count);
     tfm_tensor_reshape(ctx, out, *out, rank, dims);
@@ -76,7 +76,8 @@ static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at,
 
 /* Pads the arrays. After their lengths, sources and inputs have the padding id, and targets -1, which does not count.
  */
-static void fill_in(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p, tfm__sent *s) {
+static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p,
+                       tfm__token_counts *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, width = p->source_width, w = p->target_width;
     int32_t *input = host + n * width, *target = input + n * w, *lengths = target + n * w;
@@ -94,7 +95,7 @@ static void fill_in(int32_t *host, const tfm__generation_rules *rules, const tfm
 }
 
 /* The same of texts: inputs and targets, one token apart. */
-static void fill_in_texts(int32_t *host, const tfm__micro_batch *p, tfm__sent *s) {
+static void fill_lm(int32_t *host, const tfm__micro_batch *p, tfm__token_counts *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, w = p->target_width - 1;
     int32_t *input = host, *target = input + n * w;
@@ -107,27 +108,28 @@ static void fill_in_texts(int32_t *host, const tfm__micro_batch *p, tfm__sent *s
     }
 }
 
-tfm_status tfm__micro_batch_upload(tfm_trainer *t, tfm__upload *u, const tfm__micro_batch *p, tfm__sent *sent) {
-    const bool texts = tfm__trainer_unlearned(t) > 0;
-    const int64_t n = p->count, s = p->source_width, w = p->target_width - tfm__trainer_unlearned(t);
+tfm_status tfm__micro_batch_upload(tfm_trainer *t, tfm__device_batch *u, const tfm__micro_batch *p,
+                                   tfm__token_counts *sent) {
+    const bool texts = tfm__trainer_target_shift(t) > 0;
+    const int64_t n = p->count, s = p->source_width, w = p->target_width - tfm__trainer_target_shift(t);
     const int64_t total = n * (s + 2 * w + (texts ? 0 : 1));
     int32_t *host = tfm__alloc((size_t)total, sizeof(*host));
     if (!host)
         return tfm__context_fail(t->ctx, TFM_ERROR_MEMORY, "update: out of host memory");
     if (texts)
-        fill_in_texts(host, p, sent);
+        fill_lm(host, p, sent);
     else
-        fill_in(host, &t->model->rules, p, sent);
+        fill_pairs(host, &t->model->rules, p, sent);
     tfm_tensor all = {0};
     int64_t at = 0;
     tfm_tensor_new(t->ctx, &all, TFM_I32, 1, &total);
     tfm_tensor_write(t->ctx, all, host);
     free(host);
     if (!texts)
-        view(t->ctx, &u->sources, all, &at, 2, (int64_t[]){n, s});
-    view(t->ctx, &u->inputs, all, &at, 2, (int64_t[]){n, w});
-    view(t->ctx, &u->targets, all, &at, 2, (int64_t[]){n, w});
+        view_part(t->ctx, &u->sources, all, &at, 2, (int64_t[]){n, s});
+    view_part(t->ctx, &u->inputs, all, &at, 2, (int64_t[]){n, w});
+    view_part(t->ctx, &u->targets, all, &at, 2, (int64_t[]){n, w});
     if (!texts)
-        view(t->ctx, &u->lengths, all, &at, 1, &n);
+        view_part(t->ctx, &u->lengths, all, &at, 1, &n);
     return tfm_context_status(t->ctx);
 }

@@ -6,57 +6,58 @@
 #include "train/allreduce.h"
 
 /* After so many updates the ranks compare what they have. */
-enum { COMPARED = 64 };
+enum { COMPARE_INTERVAL = 64 };
 
-tfm_status tfm__ranks_check(const tfm_ranks *ranks, const char *call) {
-    enum { MOST = 1 << 16 };
-    if (ranks && (ranks->world < 1 || ranks->world > MOST || ranks->rank < 0 || ranks->rank >= ranks->world ||
+tfm_status tfm__process_group_check(const tfm_ranks *ranks, const char *call) {
+    enum { MAX_RANKS = 1 << 16 };
+    if (ranks && (ranks->world < 1 || ranks->world > MAX_RANKS || ranks->rank < 0 || ranks->rank >= ranks->world ||
                   !ranks->exchange || !ranks->gather))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "%s: rank %d of %d: it must be from 0 to below the number of ranks, of which there are up to "
                          "%d, and both calls must be given",
-                         call, ranks->rank, ranks->world, MOST);
+                         call, ranks->rank, ranks->world, MAX_RANKS);
     return TFM_OK;
 }
 
 tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
-    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__ranks_check(ranks, "trainer_set_ranks") != TFM_OK)
+    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__process_group_check(ranks, "trainer_set_ranks") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (tfm__team_count(t) > 1)
+    if (tfm__trainer_replica_count(t) > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_ranks: the trainer is on several devices, which share updates "
                          "by themselves: a rank has one device");
     const int world = ranks ? ranks->world : 1, rank = ranks ? ranks->rank : 0;
-    if (t->sharded && (world != t->cuts.world || rank != t->ranks.rank))
+    if (t->sharded && (world != t->bucket_layout.world || rank != t->group.rank))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_ranks: rank %d of %d has moments of rank %d of %d, by `shard`: save a checkpoint "
                          "and load it into a new trainer",
-                         rank, world, t->ranks.rank, t->cuts.world);
-    tfm__wire_close(t);
-    t->ranks = (tfm_ranks){0};
-    t->compared = false;
-    t->cuts.world = world;
-    if ((world > 1 && tfm__wire_open(t) != TFM_OK) || tfm__dealing_begin(t, world) != TFM_OK) {
-        tfm__wire_close(t);
-        tfm__dealing_end(t);
+                         rank, world, t->group.rank, t->bucket_layout.world);
+    tfm__allreduce_close(t);
+    t->group = (tfm_ranks){0};
+    t->state_compared = false;
+    t->bucket_layout.world = world;
+    if ((world > 1 && tfm__allreduce_open(t) != TFM_OK) || tfm__balance_init(t, world) != TFM_OK) {
+        tfm__allreduce_close(t);
+        tfm__balance_free(t);
         return TFM_ERROR_MEMORY;
     }
     if (world > 1)
-        t->ranks = *ranks;
+        t->group = *ranks;
     return TFM_OK;
 }
 
-tfm_status tfm__ranks_lost(const char *what) {
+tfm_status tfm__process_group_lost(const char *what) {
     return tfm__fail(TFM_ERROR_IO, "%s: the ranks of the run cannot talk with each other any more", what);
 }
 
 /* ---- What is told ---- */
 
-static tfm_status compare(const tfm__share *first, const tfm__share *other, int rank, const char *what) {
+static tfm_status compare_reports(const tfm__rank_report *first, const tfm__rank_report *other, int rank,
+                                  const char *what) {
     if (other->update != first->update)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: rank %d is at update %lld and rank 0 at %lld: all must begin alike",
                          what, rank, (long long)other->update, (long long)first->update);
-    if (other->state != first->state)
+    if (other->state_hash != first->state_hash)
         return tfm__fail(
             TFM_ERROR_NUMERIC,
             "%s: the options or the parameters of rank %d are not those of rank 0: all ranks must begin "
@@ -66,36 +67,37 @@ static tfm_status compare(const tfm__share *first, const tfm__share *other, int 
     return TFM_OK;
 }
 
-tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tfm_status status, const char *what) {
-    const int world = t->ranks.world;
-    tfm__share *shares = tfm__alloc((size_t)world, sizeof(*shares));
-    if (!shares) /* the others wait for this rank: they are told so in the sum's own memory */
+tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__rank_report mine, tfm_status status,
+                                    const char *what) {
+    const int world = t->group.world;
+    tfm__rank_report *reports = tfm__alloc((size_t)world, sizeof(*reports));
+    if (!reports) /* the others wait for this rank: they are told so in the sum's own memory */
         status = TFM_ERROR_MEMORY;
     mine.status = status;
-    if (!t->ranks.gather(t->ranks.user, shares ? (void *)shares : t->received, &mine, sizeof(mine)))
-        status = tfm__ranks_lost(what);
-    *all = (tfm__share){0};
+    if (!t->group.gather(t->group.user, reports ? (void *)reports : t->recv_buffer, &mine, sizeof(mine)))
+        status = tfm__process_group_lost(what);
+    *all = (tfm__rank_report){0};
     for (int i = 0; i < world && status == TFM_OK; i++)
-        if (shares[i].status != TFM_OK)
+        if (reports[i].status != TFM_OK)
             status = tfm__fail(TFM_ERROR_CANCELLED, "%s: rank %d has failed, with %s", what, i,
-                               tfm_status_name((tfm_status)shares[i].status));
+                               tfm_status_name((tfm_status)reports[i].status));
     for (int i = 0; i < world && status == TFM_OK; i++) {
-        status = compare(&shares[0], &shares[i], i, what);
-        const uint64_t batches = shares[i].batches * (uint64_t)world;
+        status = compare_reports(&reports[0], &reports[i], i, what);
+        const uint64_t batches = reports[i].batches * (uint64_t)world;
         all->batches = batches > all->batches ? batches : all->batches;
-        all->tokens += shares[i].tokens;
-        all->source_tokens += shares[i].source_tokens;
-        all->loss += shares[i].loss;
-        all->nll += shares[i].nll;
-        all->squares += shares[i].squares;
+        all->tokens += reports[i].tokens;
+        all->source_tokens += reports[i].source_tokens;
+        all->loss += reports[i].loss;
+        all->nll += reports[i].nll;
+        all->squared_norm += reports[i].squared_norm;
     }
-    free(shares);
+    free(reports);
     return status;
 }
 
 /* ---- What is compared ---- */
 
-static void add_options(tfm__hash *hash, const tfm_trainer *t) {
+static void hash_options(tfm__hash *hash, const tfm_trainer *t) {
     const tfm_trainer_options *o = &t->options;
     const double numbers[] = {o->dropout,
                               o->attention_dropout,
@@ -111,25 +113,25 @@ static void add_options(tfm__hash *hash, const tfm_trainer *t) {
                               o->decay,
                               o->clip,
                               t->sharded,
-                              t->wire_dtype,
-                              (double)t->cuts.bucket};
+                              t->comm_dtype,
+                              (double)t->bucket_layout.bucket_size};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
-    if (t->dealing.differ) /* with other shares a row would be nobody's, or that of two */
-        tfm__hash_add(hash, t->dealing.shares, (size_t)t->ranks.world * sizeof(*t->dealing.shares));
+    if (t->balance.uneven) /* with other shares a row would be nobody's, or that of two */
+        tfm__hash_add(hash, t->balance.shares, (size_t)t->group.world * sizeof(*t->balance.shares));
 }
 
-tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state) {
+tfm_status tfm__process_group_state_hash(tfm_trainer *t, uint64_t *state) {
     const tfm_tensor parts[] = {t->value, t->m, t->v};
     *state = 0;
-    if (t->compared && t->update % COMPARED != 0)
+    if (t->state_compared && t->update % COMPARE_INTERVAL != 0)
         return TFM_OK;
     tfm__hash hash = {0};
-    add_options(&hash, t);
+    hash_options(&hash, t);
     for (size_t i = 0; i < (t->sharded ? 1 : TFM__COUNT(parts)); i++) { /* of moments each has others */
-        if (tfm_tensor_read(t->ctx, t->shared, parts[i]) != TFM_OK)
+        if (tfm_tensor_read(t->ctx, t->host_buffer, parts[i]) != TFM_OK)
             return tfm_context_status(t->ctx);
-        tfm__hash_add(&hash, t->shared, (size_t)t->count * sizeof(*t->shared));
+        tfm__hash_add(&hash, t->host_buffer, (size_t)t->count * sizeof(*t->host_buffer));
     }
     *state = tfm__hash_finish(&hash);
     return TFM_OK;

@@ -17,8 +17,8 @@ static char *shard_path(const char *path, int64_t update, int rank, int world) {
     return tfm__format("%s" SHARD, path, update, rank, world);
 }
 
-void tfm__shards_say(char *text, const tfm_trainer *t) {
-    snprintf(text, TFM__SHARDS_TEXT, "%d %" PRId64, t->cuts.world, t->cuts.bucket);
+void tfm__shards_format(char *text, const tfm_trainer *t) {
+    snprintf(text, TFM__SHARDS_TEXT, "%d %" PRId64, t->bucket_layout.world, t->bucket_layout.bucket_size);
 }
 
 /* ---- Out ---- */
@@ -28,7 +28,7 @@ tfm_status tfm__shard_write(tfm_trainer *t, const char *path) {
     char update[32];
     tfm__tensor_entry entries[TFM__MOMENTS] = {0};
     const tfm__metadata_entry metadata = {"update", update};
-    char *name = shard_path(path, t->update, t->ranks.rank, t->cuts.world);
+    char *name = shard_path(path, t->update, t->group.rank, t->bucket_layout.world);
     if (!name)
         return TFM_ERROR_MEMORY;
     snprintf(update, sizeof(update), "%" PRId64, t->update);
@@ -52,7 +52,7 @@ static bool is_shard(const char *name, const char *base, int64_t *update, int *w
     return strcmp(name + length, again) == 0;
 }
 
-void tfm__shards_clear(const tfm_trainer *t, const char *path) {
+void tfm__shards_remove_old(const tfm_trainer *t, const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char *dir = slash ? tfm__format("%.*s", (int)(slash - path) + 1, path) : tfm__strdup(".");
     char **names = NULL;
@@ -62,7 +62,8 @@ void tfm__shards_clear(const tfm_trainer *t, const char *path) {
     for (size_t i = 0; i < count; i++) {
         int64_t update;
         int world;
-        if (!is_shard(names[i], base, &update, &world) || (t->sharded && update == t->update && world == t->cuts.world))
+        if (!is_shard(names[i], base, &update, &world) ||
+            (t->sharded && update == t->update && world == t->bucket_layout.world))
             continue;
         char *one = tfm__path_join(dir, names[i]);
         if (one)
@@ -77,7 +78,7 @@ void tfm__shards_clear(const tfm_trainer *t, const char *path) {
 
 static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *path, int64_t update, int rank) {
     char said[32];
-    char *name = shard_path(path, update, rank, s->cuts.world);
+    char *name = shard_path(path, update, rank, s->layout.world);
     tfm_status status = name ? tfm__weights_open_written(&s->files[rank], name) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__weights_verify(s->files[rank]);
@@ -86,7 +87,8 @@ static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *p
     bool good = metadata && strcmp(metadata, said) == 0;
     for (int i = 0; i < TFM__MOMENTS && good; i++) {
         const tfm__stored_tensor *p = tfm__weights_find(s->files[rank], tfm__moment_names[i]);
-        good = p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == tfm__shard_room(&s->cuts, rank);
+        good = p && p->usable && p->dtype == TFM_F32 && p->rank == 1 &&
+               p->dims[0] == tfm__shard_capacity(&s->layout, rank);
     }
     if (status == TFM_OK && !good)
         status = tfm__fail(TFM_ERROR_FORMAT,
@@ -98,35 +100,36 @@ static tfm_status open_shard(tfm__shards *s, const tfm_trainer *t, const char *p
 
 tfm_status tfm__shards_open(tfm__shards *out, const tfm_trainer *t, const char *text, const char *path,
                             int64_t update) {
-    enum { MOST = 1 << 16 };
+    enum { MAX_RANKS = 1 << 16 };
     long long world = 0, bucket = 0;
     char again[TFM__SHARDS_TEXT] = "";
     *out = (tfm__shards){0};
     if (sscanf(text, "%lld %lld", &world, &bucket) == 2)
         snprintf(again, sizeof(again), "%lld %lld", world, bucket);
-    if (strcmp(text, again) != 0 || world < 2 || world > MOST || bucket < TFM__ALIGNED || bucket % TFM__ALIGNED != 0)
+    if (strcmp(text, again) != 0 || world < 2 || world > MAX_RANKS || bucket < TFM__PARAM_ALIGN ||
+        bucket % TFM__PARAM_ALIGN != 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: its parts are \"%.100s\", not a number of ranks and one of a bucket",
                          path, text);
     out->files = tfm__alloc((size_t)world, sizeof(*out->files));
     if (!out->files)
         return TFM_ERROR_MEMORY;
-    out->cuts = (tfm__cuts){t->count, t->decayed, bucket, (int)world};
+    out->layout = (tfm__bucket_layout){t->count, t->decayed, bucket, (int)world};
     tfm_status status = TFM_OK;
-    for (int i = 0; i < out->cuts.world && status == TFM_OK; i++)
+    for (int i = 0; i < out->layout.world && status == TFM_OK; i++)
         status = open_shard(out, t, path, update, i);
     return status;
 }
 
 void tfm__shards_close(tfm__shards *s) {
-    for (int i = 0; s->files && i < s->cuts.world; i++)
+    for (int i = 0; s->files && i < s->layout.world; i++)
         tfm__weights_free(&s->files[i]);
     free(s->files);
     *s = (tfm__shards){0};
 }
 
 /* Puts what two spans have in common; the moment has the second one from `place` on. */
-static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__stretch from, const unsigned char *numbers,
-                             tfm__stretch to, int64_t place) {
+static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__flat_range from, const unsigned char *numbers,
+                             tfm__flat_range to, int64_t place) {
     const int64_t begin = from.at > to.at ? from.at : to.at;
     const int64_t ends[] = {from.at + from.count, to.at + to.count}, end = ends[0] < ends[1] ? ends[0] : ends[1];
     tfm_tensor part = {0};
@@ -136,27 +139,27 @@ static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__stretch fro
     return tfm_tensor_write(t->ctx, part, numbers + (size_t)(begin - from.at) * sizeof(float));
 }
 
-tfm_status tfm__moments_put(tfm_trainer *t, int moment, tfm__stretch span, const unsigned char *numbers) {
+tfm_status tfm__moment_load_range(tfm_trainer *t, int moment, tfm__flat_range span, const unsigned char *numbers) {
     const tfm_tensor x = moment == 0 ? t->m : t->v;
     tfm_status status = TFM_OK;
     int64_t place = 0;
     if (!t->sharded)
-        return put_common(t, x, span, numbers, (tfm__stretch){0, t->count}, 0);
-    for (int64_t k = 0; k < tfm__buckets(&t->cuts) && status == TFM_OK; k++) {
-        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        return put_common(t, x, span, numbers, (tfm__flat_range){0, t->count}, 0);
+    for (int64_t k = 0; k < tfm__bucket_count(&t->bucket_layout) && status == TFM_OK; k++) {
+        const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
         status = put_common(t, x, span, numbers, own, place);
         place += own.count;
     }
     return status;
 }
 
-tfm_status tfm__shards_put(tfm_trainer *t, const tfm__shards *s, int moment) {
+tfm_status tfm__shards_load_moment(tfm_trainer *t, const tfm__shards *s, int moment) {
     tfm_status status = TFM_OK;
-    for (int i = 0; i < s->cuts.world; i++) {
+    for (int i = 0; i < s->layout.world; i++) {
         const unsigned char *numbers = tfm__weights_find(s->files[i], tfm__moment_names[moment])->data;
-        for (int64_t k = 0; k < tfm__buckets(&s->cuts) && status == TFM_OK; k++) {
-            const tfm__stretch block = tfm__bucket_block(&s->cuts, k, i);
-            status = tfm__moments_put(t, moment, block, numbers);
+        for (int64_t k = 0; k < tfm__bucket_count(&s->layout) && status == TFM_OK; k++) {
+            const tfm__flat_range block = tfm__bucket_shard(&s->layout, k, i);
+            status = tfm__moment_load_range(t, moment, block, numbers);
             numbers += (size_t)block.count * sizeof(float);
         }
     }

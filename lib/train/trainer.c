@@ -13,7 +13,7 @@
 typedef struct layout {
     tfm_trainer *trainer;
     bool decayed;       /* Whether this pass is over the parameters that decay, or over the others. */
-    tfm_tensor *places; /* Where each parameter goes, to be filled in. NULL: parameters are only counted. */
+    tfm_tensor *views;  /* Where each parameter goes, to be filled in. NULL: parameters are only counted. */
     tfm_param **frozen; /* Those that stay where they are, to be filled in, or NULL likewise. */
     int64_t at;
 } layout;
@@ -23,21 +23,21 @@ static bool is_decayed(const tfm__parameter *p) {
 }
 
 /* The longest pattern: names are not as long. */
-enum { MOST_PATTERN = 512 };
+enum { MAX_PATTERN = 512 };
 
 /* The next of the patterns, which commas divide; false after the last. One that is too long is no name's. */
-static bool next_pattern(char one[MOST_PATTERN], const char **patterns) {
+static bool next_pattern(char one[MAX_PATTERN], const char **patterns) {
     const size_t length = strcspn(*patterns, ",");
     if (!**patterns)
         return false;
-    snprintf(one, MOST_PATTERN, "%.*s", length < MOST_PATTERN ? (int)length : 0, *patterns);
+    snprintf(one, MAX_PATTERN, "%.*s", length < MAX_PATTERN ? (int)length : 0, *patterns);
     *patterns += length + ((*patterns)[length] == ',');
     return true;
 }
 
 /* Whether one of the patterns is this name. */
 static bool matches(const char *patterns, const char *name) {
-    char one[MOST_PATTERN];
+    char one[MAX_PATTERN];
     while (next_pattern(one, &patterns))
         if (fnmatch(one, name, 0) == 0)
             return true;
@@ -45,30 +45,30 @@ static bool matches(const char *patterns, const char *name) {
 }
 
 /* The same of a parameter, by the name that it is saved with or that of the file that it came from. */
-static bool is_meant(const char *patterns, const tfm_model *model, const tfm__parameter *p) {
+static bool matches_param(const char *patterns, const tfm_model *model, const tfm__parameter *p) {
     return matches(patterns, p->name) || matches(patterns, tfm__model_name_in_file(model, p->name));
 }
 
-typedef struct search {
+typedef struct pattern_search {
     const tfm_model *model;
     const char *pattern;
     bool found;
-    char example[MOST_PATTERN]; /* the last name that there is */
-} search;
+    char example[MAX_PATTERN]; /* the last name that there is */
+} pattern_search;
 
-static tfm_status look(void *user, const tfm__parameter *p) {
-    search *s = user;
-    s->found |= is_meant(s->pattern, s->model, p);
+static tfm_status match_param(void *user, const tfm__parameter *p) {
+    pattern_search *s = user;
+    s->found |= matches_param(s->pattern, s->model, p);
     snprintf(s->example, sizeof(s->example), "%s", tfm__model_name_in_file(s->model, p->name));
     return TFM_OK;
 }
 
 /* A pattern that is nobody's is a mistake, whatever the others are: what it was meant for would be trained. */
 static tfm_status check_patterns(const tfm_trainer *t) {
-    char one[MOST_PATTERN];
+    char one[MAX_PATTERN];
     for (const char *at = t->options.freeze; at && next_pattern(one, &at);) {
-        search s = {.model = t->model, .pattern = one};
-        const tfm_status status = tfm__params_visit(t->model->family, &t->model->arch, t->model, look, &s);
+        pattern_search s = {.model = t->model, .pattern = one};
+        const tfm_status status = tfm__params_visit(t->model->family, &t->model->arch, t->model, match_param, &s);
         if (status != TFM_OK)
             return status;
         if (!s.found)
@@ -81,11 +81,11 @@ static tfm_status check_patterns(const tfm_trainer *t) {
 }
 
 bool tfm__trainer_freezes(const tfm_model *model, const tfm_trainer_options *options, const tfm__parameter *p) {
-    return options && options->freeze && is_meant(options->freeze, model, p);
+    return options && options->freeze && matches_param(options->freeze, model, p);
 }
 
 /* Copies a parameter to its place, a view of the one tensor for all. */
-static tfm_status place(void *user, const tfm__parameter *p) {
+static tfm_status place_param(void *user, const tfm__parameter *p) {
     layout *l = user;
     tfm_trainer *t = l->trainer;
     tfm_context *ctx = t->ctx;
@@ -98,26 +98,26 @@ static tfm_status place(void *user, const tfm__parameter *p) {
         t->frozen++;
         return TFM_OK;
     }
-    if (l->places) {
-        tfm_tensor *view = &l->places[t->param_count];
+    if (l->views) {
+        tfm_tensor *view = &l->views[t->param_count];
         tfm_tensor_rows(ctx, view, t->value, l->at, count);
         tfm_tensor_reshape(ctx, view, *view, p->rank, p->dims);
         tfm__tensor_copy(ctx, *view, p->param->value);
         t->params[t->param_count] = p->param;
     }
     t->param_count++;
-    l->at += tfm__ceil_div(count, TFM__ALIGNED) * TFM__ALIGNED;
+    l->at += tfm__ceil_div(count, TFM__PARAM_ALIGN) * TFM__PARAM_ALIGN;
     return tfm_context_status(ctx);
 }
 
 /* Walks over all parameters, matrices and tables first, since those decay. */
-static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **frozen) {
-    layout l = {.trainer = t, .places = places, .frozen = frozen};
+static tfm_status layout_params(tfm_trainer *t, tfm_tensor *views, tfm_param **frozen) {
+    layout l = {.trainer = t, .views = views, .frozen = frozen};
     tfm_status status = TFM_OK;
     t->param_count = t->frozen = 0;
     for (int pass = 0; pass < 2 && status == TFM_OK; pass++) {
         l.decayed = pass == 0;
-        status = tfm__params_visit(t->model->family, &t->model->arch, t->model, place, &l);
+        status = tfm__params_visit(t->model->family, &t->model->arch, t->model, place_param, &l);
         if (pass == 0)
             t->decayed = l.at;
     }
@@ -125,7 +125,7 @@ static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **froze
     return status;
 }
 
-static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out, int64_t count) {
+static tfm_status new_flat_tensor(tfm_trainer *t, tfm_tensor *out, int64_t count) {
     const float zero = 0;
     if (tfm__tensor_new_persistent(t->ctx, out, TFM_F32, 1, &count) != TFM_OK)
         return tfm_context_status(t->ctx);
@@ -133,7 +133,7 @@ static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out, int64_t count) {
 }
 
 /* Gives a frozen parameter a place of its own where it lies in one block with those that leave it. */
-static tfm_status settle(tfm_trainer *t, tfm_param *frozen) {
+static tfm_status detach_frozen(tfm_trainer *t, tfm_param *frozen) {
     tfm_tensor own = {0};
     bool shared = false;
     for (size_t i = 0; i < t->param_count; i++)
@@ -151,52 +151,53 @@ static tfm_status settle(tfm_trainer *t, tfm_param *frozen) {
 
 /* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block,
  * which is gone with the first. Where that fails the model is as it was, but for the places of frozen ones. */
-static tfm_status move_in(tfm_trainer *t) {
-    tfm_tensor *places = tfm__alloc(t->param_count, sizeof(*places));
+static tfm_status flatten_params(tfm_trainer *t) {
+    tfm_tensor *views = tfm__alloc(t->param_count, sizeof(*views));
     tfm_param **frozen = tfm__alloc(t->frozen + 1, sizeof(*frozen));
     t->params = tfm__alloc(t->param_count, sizeof(tfm_param *));
-    tfm_status status = places && frozen && t->params ? walk_all(t, places, frozen) : TFM_ERROR_MEMORY;
+    tfm_status status = views && frozen && t->params ? layout_params(t, views, frozen) : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < t->frozen && status == TFM_OK; i++)
-        status = settle(t, frozen[i]);
+        status = detach_frozen(t, frozen[i]);
     for (size_t i = 0; i < t->param_count && status == TFM_OK; i++) {
         tfm_param_free(t->ctx, t->params[i]);
-        t->params[i]->value = places[i];
+        t->params[i]->value = views[i];
     }
-    t->moved_in = status == TFM_OK;
-    free(places);
+    t->params_flattened = status == TFM_OK;
+    free(views);
     free(frozen);
     return status;
 }
 
-tfm_status tfm__trainer_cut(tfm_trainer *t, int64_t bucket) {
-    tfm__wire_close(t);
-    t->cuts.bucket = bucket;
-    t->moments = t->sharded ? tfm__shard_room(&t->cuts, t->ranks.rank) : t->count;
+tfm_status tfm__trainer_set_bucket_size(tfm_trainer *t, int64_t bucket) {
+    tfm__allreduce_close(t);
+    t->bucket_layout.bucket_size = bucket;
+    t->moment_count = t->sharded ? tfm__shard_capacity(&t->bucket_layout, t->group.rank) : t->count;
     tfm_tensor_free(t->ctx, &t->m);
     tfm_tensor_free(t->ctx, &t->v);
-    const tfm_status status = new_piece(t, &t->m, t->moments);
-    return status == TFM_OK ? new_piece(t, &t->v, t->moments) : status;
+    const tfm_status status = new_flat_tensor(t, &t->m, t->moment_count);
+    return status == TFM_OK ? new_flat_tensor(t, &t->v, t->moment_count) : status;
 }
 
-static tfm_status lay_out(tfm_trainer *t) {
+static tfm_status build_layout(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient};
     const tfm_ranks *ranks = t->options.ranks;
     tfm_status status = check_patterns(t);
     if (status == TFM_OK)
-        status = walk_all(t, NULL, NULL);
+        status = layout_params(t, NULL, NULL);
     if (status == TFM_OK && t->param_count == 0)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is \"%s\", which leaves no parameter to train",
                            t->options.freeze);
-    t->cuts = (tfm__cuts){.count = t->count, .decayed = t->decayed, .world = ranks ? ranks->world : 1};
-    t->ranks.rank = ranks ? ranks->rank : 0;
-    t->sharded = t->options.shard && t->cuts.world > 1;
+    t->bucket_layout =
+        (tfm__bucket_layout){.count = t->count, .decayed = t->decayed, .world = ranks ? ranks->world : 1};
+    t->group.rank = ranks ? ranks->rank : 0;
+    t->sharded = t->options.shard && t->bucket_layout.world > 1;
     for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
-        status = new_piece(t, pieces[i], t->count);
+        status = new_flat_tensor(t, pieces[i], t->count);
     if (status == TFM_OK)
-        status = tfm__trainer_cut(t, TFM__BUCKET);
+        status = tfm__trainer_set_bucket_size(t, TFM__BUCKET_SIZE);
     if (status == TFM_OK)
-        status = move_in(t);
-    if (status == TFM_OK && t->cuts.world > 1)
+        status = flatten_params(t);
+    if (status == TFM_OK && t->bucket_layout.world > 1)
         status = tfm_trainer_set_ranks(t, ranks);
     t->options.freeze = NULL; /* the caller's */
     t->options.ranks = NULL;
@@ -220,12 +221,12 @@ void tfm__trainer_destroy(tfm_trainer *t) {
     tfm_tensor_free(t->ctx, &t->gradient);
     tfm_tensor_free(t->ctx, &t->m);
     tfm_tensor_free(t->ctx, &t->v);
-    if (!t->moved_in)
+    if (!t->params_flattened)
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
     free(t->note);
-    tfm__wire_close(t);
-    tfm__dealing_end(t);
+    tfm__allreduce_close(t);
+    tfm__balance_free(t);
     t->model->has_trainer = false;
     tfm_model_free(&t->model);
     free(t);
@@ -250,12 +251,12 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     tfm__int8_screen_free(model->ctx, &model->output_int8); /* no search wants it until the parameters are left alone */
     model->no_greedy_int8 = false;
     t->options = *options;
-    t->wire_dtype = options->wire;
-    t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
-                                           [TFM_DROP_ATTENTION] = options->attention_dropout,
-                                           [TFM_DROP_ACTIVATION] = options->activation_dropout},
-                                 .seed = options->seed};
-    const tfm_status status = lay_out(t);
+    t->comm_dtype = options->wire;
+    t->dropout_state = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
+                                                [TFM_DROP_ATTENTION] = options->attention_dropout,
+                                                [TFM_DROP_ACTIVATION] = options->activation_dropout},
+                                      .seed = options->seed};
+    const tfm_status status = build_layout(t);
     if (status != TFM_OK) {
         tfm__trainer_destroy(t);
         return status;
@@ -275,5 +276,5 @@ int64_t tfm_trainer_updates(const tfm_trainer *trainer) {
 tfm_wire_counts tfm_trainer_wire(const tfm_trainer *trainer) {
     if (!trainer)
         return (tfm_wire_counts){0};
-    return trainer->counts;
+    return trainer->comm_stats;
 }

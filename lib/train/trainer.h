@@ -19,50 +19,51 @@ typedef struct tfm__bucket_read {
 } tfm__bucket_read;
 
 /* The ratio in which ranks share the rows of an update (batch_split.c). */
-typedef struct tfm__dealing {
+typedef struct tfm__balance {
     double *shares; /* (world) whole numbers; NULL for a trainer that works alone. */
-    bool differ;    /* They are not all equal, and so in use: else whole batches are dealt round-robin. */
-} tfm__dealing;
+    bool uneven;    /* They are not all equal, and so in use: else whole batches are dealt round-robin. */
+} tfm__balance;
 
 struct tfm_trainer {
     tfm_context *ctx;
     tfm_model *model;
     tfm_trainer_options options;
-    tfm_training training;
-    tfm_tensor value, gradient;       /* (count) each, in one layout; the model's parameters are views of `value`. */
-    tfm_tensor m, v;                  /* (moments) each: in that layout too, or where sharded, the rank's blocks. */
-    int64_t count;                    /* How many numbers each of these has. */
-    int64_t moments;                  /* How many the moments have. */
-    int64_t decayed;                  /* The first so many are matrices and tables, which weight decay is for. */
-    tfm_param **params;               /* The model's parameters that are trained. */
-    size_t param_count;               /* How many of them are trained. */
-    size_t frozen;                    /* How many keep their values. */
-    bool moved_in;                    /* The model's parameters lie in `value`, which the model then owns. */
-    int64_t update;                   /* The number of updates done. */
-    bool dirty;                       /* `gradient` is not zero. */
-    int64_t room;                     /* The most tokens of both sides in a piece of a batch; 0 for any number. */
-    int64_t proven;                   /* The most tokens that have been seen to fit. */
-    bool told;                        /* The log has been told of pieces. */
-    char *note;                       /* The caller's note, or NULL. */
-    tfm_ranks ranks;                  /* The world is 0 for a trainer that works alone. */
-    tfm__cuts cuts;                   /* How the flat tensors are cut among them. */
-    bool sharded;                     /* Each rank has the moments of its own blocks. */
-    tfm_dtype wire_dtype;             /* What gradients are sent as. */
-    float *shared;                    /* (count) what the ranks share, on the host: gradients, or values; */
-    tfm__pinned_memory *shared_room;  /* its memory. */
-    float *sum;                       /* Room for two blocks. */
-    unsigned char *sent, *received;   /* Room for a block for each rank, and one from each. */
-    tfm__bucket_read *buckets;        /* The buckets on their way to the host, */
-    tfm__grad_range *parts;           /* where they lie, */
-    const tfm__async_read *last_read; /* the read that ends last, */
-    int64_t early;                    /* and how many were begun while the backward pass was not yet enqueued. */
-    tfm_wire_counts counts;
-    tfm__dealing dealing;
-    struct tfm__team *team; /* The trainers on the other devices of a fleet, which the first one owns; else NULL. */
-    bool follows;           /* It is one of those others. */
-    bool compared;          /* The ranks have compared what they have at this number of updates. */
-    bool draws_known;
-    uint64_t draws; /* How many streams of random numbers a piece takes. */
+    tfm_training dropout_state;
+    tfm_tensor value, gradient;        /* (count) each, in one layout; the model's parameters are views of `value`. */
+    tfm_tensor m, v;                   /* (moments) each: in that layout too, or where sharded, the rank's blocks. */
+    int64_t count;                     /* How many numbers each of these has. */
+    int64_t moment_count;              /* How many the moments have. */
+    int64_t decayed;                   /* The first so many are matrices and tables, which weight decay is for. */
+    tfm_param **params;                /* The model's parameters that are trained. */
+    size_t param_count;                /* How many of them are trained. */
+    size_t frozen;                     /* How many keep their values. */
+    bool params_flattened;             /* The model's parameters lie in `value`, which the model then owns. */
+    int64_t update;                    /* The number of updates done. */
+    bool dirty;                        /* `gradient` is not zero. */
+    int64_t micro_batch_tokens;        /* The most tokens of both sides in a piece of a batch; 0 for any number. */
+    int64_t max_fitting_tokens;        /* The most tokens that have been seen to fit. */
+    bool warned;                       /* The log has been told of pieces. */
+    char *note;                        /* The caller's note, or NULL. */
+    tfm_ranks group;                   /* The world is 0 for a trainer that works alone. */
+    tfm__bucket_layout bucket_layout;  /* How the flat tensors are cut among them. */
+    bool sharded;                      /* Each rank has the moments of its own blocks. */
+    tfm_dtype comm_dtype;              /* What gradients are sent as. */
+    float *host_buffer;                /* (count) what the ranks share, on the host: gradients, or values; */
+    tfm__pinned_memory *pinned_memory; /* its memory. */
+    float *reduce_buffer;              /* Room for two blocks. */
+    unsigned char *send_buffer, *recv_buffer; /* Room for a block for each rank, and one from each. */
+    tfm__bucket_read *bucket_reads;           /* The buckets on their way to the host, */
+    tfm__grad_range *bucket_parts;            /* where they lie, */
+    const tfm__async_read *last_read;         /* the read that ends last, */
+    int64_t early_reads; /* and how many were begun while the backward pass was not yet enqueued. */
+    tfm_wire_counts comm_stats;
+    tfm__balance balance;
+    struct tfm__local_group
+        *local_group;    /* The trainers on the other devices of a fleet, which the first one owns; else NULL. */
+    bool is_replica;     /* It is one of those others. */
+    bool state_compared; /* The ranks have compared what they have at this number of updates. */
+    bool streams_known;
+    uint64_t streams_per_micro_batch; /* How many streams of random numbers a piece takes. */
 };
 
 /* The options (trainer_options.c): with defaults in place of zeros; checked for tfm_trainer_new. */
@@ -74,10 +75,11 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
 void tfm__trainer_destroy(tfm_trainer *t);
 
 /* Makes an update on a trainer that works alone. */
-tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count);
+tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+                                      size_t count);
 
 /* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be
  * set after it. */
-tfm_status tfm__trainer_cut(tfm_trainer *t, int64_t bucket);
+tfm_status tfm__trainer_set_bucket_size(tfm_trainer *t, int64_t bucket);
 
 #endif

@@ -61,7 +61,7 @@ static tfm_status check_adam(const tfm_trainer_options *o) {
 
 tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
     const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
-    if (check_known(o, "trainer_new") != TFM_OK || tfm__ranks_check(o->ranks, "trainer_new") != TFM_OK)
+    if (check_known(o, "trainer_new") != TFM_OK || tfm__process_group_check(o->ranks, "trainer_new") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",

@@ -10,7 +10,7 @@
 /* ---- An update ---- */
 
 /* Makes Adam's step on some of the numbers, whose moments begin at `place`. */
-static bool step_on(tfm_trainer *t, tfm__stretch s, int64_t place, tfm_adam_options *adam) {
+static bool adam_step_range(tfm_trainer *t, tfm__flat_range s, int64_t place, tfm_adam_options *adam) {
     tfm_tensor x = {0}, gradient = {0}, m = {0}, v = {0};
     tfm_tensor_rows(t->ctx, &x, t->value, s.at, s.count);
     tfm_tensor_rows(t->ctx, &gradient, t->gradient, s.at, s.count);
@@ -22,7 +22,7 @@ static bool step_on(tfm_trainer *t, tfm__stretch s, int64_t place, tfm_adam_opti
 
 /* Makes one step of Adam, on what this rank has moments of. *begun becomes true as soon as parameters may have been
  * written. */
-static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
+static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
     const tfm_trainer_options *o = &t->options;
     tfm_adam_options adam = {.rate = rate,
                              .beta1 = o->beta1,
@@ -32,23 +32,24 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
                              .clip = o->clip,
                              .norm = norm};
     int64_t place = 0;
-    for (int64_t k = 0; t->sharded && k < tfm__buckets(&t->cuts); k++) {
-        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+    for (int64_t k = 0; t->sharded && k < tfm__bucket_count(&t->bucket_layout); k++) {
+        const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
         if (own.count > 0)
-            *begun |= step_on(t, own, place, &adam);
+            *begun |= adam_step_range(t, own, place, &adam);
         place += own.count;
     }
     const int64_t bounds[] = {0, o->decay > 0 ? t->decayed : 0, t->count};
     for (int part = o->decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
         if (bounds[part + 1] > bounds[part]) /* all of a kind may be frozen */
-            *begun |= step_on(t, (tfm__stretch){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
+            *begun |= adam_step_range(t, (tfm__flat_range){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part],
+                                      &adam);
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
     return tfm_context_status(t->ctx);
 }
 
 /* Fills in what the update came to, of sums over its targets, and refuses what is not finite. */
-static tfm_status judge(tfm_update_report *report, double loss, double nll, double norm) {
+static tfm_status check_finite(tfm_update_report *report, double loss, double nll, double norm) {
     report->loss = loss / (double)report->target_tokens;
     report->nll = nll / (double)report->target_tokens;
     report->gradient_norm = isnan(norm) ? (double)NAN : norm; /* of either sign */
@@ -61,15 +62,15 @@ static tfm_status judge(tfm_update_report *report, double loss, double nll, doub
     return TFM_OK;
 }
 
-static tfm_status report_on(tfm_trainer *t, tfm_update_report *report, tfm_tensor loss, tfm_tensor nll,
-                            tfm_tensor norm) {
+static tfm_status read_report(tfm_trainer *t, tfm_update_report *report, tfm_tensor loss, tfm_tensor nll,
+                              tfm_tensor norm) {
     float values[3] = {0};
     const tfm_tensor parts[] = {loss, nll, norm};
     for (int i = 0; i < 3; i++)
         tfm_tensor_read(t->ctx, &values[i], parts[i]);
     if (tfm_context_status(t->ctx) != TFM_OK)
         return tfm_context_status(t->ctx);
-    return judge(report, (double)values[0], (double)values[1], (double)values[2]);
+    return check_finite(report, (double)values[0], (double)values[1], (double)values[2]);
 }
 
 /* Checks the batches, and counts their targets. */
@@ -77,16 +78,17 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pair
     tfm_status status = TFM_OK;
     *tokens = 0;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        status = tfm__pairs_check(t, "trainer_update", &batches[i]);
+        status = tfm__train_batch_check(t, "trainer_update", &batches[i]);
         for (int64_t k = 0; k < batches[i].count && status == TFM_OK; k++)
-            *tokens += (uint64_t)(batches[i].target_lengths[k] - tfm__trainer_unlearned(t));
+            *tokens += (uint64_t)(batches[i].target_lengths[k] - tfm__trainer_target_shift(t));
     }
     return status;
 }
 
-static const char SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
+static const char PARAMS_SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
 
-tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+                                      size_t count) {
     tfm_context *ctx = t->ctx;
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
@@ -96,33 +98,33 @@ tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tf
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
-    const tfm__pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
+    const tfm__pass_options learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
     char what[64];
-    tfm__sums s;
+    tfm__loss_sums s;
     tfm_tensor norm = {0};
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     bool begun = false;
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
     do {
-        if ((status = tfm__run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
+        if ((status = tfm__run_micro_batches(t, &s, batches, count, &learn, what)) != TFM_OK)
             return status;
         norm = (tfm_tensor){0};
         tfm_l2_norm(ctx, &norm, t->gradient);
-        status = step(t, &begun, norm, own.rate);
+        status = adam_step(t, &begun, norm, own.rate);
         if (status != TFM_OK && !begun)
-            status = tfm__train_abandon(t, depth, what, "");
+            status = tfm__trainer_recover(t, depth, what, "");
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK && !begun)
         return status;
     if (status == TFM_OK)
         tfm__error_restore(saved_message);
-    own.source_tokens = s.sent.source;
-    own.target_tokens = s.sent.target;
+    own.source_tokens = s.tokens.source;
+    own.target_tokens = s.tokens.target;
     t->update++;
-    status = report ? report_on(t, &own, s.loss, s.nll, norm) : TFM_OK;
+    status = report ? read_report(t, &own, s.loss, s.nll, norm) : TFM_OK;
     if (tfm_context_status(ctx) != TFM_OK)
-        return tfm__train_abandon(t, depth, what, SPOILED);
+        return tfm__trainer_recover(t, depth, what, PARAMS_SPOILED);
     t->dirty = false; /* the step has zeroed it */
     if (report)
         *report = own;
@@ -134,15 +136,15 @@ tfm_status tfm__update_alone(tfm_trainer *t, tfm_update_report *report, const tf
 
 /* Runs this rank's batches, and sends what they give while they run. Their sums are in *mine, and the gradient of all
  * ranks on the host. False where the ranks cannot talk. */
-static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, const tfm_pairs *batches, size_t count,
-                      const tfm__pass *learn, const char *what) {
+static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status, const tfm_pairs *batches, size_t count,
+                     const tfm__pass_options *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
-    tfm__sums s = {0};
-    *status = tfm__run_fitting(t, &s, batches, count, learn, what);
+    tfm__loss_sums s = {0};
+    *status = tfm__run_micro_batches(t, &s, batches, count, learn, what);
     const bool ran = *status == TFM_OK;
-    const bool talked = tfm__wire_sum(t, &mine->squares, status);
-    tfm__wire_forget(t);
+    const bool talked = tfm__allreduce_gradients(t, &mine->squared_norm, status);
+    tfm__allreduce_reset(t);
     if (!ran)
         return talked;
     if (s.loss.buffer) {
@@ -151,30 +153,30 @@ static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, cons
     }
     mine->loss = (double)loss;
     mine->nll = (double)nll;
-    mine->source_tokens = s.sent.source;
+    mine->source_tokens = s.tokens.source;
     *status = tfm_context_status(t->ctx) == TFM_OK ? tfm_scope_close(t->ctx, 0, NULL)
-                                                   : tfm__train_abandon(t, depth, what, "");
+                                                   : tfm__trainer_recover(t, depth, what, "");
     return talked;
 }
 
 /* Copies between the host and the blocks of a tensor that this rank has moments of. */
-static void copy_own(tfm_trainer *t, tfm_tensor x, bool in) {
-    for (int64_t k = 0; k < tfm__buckets(&t->cuts); k++) {
-        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+static void copy_own_shards(tfm_trainer *t, tfm_tensor x, bool in) {
+    for (int64_t k = 0; k < tfm__bucket_count(&t->bucket_layout); k++) {
+        const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
         tfm_tensor part = {0};
         if (own.count == 0)
             continue;
         tfm_tensor_rows(t->ctx, &part, x, own.at, own.count);
         if (in)
-            tfm_tensor_write(t->ctx, part, t->shared + own.at);
+            tfm_tensor_write(t->ctx, part, t->host_buffer + own.at);
         else
-            tfm_tensor_read(t->ctx, t->shared + own.at, part);
+            tfm_tensor_read(t->ctx, t->host_buffer + own.at, part);
     }
 }
 
 /* Makes a step by the gradient of all ranks, whose norm is *size. Whether the parameters were changed or not, they are
  * no longer those of the others after an error. */
-static tfm_status step_together(tfm_trainer *t, float size, double rate, const char *what) {
+static tfm_status step_distributed(tfm_trainer *t, float size, double rate, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     tfm_status status;
     bool begun = false;
@@ -184,19 +186,19 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
         tfm_tensor norm = {0};
         tfm_scope_open(t->ctx);
         if (t->sharded)
-            copy_own(t, t->gradient, true);
+            copy_own_shards(t, t->gradient, true);
         else
-            tfm_tensor_write(t->ctx, t->gradient, t->shared);
+            tfm_tensor_write(t->ctx, t->gradient, t->host_buffer);
         tfm_tensor_new(t->ctx, &norm, TFM_F32, 1, &(int64_t){1});
         tfm_tensor_write(t->ctx, norm, &size);
-        status = step(t, &begun, norm, rate);
+        status = adam_step(t, &begun, norm, rate);
         if (status == TFM_OK && t->sharded)
-            copy_own(t, t->value, false);
+            copy_own_shards(t, t->value, false);
         status = tfm_context_status(t->ctx);
         if (status == TFM_OK)
             status = tfm_context_finish(t->ctx);
         if (status != TFM_OK)
-            status = tfm__train_abandon(t, depth, what, SPOILED);
+            status = tfm__trainer_recover(t, depth, what, PARAMS_SPOILED);
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK)
         return status;
@@ -206,51 +208,51 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
 }
 
 /* Where each rank has made the step on its own part of the parameters, all get all of them. */
-static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
-    tfm__share mine = {.update = t->update + 1}, all;
+static tfm_status allgather_params(tfm_trainer *t, tfm_status status, const char *what) {
+    tfm__rank_report mine = {.update = t->update + 1}, all;
     const int depth = tfm__scope_depth(t->ctx);
-    if (!tfm__wire_gather(t))
-        return tfm__ranks_lost(what);
-    status = tfm__ranks_agree(t, &all, mine, status, what);
-    if (status == TFM_OK && tfm_tensor_write(t->ctx, t->value, t->shared) != TFM_OK)
-        return tfm__train_abandon(t, depth, what, SPOILED);
+    if (!tfm__allgather_params(t))
+        return tfm__process_group_lost(what);
+    status = tfm__process_group_agree(t, &all, mine, status, what);
+    if (status == TFM_OK && tfm_tensor_write(t->ctx, t->value, t->host_buffer) != TFM_OK)
+        return tfm__trainer_recover(t, depth, what, PARAMS_SPOILED);
     return status;
 }
 
-tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
-    tfm__share mine = {.update = own.update, .batches = count}, all;
+    tfm__rank_report mine = {.update = own.update, .batches = count}, all;
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     tfm_status status = batches ? check_batches(t, &mine.tokens, batches, count)
                                 : tfm__fail(TFM_ERROR_ARGUMENT, "%s: this rank has no batches to give", what);
     if (status == TFM_OK && (status = tfm__context_ready(t->ctx, what)) == TFM_OK &&
-        tfm__ranks_state(t, &mine.state) != TFM_OK)
-        status = tfm__train_abandon(t, tfm__scope_depth(t->ctx), what, "");
-    status = tfm__ranks_agree(t, &all, mine, status, what);
+        tfm__process_group_state_hash(t, &mine.state_hash) != TFM_OK)
+        status = tfm__trainer_recover(t, tfm__scope_depth(t->ctx), what, "");
+    status = tfm__process_group_agree(t, &all, mine, status, what);
     if (status != TFM_OK)
         return status;
     if (all.tokens == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
-    t->compared = true;
-    const tfm__pass learn = {true,        own.update, t->options.smoothing, (float)(1 / (double)all.tokens),
-                             all.batches, false};
-    mine.state = 0;
-    if (!run_share(t, &mine, &status, batches, count, &learn, what))
-        return tfm__ranks_lost(what);
-    status = tfm__ranks_agree(t, &all, mine, status, what);
+    t->state_compared = true;
+    const tfm__pass_options learn = {true,        own.update, t->options.smoothing, (float)(1 / (double)all.tokens),
+                                     all.batches, false};
+    mine.state_hash = 0;
+    if (!run_rank(t, &mine, &status, batches, count, &learn, what))
+        return tfm__process_group_lost(what);
+    status = tfm__process_group_agree(t, &all, mine, status, what);
     if (status != TFM_OK)
         return status;
-    const float norm = (float)sqrt(all.squares);
-    status = step_together(t, norm, own.rate, what);
+    const float norm = (float)sqrt(all.squared_norm);
+    status = step_distributed(t, norm, own.rate, what);
     if (t->sharded)
-        status = spread(t, status, what);
+        status = allgather_params(t, status, what);
     if (status != TFM_OK)
         return status;
     t->update++;
     own.source_tokens = all.source_tokens;
     own.target_tokens = all.tokens;
-    status = judge(&own, all.loss, all.nll, (double)norm);
+    status = check_finite(&own, all.loss, all.nll, (double)norm);
     if (report)
         *report = own;
     return status;
@@ -260,17 +262,17 @@ tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, c
     if (TFM__NEEDS("trainer_evaluate", t, nll, tokens, batch) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int depth = tfm__scope_depth(t->ctx);
-    const tfm__pass look = {.scale = 1};
-    tfm__sums s;
+    const tfm__pass_options look = {.scale = 1};
+    tfm__loss_sums s;
     float value = 0;
-    tfm_status status = tfm__pairs_check(t, "trainer_evaluate", batch);
+    tfm_status status = tfm__train_batch_check(t, "trainer_evaluate", batch);
     if (status == TFM_OK)
-        status = tfm__run_fitting(t, &s, batch, 1, &look, "evaluation");
+        status = tfm__run_micro_batches(t, &s, batch, 1, &look, "evaluation");
     if (status != TFM_OK)
         return status;
     if (tfm_tensor_read(t->ctx, &value, s.nll) != TFM_OK)
-        return tfm__train_abandon(t, depth, "evaluation", "");
+        return tfm__trainer_recover(t, depth, "evaluation", "");
     *nll = (double)value;
-    *tokens = s.sent.target;
+    *tokens = s.tokens.target;
     return tfm_scope_close(t->ctx, 0, NULL);
 }

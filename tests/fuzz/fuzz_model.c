@@ -85,7 +85,7 @@ static bool vocab(const uint8_t *data, size_t size) {
     char *first = fuzz_part(&data, &size, &bytes), *second, *third;
     const char *path = fuzz_file("vocab.json", first, bytes);
     tfm__vocab *read = NULL;
-    tfm__added added = {0};
+    tfm__added_tokens added = {0};
     json_t *root = NULL;
     bool good = false;
     second = fuzz_part(&data, &size, &bytes);
@@ -99,16 +99,16 @@ static bool vocab(const uint8_t *data, size_t size) {
                 abort();
         if (tfm__json_load(&root, config_path) != TFM_OK)
             root = NULL;
-        tfm__added_walk walk;
-        good = tfm__added_open(&added, read, root, config_path, added_path) == TFM_OK;
-        if (good && tfm__added_begin(&walk, &added, (const char *)data, size) == TFM_OK) {
+        tfm__added_token_scan scan;
+        good = tfm__added_tokens_open(&added, read, root, config_path, added_path) == TFM_OK;
+        if (good && tfm__added_token_scan_begin(&scan, &added, (const char *)data, size) == TFM_OK) {
             size_t at = 0;
-            for (const tfm__added_token *t; (t = tfm__added_find(&walk, &at)) != NULL; at += t->bytes)
+            for (const tfm__added_token *t; (t = tfm__added_token_scan_next(&scan, &at)) != NULL; at += t->bytes)
                 fuzz_touch((const char *)data + at, t->bytes);
-            tfm__added_end(&walk);
+            tfm__added_token_scan_end(&scan);
         }
     }
-    tfm__added_free(&added);
+    tfm__added_tokens_free(&added);
     tfm__vocab_free(&read);
     json_decref(root);
     free(third);

@@ -13,11 +13,11 @@
 
 /* A file of lines, and each of them as a TSV's. */
 static bool lines(const uint8_t *data, size_t size) {
-    tfm__lines reader;
-    bool more = true, good = tfm__lines_open(&reader, fuzz_file("lines", data, size), 0) == TFM_OK;
+    tfm__line_reader reader;
+    bool more = true, good = tfm__line_reader_open(&reader, fuzz_file("lines", data, size), 0) == TFM_OK;
     if (good)
-        while ((good = tfm__lines_next(&reader, &more) == TFM_OK) && more) {
-            tfm__span sides[2];
+        while ((good = tfm__line_reader_next(&reader, &more) == TFM_OK) && more) {
+            tfm__string_view sides[2];
             char *copy = (char *)fuzz_copy((const uint8_t *)reader.text, reader.bytes);
             if (tfm__tsv_split(sides, copy, reader.bytes)) {
                 fuzz_touch(sides[0].text, sides[0].bytes);
@@ -25,7 +25,7 @@ static bool lines(const uint8_t *data, size_t size) {
             }
             free(copy);
         }
-    tfm__lines_close(&reader);
+    tfm__line_reader_close(&reader);
     return good;
 }
 
@@ -62,14 +62,14 @@ static bool words(const uint8_t *data, size_t size) {
     const bool good = tfm_text_check(copy, size) == TFM_OK;
     if (good) {
         if (tfm__tokenize_13a(&apart, &bytes, copy, size) == TFM_OK)
-            while (tfm__unicode_word(&word, &at, apart, bytes))
+            while (tfm__unicode_next_word(&word, &at, apart, bytes))
                 fuzz_touch(apart + word, at - word);
         if (tfm__unicode_lower(&small, &bytes, copy, size) == TFM_OK)
             fuzz_touch(small, bytes);
         if (tfm__unicode_trim(copy, size) > size)
             abort();
         int32_t *characters = malloc((size + 1) * sizeof(*characters));
-        if (tfm__unicode_characters(characters, copy, size) > size)
+        if (tfm__unicode_non_space(characters, copy, size) > size)
             abort();
         free(characters);
     }

@@ -87,7 +87,7 @@ static char *join_words(const char *text, size_t bytes) {
     char *joined = tfm__alloc(bytes + 1, 1);
     assert_non_null(joined);
     size_t used = 0;
-    for (size_t word, at = 0; tfm__unicode_word(&word, &at, text, bytes);) {
+    for (size_t word, at = 0; tfm__unicode_next_word(&word, &at, text, bytes);) {
         if (used > 0)
             joined[used++] = ' ';
         memcpy(joined + used, text + word, at - word);
@@ -135,7 +135,7 @@ static uint64_t matches_by_hand(int n, const int32_t *h, size_t h_count, const i
 static void test_ngrams(void **state) {
     (void)state;
     harness_random random = {3};
-    tfm__ngrams scratch = {0};
+    tfm__ngram_scratch scratch = {0};
     for (int round = 0; round < 2000; round++) {
         int32_t h[64], r[64];
         const size_t h_count = (size_t)harness_range(&random, 0, 64), r_count = (size_t)harness_range(&random, 0, 64);
@@ -146,12 +146,12 @@ static void test_ngrams(void **state) {
             h[i] = h[i] < 0 ? -1 : h[i];
         }
         uint64_t got[7] = {5, 5, 5, 5, 5, 5, 77};
-        harness_ok(tfm__ngrams_match(&scratch, got, 6, h, h_count, r, r_count));
+        harness_ok(tfm__ngram_match(&scratch, got, 6, h, h_count, r, r_count));
         for (int n = 1; n <= 6; n++)
             assert_int_equal(got[n - 1], 5 + matches_by_hand(n, h, h_count, r, r_count));
         assert_int_equal(got[6], 77);
     }
-    tfm__ngrams_free(&scratch);
+    tfm__ngram_scratch_free(&scratch);
 }
 
 static void same_metrics(const tfm_metrics *a, const tfm_metrics *b) {

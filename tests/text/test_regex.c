@@ -9,21 +9,21 @@
 /* Counts the bytes that are found otherwise than Oniguruma finds them; says where. */
 static int compare(const tfm__regex *regex, const char *pattern, const char *text, const json_t *want) {
     tfm__regex_memory memory = {0};
-    tfm__regex_walk walk = {0};
+    tfm__regex_iter iter = {0};
     size_t i = 0;
     bool found = true, same = true;
     while (same && found) {
-        harness_ok(tfm__regex_next(regex, &memory, &found, &walk, text, strlen(text)));
-        if (!found || walk.begin == walk.end)
+        harness_ok(tfm__regex_next(regex, &memory, &found, &iter, text, strlen(text)));
+        if (!found || iter.begin == iter.end)
             continue;
-        same = json_integer_value(json_array_get(want, i)) == (json_int_t)walk.begin &&
-               json_integer_value(json_array_get(want, i + 1)) == (json_int_t)walk.end && i < json_array_size(want);
+        same = json_integer_value(json_array_get(want, i)) == (json_int_t)iter.begin &&
+               json_integer_value(json_array_get(want, i + 1)) == (json_int_t)iter.end && i < json_array_size(want);
         i += 2;
     }
     same = same && i == json_array_size(want);
     if (!same)
         print_error("%s in \"%s\": match %zu of %zu is [%zu, %zu), not [%d, %d)\n", pattern, text, i / 2,
-                    json_array_size(want) / 2, walk.begin, walk.end,
+                    json_array_size(want) / 2, iter.begin, iter.end,
                     (int)json_integer_value(json_array_get(want, i > 1 ? i - 2 : 0)),
                     (int)json_integer_value(json_array_get(want, i > 1 ? i - 1 : 1)));
     tfm__regex_memory_free(&memory);
@@ -114,14 +114,14 @@ static void test_regex_of_a_literal_finds_that_text(void **state) {
     static const char LITERAL[] = "a.*[x]\\E(", TEXT[] = "aaxa.*[x]\\E( a.*[x]\\E(";
     tfm__regex *regex;
     tfm__regex_memory memory = {0};
-    tfm__regex_walk walk = {0};
+    tfm__regex_iter iter = {0};
     bool found;
     harness_ok(tfm__regex_new_literal(&regex, LITERAL, strlen(LITERAL), "here"));
     for (int i = 0; i < 3; i++) {
-        harness_ok(tfm__regex_next(regex, &memory, &found, &walk, TEXT, strlen(TEXT)));
+        harness_ok(tfm__regex_next(regex, &memory, &found, &iter, TEXT, strlen(TEXT)));
         assert_int_equal(found, i < 2);
         if (found)
-            assert_int_equal(walk.begin, i ? 13 : 3);
+            assert_int_equal(iter.begin, i ? 13 : 3);
     }
     tfm__regex_memory_free(&memory);
     tfm__regex_free(&regex);

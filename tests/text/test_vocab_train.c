@@ -364,7 +364,7 @@ static void test_bad_lines(void **state) {
     assert_non_null(file);
     fprintf(file, "\xef\xbb\xbf\n\r\n   \t \r\n\xff\xfe kaputt\ncut \xc3\nover \xc0\x80\n\xe2\x96\x85 sign\n");
     fwrite("nul \0 nul\n", 1, 10, file);
-    for (int i = 0; i < TFM__SPM_SENTENCE + 1; i++)
+    for (int i = 0; i < TFM__SPM_MAX_SENTENCE + 1; i++)
         fputc('q', file);
     fprintf(file, "\r\n");
     fwrite(text, 1, size, file);

@@ -105,8 +105,8 @@ static void test_refused(void **state) {
 
 /* A trainer of so many ranks, as far as dealing looks at it. */
 static tfm_trainer made(int world) {
-    tfm_trainer t = {.ranks = {.world = world}};
-    harness_ok(tfm__dealing_begin(&t, world));
+    tfm_trainer t = {.group = {.world = world}};
+    harness_ok(tfm__balance_init(&t, world));
     return t;
 }
 
@@ -121,7 +121,7 @@ static void test_set(void **state) {
     assert_true(got && got[0] == 65536 && got[1] == round(65536 / 3.0) && got[2] == 0);
     harness_ok(tfm_trainer_set_shares(&t, NULL, 0));
     assert_null(tfm_trainer_shares(&t));
-    tfm__dealing_end(&t);
+    tfm__balance_free(&t);
 }
 
 /* What a checkpoint has comes back; what is not of this many ranks, or damaged, makes the shares equal. */
@@ -129,29 +129,29 @@ static void test_text(void **state) {
     (void)state;
     static const char *const BAD[] = {"", "1", "1 2 3 4", "1 2 x", "1 2 -3", "0 0 0", "1  2 3 ", "a b c"};
     const double shares[] = {3, 1, 2};
-    char text[TFM__SHARES_TEXT];
+    char text[TFM__BALANCE_TEXT];
     tfm_trainer t = made(3), other = made(3);
-    tfm__dealing_say(text, &t);
+    tfm__balance_format(text, &t);
     assert_string_equal(text, "");
     harness_ok(tfm_trainer_set_shares(&t, shares, 3));
-    tfm__dealing_say(text, &t);
-    tfm__dealing_read(&other, text);
+    tfm__balance_format(text, &t);
+    tfm__balance_parse(&other, text);
     assert_memory_equal(tfm_trainer_shares(&other), tfm_trainer_shares(&t), sizeof(shares));
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
-        tfm__dealing_read(&other, BAD[i]);
+        tfm__balance_parse(&other, BAD[i]);
         assert_null(tfm_trainer_shares(&other));
-        tfm__dealing_read(&other, text);
+        tfm__balance_parse(&other, text);
         assert_non_null(tfm_trainer_shares(&other));
     }
-    tfm__dealing_read(&other, NULL);
+    tfm__balance_parse(&other, NULL);
     assert_null(tfm_trainer_shares(&other));
-    tfm__dealing_read(&other, "614 1 154"); /* as measured and written by older versions */
-    assert_true(tfm_trainer_shares(&other) && other.dealing.shares[2] == 154);
+    tfm__balance_parse(&other, "614 1 154"); /* as measured and written by older versions */
+    assert_true(tfm_trainer_shares(&other) && other.balance.shares[2] == 154);
     harness_ok(tfm_trainer_set_shares(&t, NULL, 0));
-    tfm__dealing_say(text, &t);
+    tfm__balance_format(text, &t);
     assert_string_equal(text, "");
-    tfm__dealing_end(&t);
-    tfm__dealing_end(&other);
+    tfm__balance_free(&t);
+    tfm__balance_free(&other);
 }
 
 int main(void) {

@@ -125,7 +125,7 @@ static void *read_text(void *user) {
         s->made[i].batch = status == TFM_OK ? hash_of(&batch) : 0;
         s->made[i].rest = status == TFM_OK ? hash_rest(tfm_data_tell(data), tfm_data_count(data)) : 0;
     }
-    s->encoded = tfm__data_encoded(data);
+    s->encoded = tfm__data_tokenized_lines(data);
     tfm_data_free(&data);
     return NULL;
 }

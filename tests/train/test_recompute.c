@@ -169,7 +169,7 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
                   (double)estimate / 1e6);
     if (!limit && !(estimate > 0.97 * most && estimate < 1.25 * most))
         fail_msg("the estimate is %.2f times what the pool came to", (double)estimate / (double)most);
-    assert_int_equal(trainer->room != 0, limit != 0);
+    assert_int_equal(trainer->micro_batch_tokens != 0, limit != 0);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
     tfm_context_free(&ctx);

@@ -70,7 +70,7 @@ static tfm_status update(made *m, int from, int to, size_t batches, tfm_update_r
 }
 
 static float *values_of(made *m, size_t who) {
-    tfm_trainer *t = tfm__team_member(m->trainer, who);
+    tfm_trainer *t = tfm__trainer_replica(m->trainer, who);
     float *values = calloc((size_t)t->count, sizeof(*values));
     assert_non_null(values);
     harness_ok(tfm_tensor_read(t->ctx, values, t->value));
@@ -80,7 +80,7 @@ static float *values_of(made *m, size_t who) {
 /* All devices have the same parameters, to the bit; returns them. */
 static float *common_values(made *m) {
     float *first = values_of(m, 0);
-    for (size_t i = 1; i < tfm__team_count(m->trainer); i++) {
+    for (size_t i = 1; i < tfm__trainer_replica_count(m->trainer); i++) {
         float *other = values_of(m, i);
         assert_memory_equal(first, other, (size_t)m->trainer->count * sizeof(*first));
         free(other);
@@ -141,7 +141,7 @@ static void test_one(void **state) {
     tfm_update_report alone, fleet;
     float *a = run(0, 2, &o, &alone), *b = run(1, 2, &o, &fleet);
     made m = make(1, &o);
-    assert_int_equal(tfm__team_count(m.trainer), 1);
+    assert_int_equal(tfm__trainer_replica_count(m.trainer), 1);
     assert_memory_equal(a, b, (size_t)m.trainer->count * sizeof(*a));
     assert_memory_equal(&alone, &fleet, sizeof(alone));
     drop(&m);
@@ -192,7 +192,7 @@ static void test_average(void **state) {
     harness_ok(tfm_trainer_average(m.trainer, (const char *const[]){a, b}, 2));
     free(common_values(&m));
     for (size_t i = 0; i < 2; i++)
-        tfm__team_member(m.trainer, i)->compared = false; /* that they are the same is seen at once */
+        tfm__trainer_replica(m.trainer, i)->state_compared = false; /* that they are the same is seen at once */
     harness_ok(update(&m, 2, 3, 2, NULL));
     drop(&m);
 }
@@ -210,7 +210,7 @@ static void test_alone_meanwhile(void **state) {
     assert_false(tfm__batches_are_parallel(m.model));
     harness_ok(update(&m, 0, 2, 2, NULL));
     harness_ok(tfm_trainer_evaluate(m.trainer, &nll, &tokens, &batch));
-    harness_ok(tfm_trainer_evaluate(tfm__team_member(m.trainer, 1), &again, &tokens, &batch));
+    harness_ok(tfm_trainer_evaluate(tfm__trainer_replica(m.trainer, 1), &again, &tokens, &batch));
     assert_true(nll == again || harness_poses());
     tfm_trainer_free(&m.trainer);
     assert_true(tfm__batches_are_parallel(m.model));

@@ -12,7 +12,7 @@
 
 enum { RANKS = 2, MOST_RANKS = 4, UPDATES = 4, MOST_BATCHES = 4, TOKENS = 8 * 9 };
 /* Numbers of a bucket, so that the small model has some. */
-enum { BUCKET = 8 * TFM__ALIGNED };
+enum { BUCKET = 8 * TFM__PARAM_ALIGN };
 
 /* ---- How threads talk ---- */
 
@@ -101,11 +101,11 @@ static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
                              gather, &j->seat};
     j->options.ranks = j->options.shard ? &ranks : NULL;
     if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
-        (j->bucket && tfm__trainer_cut(*trainer, j->bucket) != TFM_OK)) {
+        (j->bucket && tfm__trainer_set_bucket_size(*trainer, j->bucket) != TFM_OK)) {
         fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait for ever: there is nothing to test here */
         exit(1);
     }
-    (*trainer)->room = j->pieces;
+    (*trainer)->micro_batch_tokens = j->pieces;
     if (j->seat.room || j->world_of_one)
         note(j, 0, tfm_trainer_set_ranks(*trainer, &ranks));
     if (j->from)
@@ -133,8 +133,8 @@ static void *run(void *user) {
         note(j, UPDATES - 1, tfm_trainer_save(trainer, NULL, j->to));
     j->values = calloc((size_t)trainer->count, sizeof(*j->values));
     j->count = trainer->count;
-    j->moments = trainer->moments;
-    j->early = trainer->early;
+    j->moments = trainer->moment_count;
+    j->early = trainer->early_reads;
     j->decayed = trainer->decayed;
     j->wire = tfm_trainer_wire(trainer);
     if (j->values && tfm_tensor_read(ctx, j->values, trainer->value) != TFM_OK)
@@ -307,30 +307,31 @@ static void test_unlike(void **state) {
 /* Every number is in one bucket, and there in one rank's block; every bucket is sent once. */
 static void test_cuts(void **state) {
     (void)state;
-    const tfm__cuts examples[] = {{64, 64, 64, 2}, {640, 64, 128, 3}, {640, 0, 6400, 8}, {6400, 6336, 64 * 7, 4}};
+    const tfm__bucket_layout examples[] = {
+        {64, 64, 64, 2}, {640, 64, 128, 3}, {640, 0, 6400, 8}, {6400, 6336, 64 * 7, 4}};
     for (size_t e = 0; e < sizeof(examples) / sizeof(*examples); e++) {
-        const tfm__cuts *c = &examples[e];
+        const tfm__bucket_layout *c = &examples[e];
         int64_t at = 0, owned = 0;
         uint64_t sent = 0;
-        for (int64_t k = 0; k < tfm__buckets(c); k++) {
-            const tfm__stretch bucket = tfm__bucket(c, k);
+        for (int64_t k = 0; k < tfm__bucket_count(c); k++) {
+            const tfm__flat_range bucket = tfm__bucket_range(c, k);
             assert_int_equal(bucket.at, at);
-            assert_true(bucket.count > 0 && bucket.count <= c->bucket);
+            assert_true(bucket.count > 0 && bucket.count <= c->bucket_size);
             assert_true(bucket.at >= c->decayed || bucket.at + bucket.count <= c->decayed);
             for (int i = 0; i < c->world; i++) {
-                const tfm__stretch block = tfm__bucket_block(c, k, i);
+                const tfm__flat_range block = tfm__bucket_shard(c, k, i);
                 assert_int_equal(block.at, at);
-                assert_true(block.count >= 0 && block.count <= tfm__bucket_room(c, k));
+                assert_true(block.count >= 0 && block.count <= tfm__bucket_shard_max(c, k));
                 at += block.count;
             }
             assert_int_equal(at, bucket.at + bucket.count);
-            sent |= (uint64_t)1 << tfm__bucket_sent(c, k);
+            sent |= (uint64_t)1 << tfm__bucket_send_order(c, k);
         }
         for (int i = 0; i < c->world; i++)
-            owned += tfm__bucket_shard(c, i);
+            owned += tfm__shard_size(c, i);
         assert_int_equal(at, c->count);
         assert_int_equal(owned, c->count);
-        assert_int_equal(sent, ((uint64_t)1 << tfm__buckets(c)) - 1);
+        assert_int_equal(sent, ((uint64_t)1 << tfm__bucket_count(c)) - 1);
     }
 }
 
@@ -538,10 +539,10 @@ static void test_room(void **state) {
 
 /* What a rank sends: of each bucket a block to each of the others, and its sum. */
 static uint64_t bytes_of_updates(const job *j, size_t number, size_t header) {
-    const tfm__cuts cuts = {j->count, j->decayed, j->bucket, RANKS};
+    const tfm__bucket_layout layout = {j->count, j->decayed, j->bucket, RANKS};
     uint64_t bytes = 0;
-    for (int64_t k = 0; k < tfm__buckets(&cuts); k++)
-        bytes += 2 * ((uint64_t)tfm__bucket_room(&cuts, k) * number + header);
+    for (int64_t k = 0; k < tfm__bucket_count(&layout); k++)
+        bytes += 2 * ((uint64_t)tfm__bucket_shard_max(&layout, k) * number + header);
     return UPDATES * bytes;
 }
 

@@ -262,15 +262,15 @@ static void test_pieces_say_nothing(void **state) {
         ctx->pool_bytes_peak = held;
         harness_ok(update_or_look(trainer, &batch, learn));
         const uint64_t needs = ctx->pool_bytes_peak - held;
-        trainer->room = 0;
-        for (int part = PARTS; part > 0 && trainer->room == 0; part--) {
+        trainer->micro_batch_tokens = 0;
+        for (int part = PARTS; part > 0 && trainer->micro_batch_tokens == 0; part--) {
             tfm__pool_trim(ctx);
             ctx->memory_limit = held + needs * (uint64_t)part / PARTS;
             tfm__fail(TFM_ERROR_INPUT, "%s", BEFORE);
             harness_ok(update_or_look(trainer, &batch, learn));
             assert_string_equal(tfm_error_message(), BEFORE);
         }
-        assert_true(trainer->room > 0);
+        assert_true(trainer->micro_batch_tokens > 0);
         ctx->memory_limit = all;
     }
     tfm_trainer_free(&trainer);

@@ -76,7 +76,7 @@ static tfm_status check_vocabulary(tfm_tokenizer *tokenizer, const tfm__arch *ar
                                                                         : " of the target",
                          first ? text.source_size : text.target_size, first ? source : target);
     }
-    tfm__tokenizer_limit(tokenizer, source, target);
+    tfm__tokenizer_set_vocab_limit(tokenizer, source, target);
     int64_t nameless =
         count_ids_without_token(tokenizer, TFM_SOURCE, source) + count_ids_without_token(tokenizer, TFM_TARGET, target);
     const int64_t rows = (int64_t)source + target, half = tfm__tokenizer_is_marian(tokenizer) ? 0 : rows / 2;

@@ -76,7 +76,8 @@ static size_t whole_character(const char *after, size_t told) {
 /* What the ids from `taken` on add to the text, if it is whole characters, or `all` of it. */
 static tfm_status decode_pending(tfm__incremental_detokenizer *s, bool all) {
     const size_t told = s->bytes, count = s->count - s->from;
-    const size_t held = all ? 0 : tfm__tokenizer_held(s->tokenizer, s->ids + s->from, count), end = s->count - held;
+    const size_t held = all ? 0 : tfm__tokenizer_incomplete(s->tokenizer, s->ids + s->from, count),
+                 end = s->count - held;
     char *before = NULL, *after = NULL;
     if (end <= s->taken)
         return TFM_OK;

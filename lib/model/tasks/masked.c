@@ -58,8 +58,7 @@ static void add_between(tfm__bytes *bare, const char *text, size_t begin, size_t
     while (!last && end > begin && is_blank(text[end - 1]))
         end--;
     if (after && bare->count > 0 && end > begin &&
-        (after->parts || after->blank_after ? !opens(bare)
-                                            : after->blank_before && tfm__letter_after(text, begin, end)))
+        (after->parts || after->blank_after ? !opens(bare) : after->blank_before && tfm__alnum_after(text, begin, end)))
         tfm__bytes_add(bare, " ", 1);
     tfm__bytes_add(bare, text + begin, end - begin);
 }
@@ -83,14 +82,14 @@ tfm_status tfm__masked_strip(tfm__masked *k, const char *text, size_t bytes, siz
                                          .bytes = found[i].end - found[i].begin,
                                          .blank_before = end == code || is_blank(text[end - 1]),
                                          .blank_after = begin == bytes || is_blank(text[begin]),
-                                         .glue_before = end > code && tfm__letter_before(text, end),
-                                         .glue_after = tfm__letter_after(text, begin, bytes),
+                                         .glue_before = end > code && tfm__alnum_before(text, end),
+                                         .glue_after = tfm__alnum_after(text, begin, bytes),
                                          .tag = strchr("<[]!*", text[found[i].begin]) != NULL,
                                          .parts = parts(text + found[i].begin, begin - found[i].begin)};
         k->units[i].at = bare.count;
         status = add_pieces(k, &room, &k->units[i]);
     }
-    k->copied = !tfm__has_letters(bare.data + (bare.count ? code : 0), bare.count > code ? bare.count - code : 0);
+    k->copied = !tfm__has_alnum(bare.data + (bare.count ? code : 0), bare.count > code ? bare.count - code : 0);
     k->bare_bytes = bare.count;
     tfm__bytes_add(&bare, "", 1); /* not NULL, even if it is empty */
     k->bare = status == TFM_OK ? tfm__bytes_take(&bare) : NULL;
@@ -138,7 +137,7 @@ tfm_status tfm__translations_mask_placeholders(tfm__translations *t) {
         if (status == TFM_OK && count > 0 && !t->masked)
             status = begin_bare(t);
         if (status == TFM_OK && count > 0)
-            status = tfm__masked_strip(&t->masked[i], text, bytes, tfm__code_bytes(text, bytes), found, count);
+            status = tfm__masked_strip(&t->masked[i], text, bytes, tfm__language_code_bytes(text, bytes), found, count);
         if (status == TFM_OK && count > 0) {
             t->bare[i] = t->masked[i].copied ? "" : t->masked[i].bare;
             t->bare_bytes[i] = t->masked[i].copied ? 0 : t->masked[i].bare_bytes;
@@ -154,7 +153,7 @@ bool tfm__translations_has_placeholders(const tfm__translations *t, size_t text)
 
 tfm_status tfm__translations_copy(tfm__translations *t, size_t text) {
     const tfm__masked *kept = &t->masked[text];
-    const size_t code = tfm__code_bytes(kept->original, kept->original_bytes), n_best = (size_t)t->n_best;
+    const size_t code = tfm__language_code_bytes(kept->original, kept->original_bytes), n_best = (size_t)t->n_best;
     char *copy = tfm__alloc(kept->original_bytes - code + 1, 1);
     if (!copy)
         return TFM_ERROR_MEMORY;

@@ -87,16 +87,16 @@ static bool may_stand(const tfm__masked_side *side, size_t at, bool blanks) {
     if (is_blank(text[at]) || (!blanks && ((unsigned char)text[at] >= 0x80 || (unsigned char)text[at - 1] >= 0x80)))
         return true;
     size_t end = at;
-    while (end < side->bytes && !is_blank(text[end]) && !tfm__letter_after(text, end, side->bytes))
+    while (end < side->bytes && !is_blank(text[end]) && !tfm__alnum_after(text, end, side->bytes))
         end++;
-    return !tfm__letter_after(text, at, side->bytes) && (end == side->bytes || is_blank(text[end]));
+    return !tfm__alnum_after(text, at, side->bytes) && (end == side->bytes || is_blank(text[end]));
 }
 
 /* Which tokens are of words: those of stops, and the end, look at much that is not theirs. */
 static bool *words_among(const tfm__masked_side *side) {
     bool *words = tfm__alloc(side->count + 1, sizeof(*words));
     for (size_t i = 0; words && i < side->count; i++)
-        words[i] = piece_bytes(side->pieces[i]) > 0 && tfm__has_letters(side->pieces[i], strlen(side->pieces[i]));
+        words[i] = piece_bytes(side->pieces[i]) > 0 && tfm__has_alnum(side->pieces[i], strlen(side->pieces[i]));
     return words;
 }
 
@@ -117,7 +117,7 @@ static double cost(const pair *p, size_t columns, size_t rows) {
 static int kind_after(const char *text, size_t at, size_t bytes) {
     while (at < bytes && is_blank(text[at]))
         at++;
-    return at == bytes ? 0 : tfm__letter_after(text, at, bytes) ? 1 : (unsigned char)text[at];
+    return at == bytes ? 0 : tfm__alnum_after(text, at, bytes) ? 1 : (unsigned char)text[at];
 }
 
 /* How alike the places of a unit are in the two texts. At the end of a text without a stop it stands before the stop
@@ -126,8 +126,8 @@ static double likeness(const tfm__masked_unit *unit, const pair *p, size_t at) {
     const tfm__masked_side *source = p->source, *target = p->target;
     const int here = kind_after(source->text, unit->at, source->bytes);
     const int there = kind_after(target->text, at, target->bytes);
-    const bool added = here == 0 && there > 1 && tfm__letter_before(source->text, source->bytes) &&
-                       !tfm__has_letters(target->text + at, target->bytes - at) && (unsigned char)unit->text[0] < 0x80;
+    const bool added = here == 0 && there > 1 && tfm__alnum_before(source->text, source->bytes) &&
+                       !tfm__has_alnum(target->text + at, target->bytes - at) && (unsigned char)unit->text[0] < 0x80;
     return added ? 2 * ALIKE : here == there ? ALIKE : 0;
 }
 
@@ -163,11 +163,11 @@ static int by_place(const void *a, const void *b) {
 
 static void write_unit(tfm__bytes *out, const tfm__masked_unit *unit, const char *rest, size_t bytes, bool more) {
     const char last = out->count ? out->data[out->count - 1] : ' ';
-    const bool word = tfm__letter_before(out->data, out->count);
+    const bool word = tfm__alnum_before(out->data, out->count);
     if ((unit->blank_before || (word && !unit->glue_before)) && !is_blank(last) && !strchr("([{", last))
         tfm__bytes_add(out, " ", 1);
     tfm__bytes_add(out, unit->text, unit->bytes);
-    if (!unit->glue_after && !more && bytes > 0 && tfm__letter_after(rest, 0, bytes))
+    if (!unit->glue_after && !more && bytes > 0 && tfm__alnum_after(rest, 0, bytes))
         tfm__bytes_add(out, " ", 1);
 }
 

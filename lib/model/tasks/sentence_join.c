@@ -36,7 +36,7 @@ static tfm_status add_text(tfm__translations *t, size_t *room, size_t line, cons
         return TFM_ERROR_MEMORY;
     t->sentences[at] = text;
     t->bytes[at] = bytes;
-    t->spans[at] = (tfm__span){text, bytes};
+    t->spans[at] = (tfm__string_view){text, bytes};
     t->line_of[at] = line;
     if (before_bytes > 0) {
         char *copy = tfm__alloc(before_bytes + bytes, 1);
@@ -51,14 +51,14 @@ static tfm_status add_text(tfm__translations *t, size_t *room, size_t line, cons
     return TFM_OK;
 }
 
-static tfm_status split_line(tfm__translations *t, tfm__splitter *splitter, size_t *room, size_t line, const char *text,
-                             size_t bytes) {
+static tfm_status split_line(tfm__translations *t, tfm__sentence_splitter *splitter, size_t *room, size_t line,
+                             const char *text, size_t bytes) {
     tfm_sentence *found = NULL;
     size_t count = 0;
-    const size_t code = tfm__code_bytes(text, bytes);
+    const size_t code = tfm__language_code_bytes(text, bytes);
     char saved_message[TFM__MESSAGE_MAX];
     tfm__error_save(saved_message);
-    tfm_status status = tfm__splitter_run(splitter, &found, &count, text + code, bytes - code);
+    tfm_status status = tfm__sentence_splitter_run(splitter, &found, &count, text + code, bytes - code);
     if (status == TFM_ERROR_INPUT) { /* the encoder says what is wrong */
         tfm__error_restore(saved_message);
         return add_text(t, room, line, text, bytes, NULL, 0);
@@ -74,16 +74,16 @@ static tfm_status split_line(tfm__translations *t, tfm__splitter *splitter, size
 
 tfm_status tfm__translations_split(tfm__translations *t, const char *const *lines) {
     const char *language = t->text->language;
-    tfm__splitter *splitter = NULL;
+    tfm__sentence_splitter *splitter = NULL;
     size_t room = 0;
     if (!language && t->model->tokenizer)
         language = tfm_tokenizer_language(t->model->tokenizer, TFM_SOURCE);
-    tfm_status status = tfm__splitter_open(&splitter, language);
+    tfm_status status = tfm__sentence_splitter_open(&splitter, language);
     t->texts.count = 0;
     for (size_t i = 0; i < t->count && status == TFM_OK; i++)
         status = split_line(t, splitter, &room, i, lines[i],
                             t->text->line_bytes ? t->text->line_bytes[i] : strlen(lines[i]));
-    tfm__splitter_free(&splitter);
+    tfm__sentence_splitter_free(&splitter);
     t->texts = (tfm__text_batch){t->sentences, t->bytes, t->line_of, t->texts.count};
     return status;
 }
@@ -113,9 +113,9 @@ static tfm__translation_result *result_of(const tfm__translations *t, const join
 }
 
 /* What stood between a text and the next one of its line. */
-static tfm__span gap_after(const tfm__translations *t, size_t text) {
+static tfm__string_view gap_after(const tfm__translations *t, size_t text) {
     const char *end = t->spans[text].text + t->spans[text].bytes;
-    return (tfm__span){end, (size_t)(t->spans[text + 1].text - end)};
+    return (tfm__string_view){end, (size_t)(t->spans[text + 1].text - end)};
 }
 
 /* The sentences' translations, with the blank space that was between the sentences. */
@@ -132,7 +132,7 @@ static tfm_status join_text(const tfm__translations *t, joined_line *w) {
         const char *text = result_of(t, w, p)->text;
         const size_t length = text ? strlen(text) : 0, last = w->first + p;
         if (p > 0) {
-            const tfm__span gap = gap_after(t, last - 1);
+            const tfm__string_view gap = gap_after(t, last - 1);
             memcpy(out, gap.text, gap.bytes);
             out += gap.bytes;
             *out = 0;

@@ -33,7 +33,8 @@ typedef struct tfm__translations {
     tfm__text_batch texts;
     const char **sentences; /* what `texts` refers to, where lines are split */
     size_t *bytes, *line_of;
-    tfm__span *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
+    tfm__string_view
+        *spans; /* what of the caller's line each of them is; with a language code before it, it is a copy */
 
     tfm__masked *masked; /* [texts.count], or NULL where no text has placeholders */
     const char **bare;   /* [texts.count]: the texts without them, and their bytes */

@@ -96,7 +96,7 @@ static void test_same(void **state) {
     float *moments = train(&whole, 0, want_losses, batches);
     want = doubles(moments, whole.trainer->count);
     assert_int_equal(whole.warnings, 0);
-    assert_int_equal(whole.trainer->room, 0);
+    assert_int_equal(whole.trainer->micro_batch_tokens, 0);
     free(moments);
     int64_t last = INT64_MAX;
     for (uint64_t most = 96 << 10; most >= 12 << 10; most /= 2) {
@@ -108,8 +108,8 @@ static void test_same(void **state) {
         for (int i = 0; i < 4; i++)
             assert_true(fabs(losses[i] / want_losses[i] - 1) < 1e-5);
         assert_int_equal(pieces.warnings, 1);
-        assert_true(pieces.trainer->room < last);
-        last = pieces.trainer->room;
+        assert_true(pieces.trainer->micro_batch_tokens < last);
+        last = pieces.trainer->micro_batch_tokens;
         free(got);
         close_run(&pieces);
     }
