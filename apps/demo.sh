@@ -39,7 +39,7 @@ echo "A paragraph:"
 echo "$german" | fold -s -w 76
 echo "$german" | $tfm translate -m apps/demo --split | fold -s -w 72 | sed 's/^/    /'
 echo
-$tfm attend -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
+$tfm attention -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
 echo "What the model looked at while it wrote one of them is drawn in"
 echo "    $build/attention.svg"
 echo "Now your own:"

@@ -21,8 +21,8 @@ rm -rf $words $model
 $build/apps/example_number_words $words --train 50000 --valid 200 --test 1000
 $build/apps/tfm train -o $model --src $words/train.$source --tgt $words/train.$target \
     --valid-src $words/valid.$source --valid-tgt $words/valid.$target --vocab-size 240 \
-    --width 128 --heads 4 --ffn 256 --encoder-layers 2 --decoder-layers 2 --dropout 0 --label-smoothing 0 \
-    --batch-tokens 1024 --updates 600 --warmup 100 --rate 2e-3 --schedule cosine --valid-every 100
+    --width 128 --heads 4 --ffn-dim 256 --encoder-layers 2 --decoder-layers 2 --dropout 0 --label-smoothing 0 \
+    --batch-tokens 1024 --max-steps 600 --warmup-steps 100 --learning-rate 2e-3 --lr-scheduler-type cosine --eval-steps 100
 
 $build/apps/tfm translate -m $model -i $words/test.$source -o $build/numbers.out
 echo

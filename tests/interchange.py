@@ -121,7 +121,7 @@ def generate(model, tokenizer, source, beam):
 def compare_translations(options, folder, sources, translated):
     """Greedy has one answer; searches with a beam may stop at different times, and are only told."""
     for beam, good in ((1, 1), (4, 0.9)):
-        mine = run([options.tfm, "translate", "-m", folder, "--beam", beam, "--length-penalty", "hf", "--alpha", 1], sources)
+        mine = run([options.tfm, "translate", "-m", folder, "--beam-size", beam, "--length-norm", "hf", "--length-penalty", 1], sources)
         equal = count_equal(mine.decode().splitlines(), translated[beam])
         check(f"tfm translate, beam {beam}", equal >= good * len(sources), f"{equal} of {len(sources)} lines equal")
 
@@ -175,8 +175,8 @@ def compare_language_model(options, folder, family):
     lines = [f"{a} {b} {c}." for a in LINES for b in ("Und", "Oder", "Nein,") for c in LINES]
     text, odd = folder.parent / "text", [line for line in ODD_LINES if line]
     text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    run([options.tfm, "train", "-o", folder, "--text", text, "--family", family, "--width", 32, "--heads", 4, "--ffn", 64,
-         "--decoder-layers", 2, "--block", 48, "--batch-tokens", 384, "--updates", 30, "--rate", 0.01, "--hold-out", 0,
+    run([options.tfm, "train", "-o", folder, "--text", text, "--family", family, "--width", 32, "--heads", 4, "--ffn-dim", 64,
+         "--decoder-layers", 2, "--seq-len", 48, "--batch-tokens", 384, "--max-steps", 30, "--learning-rate", 0.01, "--hold-out", 0,
          "--average", 0, *more])
     model, tokenizer = open_model(folder, AutoModelForCausalLM), AutoTokenizer.from_pretrained(folder)
     check("class", type(model).__name__ == class_name, type(model).__name__)
@@ -191,7 +191,7 @@ def compare_language_model(options, folder, family):
     prompts = [line[: len(line) // 2] for line in lines[::5]]
     file = folder.parent / "prompts"
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
-    mine = run([options.tfm, "generate", "-m", folder, "-i", file, "--max-new", 12]).decode().splitlines()
+    mine = run([options.tfm, "generate", "-m", folder, "-i", file, "--max-new-tokens", 12]).decode().splitlines()
     equal = 0
     for prompt, own in zip(prompts, mine, strict=True):
         given = tokenizer(prompt, return_tensors="pt")

@@ -8,9 +8,9 @@ updates=400 every=200
 [ "${TFM_BRIEF:-}" = 1 ] && updates=300 every=300
 rm -rf "$run"
 "$tfm" train -o "$run" --src "$words/train.de" --tgt "$words/train.en" --valid-src "$words/valid.de" \
-    --valid-tgt "$words/valid.en" --vocab-size 240 --width 128 --heads 4 --ffn 256 --encoder-layers 2 --decoder-layers 2 \
-    --dropout 0 --label-smoothing 0 --batch-tokens 1024 --updates $updates --warmup 100 --rate 2e-3 --schedule cosine \
-    --valid-every $every
+    --valid-tgt "$words/valid.en" --vocab-size 240 --width 128 --heads 4 --ffn-dim 256 --encoder-layers 2 --decoder-layers 2 \
+    --dropout 0 --label-smoothing 0 --batch-tokens 1024 --max-steps $updates --warmup-steps 100 --learning-rate 2e-3 --lr-scheduler-type cosine \
+    --eval-steps $every
 "$tfm" translate -m "$run" -i "$words/test.de" -o "$run/test.out"
 all=$(wc -l <"$words/test.en")
 right=$(paste -d '|' "$run/test.out" "$words/test.en" | awk -F '|' '$1 == $2' | wc -l)

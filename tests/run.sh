@@ -203,7 +203,7 @@ job_installing() {
         "'$build/example_train' '$build/example-model' '$build/numbers/train.de' '$build/numbers/train.en' 300 vierhundertelf |
          tee /dev/stderr | grep -qx 'four hundred and eleven'"
     count_one "numbers in words are learned" sh tests/numbers.sh "$build/check/apps/tfm" "$build/numbers" "$build/numbers-run"
-    count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
+    count_one "a picture" "$build/check/apps/tfm" attention -m apps/demo "Danke." -o "$build/attention.svg"
     count_one "the installed program" "$build/install/bin/tfm" info "$build/install/share/tfm/demo"
     rm -rf "$build/moved"
     mv "$build/install" "$build/moved"

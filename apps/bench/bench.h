@@ -26,7 +26,7 @@ typedef struct bench_options {
 int bench_cores(void);
 
 /* Whether `name` is in a list with commas; everything is in NULL. */
-bool bench_wanted(const char *list, const char *name);
+bool bench_is_selected(const char *list, const char *name);
 
 /* ---- A device in several variants (bench_setup.c) ---- */
 
@@ -47,11 +47,11 @@ void bench_devices_free(bench_devices *devices);
 /* A tensor of numbers in [-1, 1), the same in every run. Empty after a failure, which is the context's. */
 tfm_tensor bench_fill(tfm_context *ctx, int rank, const int64_t *dims);
 /* `count` such numbers; NULL without memory. */
-float *bench_numbers(size_t count);
+float *bench_random_floats(size_t count);
 
-/* ---- The race (bench_runner.c) ---- */
+/* ---- The group (bench_runner.c) ---- */
 
-typedef struct bench_contestant {
+typedef struct bench_candidate {
     char name[48];
     const char *bench; /* as in JSON: "gemm" */
     char shape[64];
@@ -60,16 +60,16 @@ typedef struct bench_contestant {
     void (*free)(void *self);          /* may be NULL */
     void *self;
     double rest;           /* seconds to wait when its turn is over, until its threads sleep */
-    const char *precision; /* "fp16"; NULL: the race's */
+    const char *precision; /* "fp16"; NULL: the group's */
     const char *declined;  /* why it does not run at all, static; or NULL */
     bool chosen;           /* the table marks it: what the library takes by itself */
-    double *seconds;       /* [runs], of one run each, sorted after the race */
+    double *seconds;       /* [runs], of one run each, sorted after the last round */
     int runs;
-} bench_contestant;
+} bench_candidate;
 
-enum { BENCH_MOST = 32 };
-typedef struct bench_race {
-    bench_contestant list[BENCH_MOST];
+enum { BENCH_MAX_CANDIDATES = 32 };
+typedef struct bench_group {
+    bench_candidate list[BENCH_MAX_CANDIDATES];
     size_t count;
     const char *precision; /* "fp32" */
     const char *unit;      /* of work a second, with its factor: "GFLOP/s" */
@@ -77,23 +77,23 @@ typedef struct bench_race {
     const char *json;      /* "gflops", which has the factor, or "per_s", which has none */
     const char *than;      /* what the table's ratios are to, and which contestant that is; NULL: no ratios */
     size_t base;
-} bench_race;
+} bench_group;
 
 /* The next contestant, all zero but for bench, shape and name. NULL, after a sentence, if there are too many.
  */
-bench_contestant *bench_enter(bench_race *race, const char *bench, const char *shape, const char *format, ...)
+bench_candidate *bench_add(bench_group *group, const char *bench, const char *shape, const char *format, ...)
     TFM_PRINTF(4, 5);
 
 /* Runs all rounds, prints, and frees the contestants, whatever happens. */
-int bench_run(bench_race *race, const bench_options *options);
-/* Frees the contestants of a race that is not run. */
-void bench_abandon(bench_race *race);
+int bench_run(bench_group *group, const bench_options *options);
+/* Frees the contestants of a group that is not run. */
+void bench_discard(bench_group *group);
 
 /* ---- Shapes ---- */
 
 /* "256x512x512" to numbers from 1 on, `least` to `most` of them; a trailing word is left at *rest if that is
  * not NULL. Returns how many, 0 for anything else. */
-int bench_numbers_of(int64_t *out, const char *text, int least, int most, const char **rest);
+int bench_parse_shape(int64_t *out, const char *text, int least, int most, const char **rest);
 
 /* ---- The benches: operands are shapes or names of models. `syntax` for sentences about them. ---- */
 
@@ -116,7 +116,7 @@ const bench_model *bench_model_named(const char *name);
 /* ---- OpenBLAS (blas.c), opened when it is needed: no other command starts its threads ---- */
 
 /* Why it is not there, or NULL. */
-const char *bench_blas_missing(void);
+const char *bench_blas_error(void);
 /* c (m, n) = a b, or += with beta 1; a and b as given, or their transposes. All cores that bench_cores counts. */
 void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a, bool transpose_b,
                      float beta);

@@ -26,7 +26,7 @@ const bench_model *bench_model_named(const char *name) {
     return NULL;
 }
 
-bool bench_wanted(const char *list, const char *name) {
+bool bench_is_selected(const char *list, const char *name) {
     const size_t length = strlen(name);
     while (list && *list) {
         const size_t word = strcspn(list, ",");
@@ -37,7 +37,7 @@ bool bench_wanted(const char *list, const char *name) {
     return !list;
 }
 
-int bench_numbers_of(int64_t *out, const char *text, int least, int most, const char **rest) {
+int bench_parse_shape(int64_t *out, const char *text, int least, int most, const char **rest) {
     int count = 0;
     for (;; text++) {
         char *end;
@@ -72,7 +72,7 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
         return code;
     tfm_context *first = devices->contexts[0];
     const char *own = devices->own = tfm_context_variant(first);
-    cli_put_device(first, own);
+    cli_print_device(first, own);
     if (!options->variants)
         return code;
     /* "all" are its own, and after it in the table those that ask less of a device. */
@@ -80,11 +80,11 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
     bool after = !all;
     for (size_t i = 0; tfm_variant_name(i) && code == CLI_OK && devices->count < BENCH_VARIANTS; i++) {
         const char *name = tfm_variant_name(i);
-        if (after && strcmp(name, own) != 0 && (all || bench_wanted(options->variants, name)))
+        if (after && strcmp(name, own) != 0 && (all || bench_is_selected(options->variants, name)))
             code = add_context(devices, options->device, name);
         after = after || strcmp(name, own) == 0;
     }
-    if (code == CLI_OK && !all && !bench_wanted(options->variants, own)) {
+    if (code == CLI_OK && !all && !bench_is_selected(options->variants, own)) {
         tfm_context_free(&devices->contexts[0]);
         devices->count--;
         memmove(devices->contexts, devices->contexts + 1, devices->count * sizeof(first));
@@ -97,7 +97,7 @@ void bench_devices_free(bench_devices *devices) {
         tfm_context_free(&devices->contexts[i]);
 }
 
-float *bench_numbers(size_t count) {
+float *bench_random_floats(size_t count) {
     float *host = malloc(count * sizeof(*host));
     uint32_t state = 2017;
     for (size_t i = 0; host && i < count; i++) {
@@ -111,7 +111,7 @@ tfm_tensor bench_fill(tfm_context *ctx, int rank, const int64_t *dims) {
     tfm_tensor x = {0};
     if (tfm_tensor_new(ctx, &x, TFM_F32, rank, dims) != TFM_OK)
         return x;
-    float *host = bench_numbers(tfm_tensor_count(x));
+    float *host = bench_random_floats(tfm_tensor_count(x));
     if (host)
         tfm_tensor_write(ctx, x, host);
     free(host);

@@ -23,7 +23,7 @@ static const char *opened(void) {
     return NULL;
 }
 
-const char *bench_blas_missing(void) {
+const char *bench_blas_error(void) {
     static const char *why;
     if (!sgemm && !why)
         why = opened();
@@ -36,7 +36,7 @@ void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int
           1.0f, a, transpose_a ? m : k, b, transpose_b ? k : n, beta, c, n);
 }
 #else
-const char *bench_blas_missing(void) {
+const char *bench_blas_error(void) {
     return "tfm was built without OpenBLAS";
 }
 

@@ -13,9 +13,9 @@ typedef struct report_owner {
 
 /* A text without what is the user's own: of each path its last name stays, and names of users and machines are
  * replaced. For free(); NULL without memory (report_text.c). */
-char *report_public(const char *text);
+char *report_redact(const char *text);
 /* The same, with this owner's names and folders in place of those of whoever runs it; NULL: paths alone. */
-char *report_public_of(const report_owner *owner, const char *text);
+char *report_redact_owner(const report_owner *owner, const char *text);
 
 /* Puts that public text into an object; report_failed the library's sentence as "failed", unless there is one. */
 void report_set_text(json_t *object, const char *name, const char *text);

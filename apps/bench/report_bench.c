@@ -66,7 +66,7 @@ static double add_row(json_t *rows, task *t, const char *bench, const char *shap
     const double seconds = time_task(t) / (t->tokens > 0 ? t->tokens : 1);
     const double rate = seconds > 0 ? work / seconds : 0;
     if (tfm_context_status(t->ctx) != TFM_OK) {
-        char *why = report_public(tfm_context_error(t->ctx));
+        char *why = report_redact(tfm_context_error(t->ctx));
         json_object_set_new(row, "failed", json_string(why ? why : "out of memory"));
         free(why);
         tfm_context_clear_error(t->ctx);
@@ -152,8 +152,8 @@ static double add_rows_op(json_t *rows, tfm_context *ctx, const char *name, tfm_
 }
 
 /* A layer's product with its weight, or with "tn" a weight's gradient. */
-static void add_product(json_t *rows, tfm_context *ctx, const int64_t d[3], bool gradient, const char *provider,
-                        double most) {
+static void add_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], bool gradient, const char *provider,
+                     double most) {
     task t = {.ctx = ctx, .run = gradient ? run_gemm : run_linear, .provider = provider};
     char shape[64];
     snprintf(shape, sizeof(shape), "%" PRId64 "x%" PRId64 "x%" PRId64 "%s", d[0], d[1], d[2], gradient ? "tn" : "nt");
@@ -169,8 +169,7 @@ static void add_product(json_t *rows, tfm_context *ctx, const int64_t d[3], bool
 
 /* A layer whose weight is kept so, by who is chosen, or by this provider. Not told in parts of the peak, which is that
  * of floats. */
-static void add_narrow_product(json_t *rows, tfm_context *ctx, const int64_t d[3], tfm_dtype stored,
-                               const char *provider) {
+static void add_half_gemm(json_t *rows, tfm_context *ctx, const int64_t d[3], tfm_dtype stored, const char *provider) {
     static const char *const NAMES[] = {[TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
     task t = {.ctx = ctx, .run = provider ? run_linear : run_layer, .provider = provider};
     char shape[64];
@@ -189,28 +188,28 @@ static void add_narrow_product(json_t *rows, tfm_context *ctx, const int64_t d[3
             2.0 * (double)d[0] * (double)d[1] * (double)d[2], false, 0);
 }
 
-static void add_narrow_products(json_t *rows, tfm_context *ctx) {
+static void add_half_gemms(json_t *rows, tfm_context *ctx) {
     static const int64_t SIZES[][3] = {{1, 2048, 512}, {32, 512, 512}, {512, 2048, 512}, {1024, 1024, 1024}};
     static const tfm_dtype STORED[] = {TFM_F16, TFM_BF16, TFM_I8};
     for (size_t s = 0; s < CLI_COUNT(STORED); s++) {
         for (size_t i = 0; i < CLI_COUNT(SIZES); i++)
-            add_narrow_product(rows, ctx, SIZES[i], STORED[s], NULL);
+            add_half_gemm(rows, ctx, SIZES[i], STORED[s], NULL);
         if (STORED[s] != TFM_I8) /* or why there is none */
-            add_narrow_product(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "gpu-mma");
+            add_half_gemm(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "gpu-mma");
     }
 }
 
-static void add_products(json_t *rows, tfm_context *ctx, double most) {
+static void add_gemms(json_t *rows, tfm_context *ctx, double most) {
     static const int64_t SIZES[][3] = {{1, 512, 512},     {8, 2048, 512},    {32, 512, 512},
                                        {32, 32000, 512},  {512, 512, 512},   {512, 2048, 512},
                                        {2048, 2048, 512}, {2048, 512, 2048}, {1024, 1024, 1024}};
     for (size_t i = 0; i < CLI_COUNT(SIZES); i++) {
         const bool all = SIZES[i][0] == 32 || SIZES[i][0] == 1024; /* every provider, on few rows and on many */
-        add_product(rows, ctx, SIZES[i], false, NULL, most);
+        add_gemm(rows, ctx, SIZES[i], false, NULL, most);
         for (size_t p = 0; all && SIZES[i][1] < 2048 && tfm_gemm_provider(p); p++)
-            add_product(rows, ctx, SIZES[i], false, tfm_gemm_provider(p), most);
+            add_gemm(rows, ctx, SIZES[i], false, tfm_gemm_provider(p), most);
     }
-    add_product(rows, ctx, (int64_t[]){512, 512, 2048}, true, NULL, most);
+    add_gemm(rows, ctx, (int64_t[]){512, 512, 2048}, true, NULL, most);
 }
 
 static void add_attention(json_t *rows, tfm_context *ctx, int64_t batch, int64_t targets, int64_t sources,
@@ -255,7 +254,7 @@ static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
     if (tfm_model_new(&t.model, ctx, &made) == TFM_OK) {
         add_row(rows, &t, "a token", shape, "", 0, false, 0);
     } else {
-        char *why = report_public(tfm_error_message());
+        char *why = report_redact(tfm_error_message());
         json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "bench", "a token", "shape", shape, "provider",
                                               "", "failed", why ? why : "out of memory"));
         free(why);
@@ -285,7 +284,7 @@ static json_t *spread_of(const json_t *rows) {
 
 /* Where the last timings have failed one after the other, of different ops, the device was lost at the first of them.
  */
-static void tell_loss(json_t *report, const json_t *rows) {
+static void compare_with_peak(json_t *report, const json_t *rows) {
     enum { LAST = 3 };
     size_t at = json_array_size(rows);
     while (at > 0 && json_object_get(json_array_get(rows, at - 1), "failed"))
@@ -306,8 +305,8 @@ void report_bench(tfm_context *ctx, json_t *report) {
     json_object_set_new(report, "peak", json_pack("{s:f, s:f}", "gflops", flops * 1e-9, "gbytes_per_s", bytes * 1e-9));
     add_rows_op(rows, ctx, "layernorm", run_layernorm, 16384, 1024, bytes);
     add_rows_op(rows, ctx, "softmax", run_softmax, 16384, 1024, bytes);
-    add_products(rows, ctx, flops);
-    add_narrow_products(rows, ctx);
+    add_gemms(rows, ctx, flops);
+    add_half_gemms(rows, ctx);
     add_attention(rows, ctx, 32, 1, 64, false, flops);
     add_attention(rows, ctx, 8, 256, 256, false, flops);
     add_attention(rows, ctx, 1, 1024, 1024, false, flops);
@@ -316,6 +315,6 @@ void report_bench(tfm_context *ctx, json_t *report) {
     add_decoding(rows, ctx, 4);
     cli_progress(NULL);
     json_object_set_new(report, "spread", spread_of(rows));
-    tell_loss(report, rows);
+    compare_with_peak(report, rows);
     json_object_set_new(report, "bench", rows);
 }

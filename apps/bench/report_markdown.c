@@ -140,7 +140,7 @@ static void put_bench(FILE *file, const json_t *rows) {
 }
 
 /* Whether the figures are worth less than they seem. */
-static void put_trust(FILE *file, const json_t *report) {
+static void put_spread(FILE *file, const json_t *report) {
     const json_t *spread = json_object_get(report, "spread"), *host = json_object_get(report, "host");
     const json_t *rows = json_object_get(report, "bench");
     const double median = number_of(spread, "median"), before = atof(text_of(host, "load before")),
@@ -217,7 +217,7 @@ void report_markdown(FILE *file, const json_t *report) {
                 "\n## Speed\n\nMeasured peak: %.1f GFLOP/s in registers, %.1f GB/s in a copy, read and write.\n\n",
                 number_of(peak, "gflops"), number_of(peak, "gbytes_per_s"));
         put_bench(file, json_object_get(report, "bench"));
-        put_trust(file, report);
+        put_spread(file, report);
     }
     fprintf(file, "\n## Device\n\n");
     put_object(file, json_object_get(report, "device"));

@@ -200,7 +200,7 @@ static void put_without_names(FILE *out, const report_owner *owner, const char *
     }
 }
 
-char *report_public_of(const report_owner *owner, const char *text) {
+char *report_redact_owner(const report_owner *owner, const char *text) {
     char *parts[2] = {NULL, NULL};
     size_t sizes[2];
     for (int i = 0; i < 2 && (i == 0 || parts[0]); i++) {
@@ -252,12 +252,12 @@ static const report_owner *this_owner(void) {
     return &owner;
 }
 
-char *report_public(const char *text) {
-    return report_public_of(this_owner(), text);
+char *report_redact(const char *text) {
+    return report_redact_owner(this_owner(), text);
 }
 
 void report_set_text(json_t *object, const char *name, const char *text) {
-    char *shown = report_public(text);
+    char *shown = report_redact(text);
     json_t *value = shown ? json_string(shown) : NULL;
     json_object_set_new(object, name, value ? value : json_string("(not UTF-8)"));
     free(shown);

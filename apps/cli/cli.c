@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 
-enum { MAX_OPTIONS = 96, LONG_ONLY = 256, HELP = 512, MOST_WORKERS = 16 };
+enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16 };
 
 tfm_precision cli_precision(int chosen) {
     static const tfm_precision known[] = {TFM_PRECISION_STORED, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
@@ -19,12 +19,13 @@ tfm_precision cli_precision(int chosen) {
 }
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {
-    return beam <= TFM_MAX_BEAM ? CLI_GO : cli_misuse(syntax, "--beam is %d: give 1 to %d", beam, TFM_MAX_BEAM);
+    return beam <= TFM_MAX_BEAM ? CLI_CONTINUE
+                                : cli_usage_error(syntax, "--beam-size is %d: give 1 to %d", beam, TFM_MAX_BEAM);
 }
 
 int cli_check_workers(const cli_syntax *syntax, int workers) {
-    return workers <= MOST_WORKERS ? CLI_GO
-                                   : cli_misuse(syntax, "--workers is %d: give 1 to %d", workers, MOST_WORKERS);
+    return workers <= MAX_WORKERS ? CLI_CONTINUE
+                                  : cli_usage_error(syntax, "--workers is %d: give 1 to %d", workers, MAX_WORKERS);
 }
 
 double cli_seconds(void) {
@@ -84,16 +85,16 @@ static int print_help(const cli_syntax *syntax) {
     return CLI_OK;
 }
 
-static int set_choice(const cli_syntax *syntax, const cli_option *option, const char *text) {
+static int parse_choice(const cli_syntax *syntax, const cli_option *option, const char *text) {
     const char *word = option->argument;
     for (int index = 0;; index++) {
         size_t length = strcspn(word, "|");
         if (strlen(text) == length && strncmp(word, text, length) == 0) {
             *(int *)option->value = index;
-            return CLI_GO;
+            return CLI_CONTINUE;
         }
         if (!word[length])
-            return cli_misuse(syntax, "--%s is '%s': give one of %s", option->name, text, option->argument);
+            return cli_usage_error(syntax, "--%s is '%s': give one of %s", option->name, text, option->argument);
         word += length + 1;
     }
 }
@@ -106,37 +107,37 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
     switch (option->kind) {
     case CLI_FLAG:
         *(bool *)option->value = true;
-        return CLI_GO;
-    case CLI_TEXT:
+        return CLI_CONTINUE;
+    case CLI_STRING:
         *(const char **)option->value = text;
-        return CLI_GO;
+        return CLI_CONTINUE;
     case CLI_LIST: {
-        cli_texts *list = option->value;
+        cli_strings *list = option->value;
         if (!cli_grow(&list->items, &list->room, list->count + 1, sizeof(*list->items)))
             return cli_fail("out of memory for --%s", option->name);
         list->items[list->count++] = text;
-        return CLI_GO;
+        return CLI_CONTINUE;
     }
     case CLI_CHOICE:
-        return set_choice(syntax, option, text);
-    case CLI_INT:
-    case CLI_WHOLE: {
-        const int least = option->kind == CLI_INT;
+        return parse_choice(syntax, option, text);
+    case CLI_POSITIVE:
+    case CLI_NONNEGATIVE: {
+        const int least = option->kind == CLI_POSITIVE;
         long number = strtol(text, &end, 10);
         if (end == text || *end || errno || number < least || number > INT_MAX)
-            return cli_misuse(syntax, "--%s is '%s': give a whole number, at least %d", option->name, text, least);
+            return cli_usage_error(syntax, "--%s is '%s': give a whole number, at least %d", option->name, text, least);
         *(int *)option->value = (int)number;
-        return CLI_GO;
+        return CLI_CONTINUE;
     }
-    case CLI_REAL: {
+    case CLI_DOUBLE: {
         double number = strtod(text, &end);
         if (end == text || *end || !isfinite(number))
-            return cli_misuse(syntax, "--%s is '%s': give a number", option->name, text);
+            return cli_usage_error(syntax, "--%s is '%s': give a number", option->name, text);
         *(double *)option->value = number;
-        return CLI_GO;
+        return CLI_CONTINUE;
     }
     }
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
 /* The table as getopt_long wants it. Options without a letter get a number that no letter has. */
@@ -145,7 +146,7 @@ static void make_tables(const cli_syntax *syntax, char *letters, struct option *
     for (size_t i = 0; i < syntax->option_count; i++) {
         const cli_option *option = &syntax->options[i];
         bool valued = option->kind != CLI_FLAG;
-        *table++ = (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_ONLY + (int)i};
+        *table++ = (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_OPTION + (int)i};
         if (option->letter) {
             *letters++ = option->letter;
             if (valued)
@@ -159,8 +160,8 @@ static void make_tables(const cli_syntax *syntax, char *letters, struct option *
 }
 
 static const cli_option *find_option(const cli_syntax *syntax, int code) {
-    if (code >= LONG_ONLY)
-        return &syntax->options[code - LONG_ONLY];
+    if (code >= LONG_OPTION)
+        return &syntax->options[code - LONG_OPTION];
     size_t i = 0;
     while (syntax->options[i].letter != code)
         i++;
@@ -194,23 +195,23 @@ static int unknown_option(const cli_syntax *syntax, const char *given) {
     char word[64];
     snprintf(word, sizeof(word), "%.*s", (int)strcspn(given + 2, "="), given + 2);
     if (begins_options(syntax, given + 2) > 1)
-        return cli_misuse(syntax, "%s may be more than one option", given);
-    cli_near near = {.word = word};
-    cli_nearer(&near, "help");
+        return cli_usage_error(syntax, "%s may be more than one option", given);
+    cli_suggestion near = {.word = word};
+    cli_suggest(&near, "help");
     for (size_t i = 0; i < syntax->option_count; i++)
-        cli_nearer(&near, syntax->options[i].name);
+        cli_suggest(&near, syntax->options[i].name);
     if (!near.name)
-        return cli_misuse(syntax, "there is no option %s", given);
-    return cli_misuse(syntax, "there is no option %s (did you mean --%s?)", given, near.name);
+        return cli_usage_error(syntax, "there is no option %s", given);
+    return cli_usage_error(syntax, "there is no option %s (did you mean --%s?)", given, near.name);
 }
 
 /* An operand where none is taken: most often a file of lines. */
-static int too_much(const cli_syntax *syntax, const char *operand) {
+static int unexpected_operand(const cli_syntax *syntax, const char *operand) {
     for (size_t i = 0; i < syntax->option_count; i++)
         if (strcmp(syntax->options[i].name, "input") == 0)
-            return cli_misuse(syntax, "unexpected argument '%s': to read lines from a file use -i %s", operand,
-                              operand);
-    return cli_misuse(syntax, "unexpected argument '%s'", operand);
+            return cli_usage_error(syntax, "unexpected argument '%s': to read lines from a file use -i %s", operand,
+                                   operand);
+    return cli_usage_error(syntax, "unexpected argument '%s'", operand);
 }
 
 int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
@@ -230,28 +231,28 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (code == 'h' || code == HELP)
             return print_help(syntax);
         if (code == ':')
-            return cli_misuse(syntax, "%s needs a value", argv[optind - 1]);
-        if (code == '?' && optopt && optopt < LONG_ONLY)
-            return cli_misuse(syntax, "there is no option -%c", optopt);
+            return cli_usage_error(syntax, "%s needs a value", argv[optind - 1]);
+        if (code == '?' && optopt && optopt < LONG_OPTION)
+            return cli_usage_error(syntax, "there is no option -%c", optopt);
         if (code == '?' && optopt)
-            return cli_misuse(syntax, "%s: that option takes no value", argv[optind - 1]);
+            return cli_usage_error(syntax, "%s: that option takes no value", argv[optind - 1]);
         if (code == '?')
             return unknown_option(syntax, argv[optind - 1]);
         int result = set_value(syntax, find_option(syntax, code), optarg);
-        if (result != CLI_GO)
+        if (result != CLI_CONTINUE)
             return result;
     }
     if (argc - optind < syntax->operands)
-        return cli_misuse(syntax, "an argument is missing; usage: tfm %s", syntax->usage);
+        return cli_usage_error(syntax, "an argument is missing; usage: tfm %s", syntax->usage);
     if (argc - optind > syntax->operands && !syntax->more)
-        return too_much(syntax, argv[optind + syntax->operands]);
-    return CLI_GO;
+        return unexpected_operand(syntax, argv[optind + syntax->operands]);
+    return CLI_CONTINUE;
 }
 
 /* ---- The devices that a command works on ---------------------------------------------------------------- */
 
 tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
-    return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_building});
+    return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_on_build});
 }
 
 double cli_build_seconds(const tfm_fleet *fleet) {

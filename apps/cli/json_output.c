@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "cli/cli.h"
 
-bool cli_put_json(cli_output *out, json_t *value, int digits) {
+bool cli_write_json(cli_output *out, json_t *value, int digits) {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(digits)) : NULL;
     json_decref(value);
     if (text)
@@ -13,19 +13,19 @@ bool cli_put_json(cli_output *out, json_t *value, int digits) {
     else
         out->error = ENOMEM;
     free(text);
-    return cli_output_good(out);
+    return cli_output_ok(out);
 }
 
-void cli_json_print(json_t *value) {
+void cli_print_json(json_t *value) {
     json_dumpf(value, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(value);
 }
 
-void cli_put_stats(json_t *object) {
+void cli_print_stats(json_t *object) {
     cli_output out = {.file = stderr};
     fputs("stats ", stderr);
-    cli_put_json(&out, object, 12);
+    cli_write_json(&out, object, 12);
 }
 
 json_t *cli_rounded_json(double value, int decimals) {
@@ -64,7 +64,7 @@ json_t *cli_hypothesis_json(size_t index, int rank, const char *text, double sco
                      scored_tokens_json(tokens, log_probs, text != NULL));
 }
 
-json_t *cli_weights_json(const tfm_translation *t) {
+json_t *cli_alignment_weights_json(const tfm_translation *t) {
     json_t *rows = json_array();
     for (size_t r = 0; t->alignment && r < t->target.count; r++) {
         json_t *row = json_array();
@@ -75,7 +75,7 @@ json_t *cli_weights_json(const tfm_translation *t) {
     return rows;
 }
 
-json_t *cli_details_json(const tfm_translation *t) {
+json_t *cli_alignment_json(const tfm_translation *t) {
     return json_pack("{s:o, s:o, s:o}", "source", cli_tokens_json(&t->source), "target", cli_tokens_json(&t->target),
-                     "weights", cli_weights_json(t));
+                     "weights", cli_alignment_weights_json(t));
 }

@@ -46,7 +46,7 @@ static void clean(json_t *value, bool integers) {
     }
 }
 
-json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY]) {
+json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_REASON]) {
     const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
     const size_t skipped = bytes >= strlen(BOM) && memcmp(text, BOM, strlen(BOM)) == 0 ? strlen(BOM) : 0;
     json_error_t error;
@@ -57,7 +57,7 @@ json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY]) {
         root = json_loadb(text + skipped, bytes - skipped, flags | JSON_DECODE_INT_AS_REAL, &error);
         integers = true;
     }
-    snprintf(why, CLI_WHY, "line %d, column %d: %s", error.line, error.column, error.text);
+    snprintf(why, CLI_REASON, "line %d, column %d: %s", error.line, error.column, error.text);
     if (!root)
         return NULL;
     clean(root, integers);
@@ -68,12 +68,12 @@ json_t *cli_json_parse(const char *text, size_t bytes, char why[CLI_WHY]) {
     return other;
 }
 
-json_t *cli_json_load(const char *path, char why[CLI_WHY]) {
+json_t *cli_json_load(const char *path, char why[CLI_REASON]) {
     FILE *file = fopen(path, "rb");
     char *text = NULL;
     size_t bytes = 0, room = 0, got = 1;
     if (!file) {
-        snprintf(why, CLI_WHY, "%s", strerror(errno));
+        snprintf(why, CLI_REASON, "%s", strerror(errno));
         return NULL;
     }
     errno = 0;
@@ -83,7 +83,7 @@ json_t *cli_json_load(const char *path, char why[CLI_WHY]) {
     }
     json_t *root = NULL;
     if (ferror(file) || got > 0)
-        snprintf(why, CLI_WHY, "%s", got > 0 ? "out of memory" : strerror(errno));
+        snprintf(why, CLI_REASON, "%s", got > 0 ? "out of memory" : strerror(errno));
     else
         root = cli_json_parse(text, bytes, why);
     fclose(file);

@@ -116,7 +116,7 @@ int cli_lines_next(cli_lines *lines, size_t bytes) {
     return check_encoding(lines) == CLI_OK ? split(lines, lines->ended ? lines->used : whole) : CLI_FAILED;
 }
 
-int cli_lines_whole(cli_lines *lines, const char *path) {
+int cli_lines_read_file(cli_lines *lines, const char *path) {
     int code = cli_lines_open(lines, path);
     if (code != CLI_OK)
         return code;
@@ -126,7 +126,7 @@ int cli_lines_whole(cli_lines *lines, const char *path) {
     return code == CLI_OK ? check_encoding(lines) : code;
 }
 
-int cli_lines_all(cli_lines *lines, const char *path) {
-    const int code = cli_lines_whole(lines, path);
+int cli_lines_read_all(cli_lines *lines, const char *path) {
+    const int code = cli_lines_read_file(lines, path);
     return code == CLI_OK ? split(lines, lines->used) : code;
 }

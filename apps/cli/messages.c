@@ -9,13 +9,13 @@ static bool progress_shown;
 
 /* The bytes of a line that fit the terminal: one that is wider would go on in the next line, and never be cleared
  * there. */
-static size_t terminal_room(void) {
+static size_t terminal_columns(void) {
     struct winsize window;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 ? SIZE_MAX : window.ws_col - 1u;
 }
 
-static void cut_to_terminal(char *line) {
-    size_t end = terminal_room();
+static void truncate_to_terminal(char *line) {
+    size_t end = terminal_columns();
     if (strlen(line) <= end)
         return;
     while (end > 0 && (line[end] & 0xC0) == 0x80) /* within a character */
@@ -23,7 +23,7 @@ static void cut_to_terminal(char *line) {
     line[end] = 0;
 }
 
-void cli_put_words_within(FILE *file, int columns, int column, int indent, const char *text) {
+void cli_print_wrapped_to(FILE *file, int columns, int column, int indent, const char *text) {
     bool first = true;
     for (const char *word = text; *word;) {
         const int length = (int)strcspn(word, " ");
@@ -41,28 +41,28 @@ void cli_put_words_within(FILE *file, int columns, int column, int indent, const
     fputc('\n', file);
 }
 
-void cli_put_words(FILE *file, int column, int indent, const char *text) {
+void cli_print_wrapped(FILE *file, int column, int indent, const char *text) {
     struct winsize window;
     if (ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2)
-        cli_put_words_within(file, window.ws_col, column, indent, text);
+        cli_print_wrapped_to(file, window.ws_col, column, indent, text);
     else
         fprintf(file, "%s\n", text); /* with all its blanks: a name is matched by any part of it */
 }
 
-void cli_put_device(const tfm_context *ctx, const char *variant) {
+void cli_print_device(const tfm_context *ctx, const char *variant) {
     const tfm_device_info *device = tfm_context_device(ctx);
     char text[sizeof(device->name) + sizeof(device->opencl) + 64];
     snprintf(text, sizeof(text), "%s, %s%s%s", device->name, device->opencl, variant ? ", variant " : "",
              variant ? variant : "");
-    cli_put_words(stderr, 0, 2, text);
+    cli_print_wrapped(stderr, 0, 2, text);
 }
 
-static bool holding, silent;
-static char held[4096];
-static const char *held_of; /* the command whose help it refers to, or NULL */
+static bool deferring, silent;
+static char deferred[4096];
+static const char *deferred_command; /* the command whose help it refers to, or NULL */
 
-void cli_hold(bool keep_silent) {
-    holding = true;
+void cli_defer_errors(bool keep_silent) {
+    deferring = true;
     silent = keep_silent;
 }
 
@@ -70,22 +70,22 @@ bool cli_silent(void) {
     return silent;
 }
 
-const char *cli_held(void) {
-    return held;
+const char *cli_deferred_error(void) {
+    return deferred;
 }
 
-void cli_say_held(const char *whose) {
-    if (held_of)
-        fprintf(stderr, "tfm %s: %s%s; see tfm %s --help\n", held_of, whose, held, held_of);
+void cli_print_deferred_error(const char *whose) {
+    if (deferred_command)
+        fprintf(stderr, "tfm %s: %s%s; see tfm %s --help\n", deferred_command, whose, deferred, deferred_command);
     else
-        fprintf(stderr, "tfm: %s%s\n", whose, held);
+        fprintf(stderr, "tfm: %s%s\n", whose, deferred);
 }
 
-static void hold_sentence(const char *command, const char *format, va_list args) {
-    if (held[0])
+static void defer_error(const char *command, const char *format, va_list args) {
+    if (deferred[0])
         return;
-    vsnprintf(held, sizeof(held), format, args);
-    held_of = command;
+    vsnprintf(deferred, sizeof(deferred), format, args);
+    deferred_command = command;
 }
 
 void cli_progress(const char *format, ...) {
@@ -100,7 +100,7 @@ void cli_progress(const char *format, ...) {
         va_start(args, format);
         vsnprintf(line, sizeof(line), format, args);
         va_end(args);
-        cut_to_terminal(line);
+        truncate_to_terminal(line);
         fputs(line, stderr);
     }
     fflush(stderr);
@@ -114,7 +114,7 @@ static bool join_fields(char *line, size_t room, const cli_field *fields, size_t
     for (size_t i = 0; i < count && used < room; i++)
         if (fields[i].rank <= rank && fields[i].text[0])
             used += (size_t)snprintf(line + used, room - used, "%*s%s", used ? blanks : 0, "", fields[i].text);
-    return used < room && used <= terminal_room();
+    return used < room && used <= terminal_columns();
 }
 
 void cli_progress_fields(const cli_field *fields, size_t count) {
@@ -128,7 +128,7 @@ void cli_progress_fields(const cli_field *fields, size_t count) {
     cli_progress("%s", line);
 }
 
-void cli_building(void *user, int count, double seconds) {
+void cli_on_build(void *user, int count, double seconds) {
     enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
     static double next = PATIENCE; /* the line after it comes where as much time has been spent again */
     (void)user;
@@ -149,8 +149,8 @@ int cli_fail(const char *format, ...) {
     cli_progress(NULL);
     va_list args;
     va_start(args, format);
-    if (holding) {
-        hold_sentence(NULL, format, args);
+    if (deferring) {
+        defer_error(NULL, format, args);
         va_end(args);
         return CLI_FAILED;
     }
@@ -176,11 +176,11 @@ int cli_fail_library(void) {
     return cli_fail("%s", library_sentence());
 }
 
-int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
+int cli_usage_error(const cli_syntax *syntax, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    if (holding) {
-        hold_sentence(syntax->name, format, args);
+    if (deferring) {
+        defer_error(syntax->name, format, args);
         va_end(args);
         return CLI_USAGE;
     }

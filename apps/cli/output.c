@@ -23,7 +23,7 @@ static pthread_t owner;              /* the thread that writes */
 
 static bool reader_gone;
 
-bool cli_reader_gone(void) {
+bool cli_stdout_closed(void) {
     return reader_gone;
 }
 
@@ -67,7 +67,7 @@ static int write_failed(const cli_output *out, int error) {
 }
 
 /* What takes a line of progress away. */
-static const char *line_cleared(void) {
+static const char *clear_line(void) {
     return isatty(STDERR_FILENO) ? "\r\033[K" : "";
 }
 
@@ -93,7 +93,7 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     unfinished_fd = fd;
     kept_lines = 0;
     snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before anything was finished that could be kept\n",
-             line_cleared());
+             clear_line());
     unfinished = out->temporary;
     cli_catch_signals();
     mode_t mask = umask(0);
@@ -138,7 +138,7 @@ int cli_output_open(cli_output *out, const char *path) {
     return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
 }
 
-void cli_put_line(FILE *file, const char *text) {
+void cli_write_line(FILE *file, const char *text) {
     while (*text) {
         size_t plain = strcspn(text, "\r\n");
         fwrite(text, 1, plain, file);
@@ -150,7 +150,7 @@ void cli_put_line(FILE *file, const char *text) {
     }
 }
 
-bool cli_output_good(cli_output *out) {
+bool cli_output_ok(cli_output *out) {
     if (ferror(out->file) && !out->error)
         out->error = errno;
     return !ferror(out->file) && !out->error;
@@ -159,7 +159,7 @@ bool cli_output_good(cli_output *out) {
 int cli_output_flush(cli_output *out) {
     errno = 0;
     int flushed = fflush(out->file);
-    if (flushed == 0 && cli_output_good(out))
+    if (flushed == 0 && cli_output_ok(out))
         return CLI_OK;
     int error = out->error ? out->error : errno;
     if (out->file == stdout) { /* said once */
@@ -182,15 +182,15 @@ static const char *lines_are(void) {
     return kept_lines == 1 ? "line is" : "lines are";
 }
 
-int cli_output_finished(cli_output *out, size_t lines) {
+int cli_output_checkpoint(cli_output *out, size_t lines) {
     sigset_t before;
     block_signals(&before);
     int code = cli_output_flush(out);
     if (code == CLI_OK && out->temporary && out->partial) {
         kept_bytes = ftello(out->file);
         kept_lines = lines;
-        snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n", line_cleared(), lines,
-                 lines_are(), out->partial);
+        snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n", clear_line(), lines, lines_are(),
+                 out->partial);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;

@@ -5,13 +5,13 @@
 
 enum { LONGEST = 40 };
 
-static size_t least(size_t a, size_t b) {
+static size_t min_of(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 /* Letters to change, add, leave out, or swap with the next one, until one word is the other: the distance of Damerau
  * and Levenshtein, in its form where no part is changed twice. */
-static size_t distance(const char *a, const char *b) {
+static size_t edit_distance(const char *a, const char *b) {
     size_t d[LONGEST + 1][LONGEST + 1] = {{0}};
     const size_t m = strlen(a), n = strlen(b);
     if (m > LONGEST || n > LONGEST)
@@ -22,22 +22,22 @@ static size_t distance(const char *a, const char *b) {
                 d[i][k] = i + k;
                 continue;
             }
-            d[i][k] = least(least(d[i - 1][k], d[i][k - 1]) + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+            d[i][k] = min_of(min_of(d[i - 1][k], d[i][k - 1]) + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
             if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-                d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
+                d[i][k] = min_of(d[i][k], d[i - 2][k - 2] + 1);
         }
     return d[m][n];
 }
 
 /* How many letters of a word may be wrong: one of up to three, two of four to eight, and a third of more. A name that
  * begins with the word, if that has three letters at least, is as near as one with a single wrong letter. */
-void cli_nearer(cli_near *near, const char *name) {
+void cli_suggest(cli_suggestion *near, const char *name) {
     const size_t length = strlen(near->word), most = length < 6 ? 1 + (length > 3) : length / 3;
-    size_t far = distance(near->word, name);
+    size_t distance = edit_distance(near->word, name);
     if (length >= 3 && strncmp(near->word, name, length) == 0)
-        far = 1;
-    if (far > most || far >= strlen(name) || (near->name && far >= near->far))
+        distance = 1;
+    if (distance > most || distance >= strlen(name) || (near->name && distance >= near->distance))
         return;
     near->name = name;
-    near->far = far;
+    near->distance = distance;
 }

@@ -17,7 +17,7 @@ static const cli_command COMMANDS[] = {
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity", NULL},
     {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words", NULL},
     {"serve", cmd_serve, "serve models over HTTP, with a page to translate on", NULL},
-    {"attend", cmd_attend, "show what the attention of a model looks at", NULL},
+    {"attention", cmd_attention, "show what the attention of a model looks at", NULL},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation", NULL},
     {"quantize", cmd_quantize, "write a model with smaller numbers", NULL},
     {"tune", cmd_tune, "find out what this device is fastest with", NULL},
@@ -46,22 +46,22 @@ static const cli_command *command_named(const char *name) {
     return c->name ? c : NULL;
 }
 
-static int no_option(const char *name) {
-    cli_near near = {.word = name};
-    cli_nearer(&near, "--help");
-    cli_nearer(&near, "--version");
+static int unknown_option(const char *name) {
+    cli_suggestion near = {.word = name};
+    cli_suggest(&near, "--help");
+    cli_suggest(&near, "--version");
     fprintf(stderr, "tfm: there is no option %s%s%s%s; see tfm --help\n", name, near.name ? " (did you mean " : "",
             near.name ? near.name : "", near.name ? "?)" : "");
     return CLI_USAGE;
 }
 
-static int no_command(const char *name) {
-    cli_near near = {.word = name};
+static int unknown_command(const char *name) {
+    cli_suggestion near = {.word = name};
     if (name[0] == '-')
-        return no_option(name);
+        return unknown_option(name);
     for (const cli_command *c = COMMANDS; c->name; c++)
-        cli_nearer(&near, c->name);
-    cli_nearer(&near, "help");
+        cli_suggest(&near, c->name);
+    cli_suggest(&near, "help");
     if (near.name)
         fprintf(stderr, "tfm: there is no command '%s': did you mean %s? See tfm --help\n", name, near.name);
     else
@@ -74,7 +74,7 @@ static int help(int argc, char **argv) {
     const char *name = argc > 2 ? argv[2] : "help";
     const cli_command *c = command_named(name);
     if (!c && strcmp(name, "help") != 0 && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0)
-        return no_command(name);
+        return unknown_command(name);
     if (c)
         return cli_run(COMMANDS, c, 2, (char *[]){argv[2], (char[]){"--help"}, NULL});
     print_help(stdout);
@@ -94,19 +94,19 @@ static int dispatch(int argc, char **argv) {
         return CLI_OK;
     }
     const cli_command *c = command_named(name);
-    return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : no_command(name);
+    return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : unknown_command(name);
 }
 
 /* Where the caller closed a standard stream, the next file opened would take its number and get what is meant
  * for it. Each gets a file that fails as a closed one does. */
-static void fill_streams(void) {
+static void open_closed_streams(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
             _exit(CLI_FAILED);
 }
 
 int main(int argc, char **argv) {
-    fill_streams();
+    open_closed_streams();
     /* A short output is written at the end, where errno is read; longer ones are flushed and checked as they go. */
     static char buffer[1 << 16];
     setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(buffer));
@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
     cli_output out;
     cli_output_open(&out, NULL);
     int closing = cli_output_close(&out, true);
-    if (cli_reader_gone()) { /* then the program ends as others do */
+    if (cli_stdout_closed()) { /* then the program ends as others do */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }

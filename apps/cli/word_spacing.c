@@ -29,7 +29,7 @@ static unsigned character(const unsigned char *at, size_t bytes) {
     return at[0];
 }
 
-void cli_spaces_add(cli_spaces *s, const char *text, size_t bytes) {
+void cli_word_spacing_add(cli_word_spacing *s, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
     for (size_t i = 0; i < bytes; i++) {
         if (at[i] == ' ' || at[i] == '\t' || (at[i] & 0xc0) == 0x80) /* a blank, or a byte after a character's first */
@@ -41,6 +41,6 @@ void cli_spaces_add(cli_spaces *s, const char *text, size_t bytes) {
     }
 }
 
-bool cli_spaces_none(const cli_spaces *s) {
+bool cli_word_spacing_none(const cli_word_spacing *s) {
     return s->characters >= LEAST_CHARACTERS && 2 * s->unspaced > s->characters;
 }

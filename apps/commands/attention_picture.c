@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include "commands/cmd_attention.h"
 
-const attend_axis *attend_rows(const attend_job *j, const attend_map *map) {
+const attention_axis_copy *attention_rows(const attention_job *j, const attention_layer_map *map) {
     return map->kind == TFM_ENCODER_SELF ? &j->source_axis : &j->target_axis;
 }
 
-const attend_axis *attend_columns(const attend_job *j, const attend_map *map) {
+const attention_axis_copy *attention_columns(const attention_job *j, const attention_layer_map *map) {
     return map->kind == TFM_DECODER_SELF ? &j->target_axis : &j->source_axis;
 }
 
@@ -26,15 +26,16 @@ static const char *kind_name(tfm_attention_kind kind) {
 }
 
 /* "decoder 1 cross" */
-static void name_layer(char *out, size_t bytes, const attend_map *map) {
+static void name_layer(char *out, size_t bytes, const attention_layer_map *map) {
     static const char *const suffixes[] = {
         [TFM_ENCODER_SELF] = "", [TFM_DECODER_SELF] = " self", [TFM_DECODER_CROSS] = " cross"};
     snprintf(out, bytes, "%s %d%s", map->kind == TFM_ENCODER_SELF ? "encoder" : "decoder", map->layer + 1,
              suffixes[map->kind]);
 }
 
-static picture_panel *add_panel(page *to, const attend_job *j, const attend_map *map, const float *weights) {
-    const attend_axis *rows = attend_rows(j, map), *columns = attend_columns(j, map);
+static picture_panel *add_panel(page *to, const attention_job *j, const attention_layer_map *map,
+                                const float *weights) {
+    const attention_axis_copy *rows = attention_rows(j, map), *columns = attention_columns(j, map);
     const bool cross = map->kind == TFM_DECODER_CROSS;
     picture_panel *panel = &to->panels[to->count++];
     *panel = (picture_panel){.block = (int)map->kind,
@@ -47,7 +48,7 @@ static picture_panel *add_panel(page *to, const attend_job *j, const attend_map 
 }
 
 /* The mean over the heads: a row of it adds up to 1 as well. NULL when out of memory. */
-static float *mean_of(const attend_map *map, size_t count) {
+static float *mean_of(const attention_layer_map *map, size_t count) {
     float *mean = malloc(count * sizeof(*mean));
     for (size_t i = 0; mean && i < count; i++) {
         double sum = 0;
@@ -58,9 +59,9 @@ static float *mean_of(const attend_map *map, size_t count) {
     return mean;
 }
 
-static bool add_panels(page *to, const attend_job *j, size_t index, bool first_of_kind) {
-    const attend_map *map = &j->maps[index];
-    const size_t count = attend_rows(j, map)->count * attend_columns(j, map)->count;
+static bool add_panels(page *to, const attention_job *j, size_t index, bool first_of_kind) {
+    const attention_layer_map *map = &j->maps[index];
+    const size_t count = attention_rows(j, map)->count * attention_columns(j, map)->count;
     char *heading = to->headings[index];
     if (j->head) {
         snprintf(heading, sizeof(to->headings[index]), "%s, head %d", kind_name(map->kind), j->head);
@@ -85,8 +86,8 @@ static bool add_panels(page *to, const attend_job *j, size_t index, bool first_o
 }
 
 /* Panels go by kind, then by layer, so that those that are alike stand together. */
-static bool make_page(page *out, const attend_job *j) {
-    const attend_axis *target = &j->target_axis, *source = &j->source_axis;
+static bool make_page(page *out, const attention_job *j) {
+    const attention_axis_copy *target = &j->target_axis, *source = &j->source_axis;
     size_t panels = 0;
     for (size_t i = 0; i < j->count; i++)
         panels += (size_t)j->maps[i].heads + 1;
@@ -119,7 +120,7 @@ static void free_page(page *p) {
     free(p->written);
 }
 
-int attend_draw(const attend_job *j, picture_format format, cli_output *out) {
+int attention_render(const attention_job *j, picture_format format, cli_output *out) {
     char self[256];
     const char *notes[3] = {
         "A row is a token that attends, and a column a token that it looks at. The weights of a row "

@@ -1,4 +1,4 @@
-/* tfm attend: what a model's attention looks at, for one pair of texts, as a picture or as numbers. */
+/* tfm attention: what a model's attention looks at, for one pair of texts, as a picture or as numbers. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -10,7 +10,7 @@
 
 /* ---- Maps in ------------------------------------------------------------------------------------------- */
 
-static bool keep_axis(attend_axis *out, const tfm_attention_axis *in) {
+static bool keep_axis(attention_axis_copy *out, const tfm_attention_axis *in) {
     if (out->tokens)
         return true;
     out->count = in->count;
@@ -25,19 +25,19 @@ static bool keep_axis(attend_axis *out, const tfm_attention_axis *in) {
     return out->ids && out->tokens;
 }
 
-static void free_axis(attend_axis *a) {
+static void free_axis(attention_axis_copy *a) {
     for (size_t i = 0; a->tokens && i < a->count; i++)
         free(a->tokens[i]);
     free(a->tokens);
     free(a->ids);
 }
 
-static bool wanted(const attend_job *j, const tfm_attention_map *map) {
-    return (j->kind == ATTEND_ALL_KINDS || j->kind == (int)map->kind + 1) &&
+static bool is_selected(const attention_job *j, const tfm_attention_map *map) {
+    return (j->kind == ATTENTION_ALL_KINDS || j->kind == (int)map->kind + 1) &&
            (j->layer == 0 || j->layer == map->layer + 1) && j->head <= map->heads;
 }
 
-static bool keep_map(attend_job *j, const tfm_attention_map *map) {
+static bool keep_map(attention_job *j, const tfm_attention_map *map) {
     const size_t head = map->rows.count * map->columns.count;
     const int heads = j->head ? 1 : map->heads;
     if (!cli_grow(&j->maps, &j->room, j->count + 1, sizeof(*j->maps)))
@@ -47,28 +47,28 @@ static bool keep_map(attend_job *j, const tfm_attention_map *map) {
         return false;
     memcpy(weights, map->weights + (j->head ? (size_t)(j->head - 1) * head : 0),
            (size_t)heads * head * sizeof(*weights));
-    j->maps[j->count++] = (attend_map){map->kind, map->layer, heads, weights};
+    j->maps[j->count++] = (attention_layer_map){map->kind, map->layer, heads, weights};
     for (size_t i = 0; i < (size_t)heads * head; i++)
-        j->no_numbers |= !isfinite(weights[i]);
-    return !j->no_numbers;
+        j->not_finite |= !isfinite(weights[i]);
+    return !j->not_finite;
 }
 
 static bool on_map(void *user, const tfm_attention_map *map) {
-    attend_job *j = user;
+    attention_job *j = user;
     bool good =
         map->kind == TFM_ENCODER_SELF ? keep_axis(&j->source_axis, &map->rows) : keep_axis(&j->target_axis, &map->rows);
-    good = good && (!wanted(j, map) || keep_map(j, map));
-    j->starved = !good && !j->no_numbers;
+    good = good && (!is_selected(j, map) || keep_map(j, map));
+    j->out_of_memory = !good && !j->not_finite;
     return good;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------- */
 
-static json_t *tokens_json(const attend_axis *a) {
+static json_t *tokens_json(const attention_axis_copy *a) {
     return cli_tokens_json(&(tfm_attention_axis){.count = a->count, .tokens = (const char *const *)a->tokens});
 }
 
-static json_t *weights_json(const attend_map *map, size_t rows, size_t columns) {
+static json_t *weights_json(const attention_layer_map *map, size_t rows, size_t columns) {
     const float *weight = map->weights;
     json_t *heads = json_array();
     for (int h = 0; h < map->heads; h++) {
@@ -85,22 +85,22 @@ static json_t *weights_json(const attend_map *map, size_t rows, size_t columns) 
 }
 
 /* "encoder.1.self": layers are counted from 1, as --layer and the pictures count them. */
-static json_t *name_json(const attend_map *map) {
+static json_t *name_json(const attention_layer_map *map) {
     return json_sprintf("%s.%d.%s", map->kind == TFM_ENCODER_SELF ? "encoder" : "decoder", map->layer + 1,
                         map->kind == TFM_DECODER_CROSS ? "cross" : "self");
 }
 
-static int write_json(const attend_job *j, cli_output *out) {
+static int write_json(const attention_job *j, cli_output *out) {
     json_t *layers = json_array();
     for (size_t i = 0; i < j->count; i++) {
-        const attend_map *map = &j->maps[i];
-        const attend_axis *rows = attend_rows(j, map), *columns = attend_columns(j, map);
+        const attention_layer_map *map = &j->maps[i];
+        const attention_axis_copy *rows = attention_rows(j, map), *columns = attention_columns(j, map);
         json_t *layer = json_pack("{s:o, s:i, s:o, s:o, s:o}", "name", name_json(map), "heads", map->heads, "rows",
                                   tokens_json(rows), "columns", tokens_json(columns), "weights",
                                   weights_json(map, rows->count, columns->count));
         json_array_append_new(layers, layer);
     }
-    cli_put_json(out, json_pack("{s:o}", "layers", layers), 9);
+    cli_write_json(out, json_pack("{s:o}", "layers", layers), 9);
     return cli_output_flush(out);
 }
 
@@ -118,7 +118,7 @@ static form form_of(const char *path) {
 }
 
 /* A layer or head that the model has not got is told before anything is computed. */
-static int check_choice(const attend_job *j) {
+static int check_choice(const attention_job *j) {
     const tfm_model_info info = *tfm_model_get_info(j->model);
     const bool encoder = j->kind == TFM_ENCODER_SELF + 1, decoder = j->kind > TFM_ENCODER_SELF + 1;
     int layers = info.encoder_layers, heads = info.encoder_heads;
@@ -135,8 +135,8 @@ static int check_choice(const attend_job *j) {
     return CLI_OK;
 }
 
-static int compute(attend_job *j) {
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
+static int compute(attention_job *j) {
+    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_on_build}) != TFM_OK ||
         tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     int code = check_choice(j);
@@ -144,10 +144,10 @@ static int compute(attend_job *j) {
         return code;
     const tfm_status status = tfm_attend(j->model, j->source, j->target, &j->text, NULL, on_map, j);
     cli_progress(NULL);
-    if (status != TFM_OK && j->no_numbers)
+    if (status != TFM_OK && j->not_finite)
         return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
     if (status != TFM_OK)
-        return j->starved ? cli_fail("out of memory for the maps") : cli_fail_library();
+        return j->out_of_memory ? cli_fail("out of memory for the maps") : cli_fail_library();
     if (j->count == 0) /* each of the two is somewhere */
         return cli_fail("no attention has both layer %d and head %d: give another --layer or --head", j->layer,
                         j->head);
@@ -157,17 +157,18 @@ static int compute(attend_job *j) {
     return CLI_OK;
 }
 
-static int write_file(attend_job *j, form as, cli_output *out) {
+static int write_file(attention_job *j, form as, cli_output *out) {
     int code = compute(j);
     if (code == CLI_OK && j->output)
-        code = as == FORM_JSON ? write_json(j, out) : attend_draw(j, as == FORM_SVG ? PICTURE_SVG : PICTURE_PNG, out);
+        code =
+            as == FORM_JSON ? write_json(j, out) : attention_render(j, as == FORM_SVG ? PICTURE_SVG : PICTURE_PNG, out);
     return code;
 }
 
 /* A file that cannot be written, and a machine that cannot draw, are told before anything is computed. */
-static int run(attend_job *j, form as) {
+static int run(attention_job *j, form as) {
     cli_output out = {0}, numbers = {0};
-    int code = as == FORM_SVG || as == FORM_PNG ? picture_ready() : CLI_OK;
+    int code = as == FORM_SVG || as == FORM_PNG ? picture_require() : CLI_OK;
     if (code == CLI_OK && j->output)
         code = cli_output_open(&out, j->output);
     if (code == CLI_OK)
@@ -191,26 +192,26 @@ static int run(attend_job *j, form as) {
     return code;
 }
 
-int cmd_attend(int argc, char **argv) {
-    attend_job j = {0};
+int cmd_attention(int argc, char **argv) {
+    attention_job j = {0};
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'t', "target", CLI_TEXT, &j.target, "TEXT", "the translation to look at (default: the model's own)", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'t', "target", CLI_STRING, &j.target, "TEXT", "the translation to look at (default: the model's own)", NULL},
         CLI_LANGUAGES(j.text),
-        {'o', "output", CLI_TEXT, &j.output, "FILE",
+        {'o', "output", CLI_STRING, &j.output, "FILE",
          "write a picture here if the name ends in .svg or .png, the numbers if in .json; the file appears when it is "
          "complete",
          NULL},
         {0, "json", CLI_FLAG, &j.json, NULL, "write the numbers to standard output", NULL},
         {0, "kind", CLI_CHOICE, &j.kind, "all|encoder|self|cross",
          "show only the encoder's attention, the decoder's over the target, or the decoder's over the source", NULL},
-        {0, "layer", CLI_INT, &j.layer, "N", "show only this layer, counted from 1", NULL},
-        {0, "head", CLI_INT, &j.head, "N", "show only this head, counted from 1", NULL},
+        {0, "layer", CLI_POSITIVE, &j.layer, "N", "show only this layer, counted from 1", NULL},
+        {0, "head", CLI_POSITIVE, &j.head, "N", "show only this head, counted from 1", NULL},
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {
-        .name = "attend",
-        .usage = "attend -m DIR TEXT [--target TEXT] -o FILE [option...]",
+        .name = "attention",
+        .usage = "attention -m DIR TEXT [--target TEXT] -o FILE [option...]",
         .about = "Shows what the model's attention looks at while it translates a text: the\n"
                  "weights of every layer and head of the encoder, of the decoder over what it\n"
                  "has written, and of the decoder over the source. It draws them as one picture,\n"
@@ -220,23 +221,24 @@ int cmd_attend(int argc, char **argv) {
                  "A row adds up to 1. Where the decoder looks at the source, a row of the\n"
                  "picture is named by the token that is written, and a row of the numbers by the\n"
                  "token that was read to write it.\n",
-        .examples = "  tfm attend -m apps/demo \"Ich liebe dich.\" -o love.svg\n"
-                    "  tfm attend -m apps/demo \"Ich liebe dich.\" --target \"I love him.\" -o him.png\n"
-                    "  tfm attend -m apps/demo \"Guten Morgen.\" --json | jq '.layers[0].weights[0]'\n",
+        .examples = "  tfm attention -m apps/demo \"Ich liebe dich.\" -o love.svg\n"
+                    "  tfm attention -m apps/demo \"Ich liebe dich.\" --target \"I love him.\" -o him.png\n"
+                    "  tfm attention -m apps/demo \"Guten Morgen.\" --json | jq '.layers[0].weights[0]'\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .operands = 1,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     form as = j.output ? form_of(j.output) : FORM_NONE;
     if (!j.model_dir)
-        return cli_misuse(&syntax, "which model? give -m DIR");
+        return cli_usage_error(&syntax, "which model? give -m DIR");
     if (!j.output && !j.json)
-        return cli_misuse(&syntax, "where to? give -o FILE.svg, -o FILE.png or --json");
+        return cli_usage_error(&syntax, "where to? give -o FILE.svg, -o FILE.png or --json");
     if (j.output && as == FORM_NONE)
-        return cli_misuse(&syntax, "--output is '%s': its ending says what to write, .svg, .png or .json", j.output);
+        return cli_usage_error(&syntax, "--output is '%s': its ending says what to write, .svg, .png or .json",
+                               j.output);
     j.source = argv[optind];
     return run(&j, as);
 }

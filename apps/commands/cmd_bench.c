@@ -18,24 +18,25 @@ static const struct {
 };
 
 /* An option that is of one bench alone. */
-typedef struct own_option {
+typedef struct bench_only_option {
     const char *name, *bench;
     bool given;
-} own_option;
+} bench_only_option;
 
 /* What an option of another bench asks for would be left out without a word. */
-static int check_own(const cli_syntax *syntax, const char *bench, const own_option *options, size_t count) {
+static int check_bench_options(const cli_syntax *syntax, const char *bench, const bench_only_option *options,
+                               size_t count) {
     for (size_t i = 0; i < count; i++)
         if (options[i].given && strcmp(options[i].bench, bench) != 0)
-            return cli_misuse(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].bench, bench);
-    return CLI_GO;
+            return cli_usage_error(syntax, "--%s is for %s, and this is %s", options[i].name, options[i].bench, bench);
+    return CLI_CONTINUE;
 }
 
 /* Lists of variants and providers hold no name that there is not. */
 static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
                       const char *extra) {
     if (list && !*list)
-        return cli_misuse(syntax, "--%s names none", option);
+        return cli_usage_error(syntax, "--%s names none", option);
     while (list && *list) {
         char word[32];
         const size_t length = strcspn(list, ",");
@@ -44,16 +45,16 @@ static int check_list(const cli_syntax *syntax, const char *option, const char *
         for (size_t i = 0; name(i) && !known; i++)
             known = strcmp(word, name(i)) == 0;
         if (!known)
-            return cli_misuse(syntax, "there is no %s '%s'", option, word);
+            return cli_usage_error(syntax, "there is no %s '%s'", option, word);
         list += length + (list[length] == ',');
     }
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
 static int check_lists(const cli_syntax *syntax, const bench_options *o) {
     const char *all = o->variants && strcmp(o->variants, BENCH_ALL) == 0 ? BENCH_ALL : NULL;
     const int code = check_list(syntax, "variant", o->variants, tfm_variant_name, all);
-    return code == CLI_GO ? check_list(syntax, "provider", o->providers, tfm_gemm_provider, "openblas") : code;
+    return code == CLI_CONTINUE ? check_list(syntax, "provider", o->providers, tfm_gemm_provider, "openblas") : code;
 }
 
 /* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just
@@ -73,14 +74,14 @@ static void keep_to_cores(void) {
 }
 
 /* Runs the bench that the first operand names, with the others. */
-static int run(const cli_syntax *syntax, const bench_options *o, const own_option *own, size_t own_count, int count,
-               char **operands) {
+static int run(const cli_syntax *syntax, const bench_options *o, const bench_only_option *own, size_t own_count,
+               int count, char **operands) {
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
         if (strcmp(operands[0], BENCHES[i].name) == 0) {
-            const int code = check_own(syntax, operands[0], own, own_count);
-            return code == CLI_GO ? BENCHES[i].run(syntax, o, count - 1, operands + 1) : code;
+            const int code = check_bench_options(syntax, operands[0], own, own_count);
+            return code == CLI_CONTINUE ? BENCHES[i].run(syntax, o, count - 1, operands + 1) : code;
         }
-    return cli_misuse(syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", operands[0]);
+    return cli_usage_error(syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", operands[0]);
 }
 
 int cmd_bench(int argc, char **argv) {
@@ -90,23 +91,23 @@ int cmd_bench(int argc, char **argv) {
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
-        {0, "variant", CLI_TEXT, &o.variants, "NAME,...|all",
+        {0, "variant", CLI_STRING, &o.variants, "NAME,...|all",
          "time the kernels made for these kinds of device (cpu-512, cpu-256, cpu-128, fpga, gpu, scalar) instead of "
          "for "
          "this one; all: for this one and for those that ask less of a device",
          NULL},
-        {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
+        {0, "provider", CLI_STRING, &o.providers, "NAME,...",
          "gemm: time only these of cpu-skinny, cpu-bf16, cpu-bf16x3, cpu-packed, gpu-skinny, gpu-tiled, reference, "
          "gpu-mma, clblast, int8 and openblas",
          NULL},
-        {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
+        {0, "runs", CLI_POSITIVE, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
          "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", &precision_given},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
         {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
-        {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
-        {'i', "input", CLI_TEXT, &o.input, "FILE",
+        {'m', "model", CLI_STRING, &o.model, "DIR", "translate: the model's directory", NULL},
+        {'i', "input", CLI_STRING, &o.input, "FILE",
          "translate: the lines to translate instead of some that are built in", NULL},
     };
     const cli_syntax syntax = {
@@ -135,14 +136,14 @@ int cmd_bench(int argc, char **argv) {
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     code = check_lists(&syntax, &o);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
     keep_to_cores();
-    const own_option own[] = {
+    const bench_only_option own[] = {
         {"provider", "gemm", o.providers}, {"precision", "gemm", precision_given}, {"accumulate", "gemm", o.accumulate},
         {"causal", "attention", o.causal}, {"backward", "attention", o.backward},  {"model", "translate", o.model},
         {"input", "translate", o.input},

@@ -59,9 +59,9 @@ static void task_free(void *self) {
     free(t);
 }
 
-static task *enter(bench_race *race, tfm_context *ctx, const char *bench, const char *text, const char *name,
-                   double work) {
-    bench_contestant *c = bench_enter(race, bench, text, "%s", name);
+static task *add_candidate(bench_group *group, tfm_context *ctx, const char *bench, const char *text, const char *name,
+                           double work) {
+    bench_candidate *c = bench_add(group, bench, text, "%s", name);
     task *t = c ? calloc(1, sizeof(*t)) : NULL;
     if (!c)
         return NULL;
@@ -80,9 +80,9 @@ static int ready(const task *t) {
     return tfm_context_status(t->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(t->ctx));
 }
 
-static int enter_product(bench_race *race, tfm_context *ctx) {
+static int add_matmul(bench_group *group, tfm_context *ctx) {
     const int64_t n = 1024, dims[] = {n, n};
-    task *t = enter(race, ctx, "gemm", "1024x1024x1024", "gemm", 2.0 * (double)n * (double)n * (double)n);
+    task *t = add_candidate(group, ctx, "gemm", "1024x1024x1024", "gemm", 2.0 * (double)n * (double)n * (double)n);
     if (!t)
         return CLI_FAILED;
     t->q = bench_fill(ctx, 2, dims);
@@ -98,11 +98,11 @@ static double pairs(const shape *s) {
     return seen * (double)s->batch * (double)s->heads;
 }
 
-static int enter_variant(bench_race *race, tfm_context *ctx, const shape *s) {
+static int add_variant(bench_group *group, tfm_context *ctx, const shape *s) {
     /* two products forward; backward those of the scores again, and of dp, dq, dk and dv */
     const double products = s->backward ? 7 : 2;
-    task *t =
-        enter(race, ctx, "attention", s->name, tfm_context_variant(ctx), 2 * products * pairs(s) * (double)s->width);
+    task *t = add_candidate(group, ctx, "attention", s->name, tfm_context_variant(ctx),
+                            2 * products * pairs(s) * (double)s->width);
     if (!t)
         return CLI_FAILED;
     const int64_t e = s->heads * s->width;
@@ -120,13 +120,13 @@ static int enter_variant(bench_race *race, tfm_context *ctx, const shape *s) {
 }
 
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
-    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "gemm"};
-    int code = enter_product(&race, devices->contexts[0]);
+    bench_group group = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "gemm"};
+    int code = add_matmul(&group, devices->contexts[0]);
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++)
-        code = enter_variant(&race, devices->contexts[d], s);
+        code = add_variant(&group, devices->contexts[d], s);
     if (code == CLI_OK)
-        return bench_run(&race, o);
-    bench_abandon(&race);
+        return bench_run(&group, o);
+    bench_discard(&group);
     return code;
 }
 
@@ -156,11 +156,12 @@ static int bench_sizes(const bench_devices *devices, const bench_options *o, con
 
 static int parse(const cli_syntax *syntax, shape *s, const char *text, const bench_options *o) {
     int64_t d[5];
-    const int count = bench_numbers_of(d, text, 4, 5, NULL);
+    const int count = bench_parse_shape(d, text, 4, 5, NULL);
     if (!count)
-        return cli_misuse(syntax, "'%s' is no shape of attention: give BxHxTxD or BxHxTxSxD, as 1x8x1024x64", text);
+        return cli_usage_error(syntax, "'%s' is no shape of attention: give BxHxTxD or BxHxTxSxD, as 1x8x1024x64",
+                               text);
     make(s, d[0], d[1], d[2], d[count == 5 ? 3 : 2], d[count - 1], o->causal, o->backward);
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
 int bench_attention(const cli_syntax *syntax, const bench_options *o, int count, char **operands) {
@@ -172,7 +173,7 @@ int bench_attention(const cli_syntax *syntax, const bench_options *o, int count,
         operands = all;
     }
     for (int i = 0; i < count; i++)
-        if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i], o) != CLI_GO)
+        if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i], o) != CLI_CONTINUE)
             return CLI_USAGE;
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {

@@ -35,7 +35,7 @@ static int run(void *self, int times) {
     return tfm_context_finish(p->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(p->ctx));
 }
 
-static void product_free(void *self) {
+static void gemm_task_free(void *self) {
     product *p = self;
     if (!p)
         return;
@@ -47,8 +47,8 @@ static void product_free(void *self) {
 }
 
 /* The operands on the device; a first run, which may decline. */
-static product *product_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
-                            const char **why) {
+static product *gemm_task_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
+                              const char **why) {
     product *p = calloc(1, sizeof(*p));
     if (!p)
         return NULL;
@@ -66,19 +66,19 @@ static product *product_new(tfm_context *ctx, const char *provider, const shape 
     if (multiply(p, why) == TFM_OK)
         return p;
     cli_fail("%s", tfm_context_error(ctx));
-    product_free(p);
+    gemm_task_free(p);
     return NULL;
 }
 
-static bool enter(bench_race *race, const shape *s, product *p, const char *name, const char *why) {
-    bench_contestant *c = bench_enter(race, "gemm", s->name, "%s", name);
+static bool add_candidate(bench_group *group, const shape *s, product *p, const char *name, const char *why) {
+    bench_candidate *c = bench_add(group, "gemm", s->name, "%s", name);
     if (!c) {
-        product_free(p);
+        gemm_task_free(p);
         return false;
     }
     c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
     c->run = run;
-    c->free = product_free;
+    c->free = gemm_task_free;
     c->self = p;
     c->declined = why;
     const char *chosen = tfm_gemm_chosen(p->ctx, s->m, s->n, s->k);
@@ -88,27 +88,27 @@ static bool enter(bench_race *race, const shape *s, product *p, const char *name
 
 /* One provider: with b packed once, where it packs and the task is one of tfm_linear's, and with a fresh b.
  */
-static int enter_provider(bench_race *race, const shape *s, const bench_options *o, tfm_context *ctx,
-                          const char *provider, const char *prefix) {
+static int add_provider(bench_group *group, const shape *s, const bench_options *o, tfm_context *ctx,
+                        const char *provider, const char *prefix) {
     const char *why = NULL;
     char name[48];
     bool packs = false;
     snprintf(name, sizeof(name), "%s%s", prefix, provider);
     cli_progress("gemm %s: building %s", s->name, name);
     if (!s->transpose_a && !o->accumulate) {
-        product *p = product_new(ctx, provider, s, false, false, &why);
+        product *p = gemm_task_new(ctx, provider, s, false, false, &why);
         if (!p)
             return CLI_FAILED;
         packs = p->weight.packed.buffer != NULL;
         if (!packs)
-            product_free(p);
-        else if (!enter(race, s, p, name, NULL))
+            gemm_task_free(p);
+        else if (!add_candidate(group, s, p, name, NULL))
             return CLI_FAILED;
     }
     if (packs)
         snprintf(name, sizeof(name), "%s%s fresh", prefix, provider);
-    product *p = product_new(ctx, provider, s, true, o->accumulate, &why);
-    return p && enter(race, s, p, name, why) ? CLI_OK : CLI_FAILED;
+    product *p = gemm_task_new(ctx, provider, s, true, o->accumulate, &why);
+    return p && add_candidate(group, s, p, name, why) ? CLI_OK : CLI_FAILED;
 }
 
 /* ---- Smaller numbers ---- */
@@ -133,10 +133,10 @@ static void shrink(tfm_context *ctx, tfm_param *weight, tfm_dtype stored) {
     weight->value = half;
 }
 
-static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, tfm_dtype stored, const char *prefix) {
+static int add_layer(bench_group *group, const shape *s, tfm_context *ctx, tfm_dtype stored, const char *prefix) {
     static const char *const names[] = {[TFM_F32] = "fp32", [TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
     product *p = calloc(1, sizeof(*p));
-    bench_contestant *c = bench_enter(race, "gemm", s->name, "%s%s", prefix, names[stored]);
+    bench_candidate *c = bench_add(group, "gemm", s->name, "%s%s", prefix, names[stored]);
     if (!p || !c) {
         free(p);
         return c ? cli_fail("out of memory") : CLI_FAILED;
@@ -146,7 +146,7 @@ static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, tfm_d
     c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
     c->precision = names[stored];
     c->run = run_layer;
-    c->free = product_free;
+    c->free = gemm_task_free;
     c->self = p;
     p->a = bench_fill(ctx, 2, (int64_t[]){s->m, s->k});
     p->weight.value = bench_fill(ctx, 2, (int64_t[]){s->n, s->k});
@@ -179,21 +179,21 @@ static void blas_free(void *self) {
     free(x);
 }
 
-static int enter_blas(bench_race *race, const shape *s, const bench_options *o) {
-    bench_contestant *c = bench_enter(race, "gemm", s->name, "openblas");
+static int add_blas(bench_group *group, const shape *s, const bench_options *o) {
+    bench_candidate *c = bench_add(group, "gemm", s->name, "openblas");
     blas *x = c ? calloc(1, sizeof(*x)) : NULL;
     if (!c)
         return CLI_FAILED;
     c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
-    c->declined = bench_blas_missing();
+    c->declined = bench_blas_error();
     c->run = blas_run;
     c->free = blas_free;
     c->self = x;
     c->rest = 0.05; /* its threads spin for 2^26 cycles after a product, on cores that the next one wants */
     if (!x || c->declined)
         return x ? CLI_OK : cli_fail("out of memory");
-    *x = (blas){s, bench_numbers((size_t)(s->m * s->n)), bench_numbers((size_t)(s->m * s->k)),
-                bench_numbers((size_t)(s->n * s->k)), o->accumulate ? 1.0f : 0.0f};
+    *x = (blas){s, bench_random_floats((size_t)(s->m * s->n)), bench_random_floats((size_t)(s->m * s->k)),
+                bench_random_floats((size_t)(s->n * s->k)), o->accumulate ? 1.0f : 0.0f};
     return x->a && x->b && x->c ? CLI_OK : cli_fail("out of memory for %s", s->name);
 }
 
@@ -201,24 +201,24 @@ static int enter_blas(bench_race *race, const shape *s, const bench_options *o) 
 
 /* Layers of bytes or of 16 bits in each variant, beside the device's own in fp32 and OpenBLAS. */
 static int bench_small(const bench_devices *devices, const bench_options *o, const shape *s) {
-    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "fp32"};
-    int code = enter_layer(&race, s, devices->contexts[0], TFM_F32, "");
+    bench_group group = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "fp32"};
+    int code = add_layer(&group, s, devices->contexts[0], TFM_F32, "");
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         char prefix[32] = "";
         if (strcmp(tfm_context_variant(devices->contexts[d]), devices->own) != 0)
             snprintf(prefix, sizeof(prefix), "%s ", tfm_context_variant(devices->contexts[d]));
-        code = enter_layer(&race, s, devices->contexts[d], o->stored, prefix);
+        code = add_layer(&group, s, devices->contexts[d], o->stored, prefix);
     }
-    if (code == CLI_OK && bench_wanted(o->providers, "openblas"))
-        code = enter_blas(&race, s, o);
+    if (code == CLI_OK && bench_is_selected(o->providers, "openblas"))
+        code = add_blas(&group, s, o);
     if (code == CLI_OK)
-        return bench_run(&race, o);
-    bench_abandon(&race);
+        return bench_run(&group, o);
+    bench_discard(&group);
     return code;
 }
 
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
-    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
+    bench_group group = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
     int code = CLI_OK;
     if (o->stored != TFM_F32)
         return bench_small(devices, o, s);
@@ -230,16 +230,16 @@ static int bench_shape(const bench_devices *devices, const bench_options *o, con
         for (size_t i = 0; tfm_gemm_provider(i) && code == CLI_OK; i++) {
             const char *provider = tfm_gemm_provider(i);
             /* CLBlast knows nothing of variants: once is enough. */
-            if (bench_wanted(o->providers, provider) && (d == 0 || strcmp(provider, "clblast") != 0))
-                code = enter_provider(&race, s, o, ctx, provider, prefix);
+            if (bench_is_selected(o->providers, provider) && (d == 0 || strcmp(provider, "clblast") != 0))
+                code = add_provider(&group, s, o, ctx, provider, prefix);
         }
     }
-    race.base = race.count; /* there is none if it is not wanted */
-    if (code == CLI_OK && bench_wanted(o->providers, "openblas"))
-        code = enter_blas(&race, s, o);
+    group.base = group.count; /* there is none if it is not wanted */
+    if (code == CLI_OK && bench_is_selected(o->providers, "openblas"))
+        code = add_blas(&group, s, o);
     if (code == CLI_OK)
-        return bench_run(&race, o);
-    bench_abandon(&race);
+        return bench_run(&group, o);
+    bench_discard(&group);
     return code;
 }
 
@@ -268,10 +268,10 @@ static int bench_sizes(const bench_devices *devices, const bench_options *o, con
 static int parse(const cli_syntax *syntax, shape *s, const char *text) {
     int64_t d[3];
     const char *letters;
-    if (!bench_numbers_of(d, text, 3, 3, &letters) || (*letters && (strspn(letters, "nt") != 2 || letters[2])))
-        return cli_misuse(syntax, "'%s' is no shape of gemm: give MxNxK, as 256x512x512 or 512x512x4096tn", text);
+    if (!bench_parse_shape(d, text, 3, 3, &letters) || (*letters && (strspn(letters, "nt") != 2 || letters[2])))
+        return cli_usage_error(syntax, "'%s' is no shape of gemm: give MxNxK, as 256x512x512 or 512x512x4096tn", text);
     make(s, d[0], d[1], d[2], letters);
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
 int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char **operands) {
@@ -279,16 +279,16 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     bench_devices devices;
     shape s;
     if (o->stored != TFM_F32 && o->accumulate)
-        return cli_misuse(syntax, "layers of --precision do not add to their result: leave --accumulate away");
+        return cli_usage_error(syntax, "layers of --precision do not add to their result: leave --accumulate away");
     if (count == 0) {
         count = (int)CLI_COUNT(all);
         operands = all;
     }
     for (int i = 0; i < count; i++) /* before anything takes its time */
-        if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i]) != CLI_GO)
+        if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i]) != CLI_CONTINUE)
             return CLI_USAGE;
         else if (o->stored != TFM_F32 && !bench_model_named(operands[i]) && (s.transpose_a || s.transpose_b))
-            return cli_misuse(syntax, "a layer has no '%s': with --precision a shape is MxNxK alone", operands[i]);
+            return cli_usage_error(syntax, "a layer has no '%s': with --precision a shape is MxNxK alone", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);

@@ -55,10 +55,10 @@ static void task_free(void *self) {
 
 /* One op of one variant. A copy is counted by bytes read and written, so are they, whatever they read again.
  */
-static int enter(bench_race *race, size_t op, tfm_context *ctx, int64_t rows, int64_t columns) {
+static int add_candidate(bench_group *group, size_t op, tfm_context *ctx, int64_t rows, int64_t columns) {
     char shape[64];
     snprintf(shape, sizeof(shape), "%s %" PRId64 "x%" PRId64, OPS[op].name, rows, columns);
-    bench_contestant *c = bench_enter(race, "norm", shape, "%s", tfm_context_variant(ctx));
+    bench_candidate *c = bench_add(group, "norm", shape, "%s", tfm_context_variant(ctx));
     task *t = c ? calloc(1, sizeof(*t)) : NULL;
     if (!c)
         return CLI_FAILED;
@@ -76,14 +76,14 @@ static int enter(bench_race *race, size_t op, tfm_context *ctx, int64_t rows, in
 }
 
 static int bench_shape(const bench_devices *devices, const bench_options *o, int64_t rows, int64_t columns) {
-    bench_race race = {.precision = "fp32", .unit = "GB/s", .factor = 1e-9, .json = "per_s", .than = "copy"};
+    bench_group group = {.precision = "fp32", .unit = "GB/s", .factor = 1e-9, .json = "per_s", .than = "copy"};
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(OPS); i++)
         for (size_t d = 0; d < devices->count && code == CLI_OK; d++)
-            code = enter(&race, i, devices->contexts[d], rows, columns);
+            code = add_candidate(&group, i, devices->contexts[d], rows, columns);
     if (code == CLI_OK)
-        return bench_run(&race, o);
-    bench_abandon(&race);
+        return bench_run(&group, o);
+    bench_discard(&group);
     return code;
 }
 
@@ -96,14 +96,14 @@ int bench_norm(const cli_syntax *syntax, const bench_options *o, int count, char
         operands = all;
     }
     for (int i = 0; i < count; i++)
-        if (!bench_model_named(operands[i]) && !bench_numbers_of(d, operands[i], 2, 2, NULL))
-            return cli_misuse(syntax, "'%s' is no shape of norm: give ROWSxCOLUMNS, as 4096x1024", operands[i]);
+        if (!bench_model_named(operands[i]) && !bench_parse_shape(d, operands[i], 2, 2, NULL))
+            return cli_usage_error(syntax, "'%s' is no shape of norm: give ROWSxCOLUMNS, as 4096x1024", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);
         const int64_t batch = 256; /* tokens */
         if (!model)
-            bench_numbers_of(d, operands[i], 2, 2, NULL);
+            bench_parse_shape(d, operands[i], 2, 2, NULL);
         code = bench_shape(&devices, o, model ? batch : d[0], model ? model->width : d[1]);
         if (model && code == CLI_OK)
             code = bench_shape(&devices, o, batch, model->feed_forward);

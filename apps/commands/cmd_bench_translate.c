@@ -45,15 +45,15 @@ static int run(void *self, int times) {
 }
 
 /* Search with this beam in each variant that was asked for. */
-static int race(const bench_devices *devices, tfm_model *const *models, const bench_options *o,
-                const char *const *lines, size_t count, int beam) {
-    bench_race turns = {.precision = "fp32", .unit = "lines/s", .factor = 1, .json = "per_s"};
+static int compare_variants(const bench_devices *devices, tfm_model *const *models, const bench_options *o,
+                            const char *const *lines, size_t count, int beam) {
+    bench_group turns = {.precision = "fp32", .unit = "lines/s", .factor = 1, .json = "per_s"};
     job jobs[BENCH_VARIANTS];
     char shape[64];
     snprintf(shape, sizeof(shape), "%zu lines, beam %d", count, beam);
     for (size_t d = 0; d < devices->count; d++) {
         jobs[d] = (job){devices->contexts[d], models[d], lines, count, beam};
-        bench_contestant *c = bench_enter(&turns, "translate", shape, "%s", tfm_context_variant(jobs[d].ctx));
+        bench_candidate *c = bench_add(&turns, "translate", shape, "%s", tfm_context_variant(jobs[d].ctx));
         if (!c)
             return CLI_FAILED;
         c->work = (double)count;
@@ -71,9 +71,9 @@ static int with_lines(const bench_options *o, const char *const *lines, size_t c
         if (tfm_model_open(&models[d], devices.contexts[d], o->model, NULL) != TFM_OK)
             code = cli_fail_library();
     if (code == CLI_OK)
-        code = race(&devices, models, o, lines, count, 1);
+        code = compare_variants(&devices, models, o, lines, count, 1);
     if (code == CLI_OK)
-        code = race(&devices, models, o, lines, count, 4);
+        code = compare_variants(&devices, models, o, lines, count, 4);
     for (size_t d = 0; d < devices.count; d++)
         tfm_model_free(&models[d]);
     bench_devices_free(&devices);
@@ -82,9 +82,9 @@ static int with_lines(const bench_options *o, const char *const *lines, size_t c
 
 int bench_translate(const cli_syntax *syntax, const bench_options *o, int count, char **operands) {
     if (count > 0)
-        return cli_misuse(syntax, "'%s' is too much: translate takes no shapes", operands[0]);
+        return cli_usage_error(syntax, "'%s' is too much: translate takes no shapes", operands[0]);
     if (!o->model)
-        return cli_misuse(syntax, "translate needs a model: -m DIR");
+        return cli_usage_error(syntax, "translate needs a model: -m DIR");
     if (!o->input) {
         const char *lines[CLI_COUNT(LINES) * COPIES];
         for (size_t i = 0; i < CLI_COUNT(lines); i++)
@@ -92,7 +92,7 @@ int bench_translate(const cli_syntax *syntax, const bench_options *o, int count,
         return with_lines(o, lines, CLI_COUNT(lines));
     }
     cli_lines in;
-    int code = cli_lines_all(&in, o->input);
+    int code = cli_lines_read_all(&in, o->input);
     if (code == CLI_OK && in.count == 0)
         code = cli_fail("%s has no lines to translate", o->input);
     if (code == CLI_OK)

@@ -169,13 +169,13 @@ int cmd_completion(const cli_command *commands, int argc, char **argv) {
         .operands = 1,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (strcmp(argv[optind], "bash") == 0)
         bash_all(commands);
     else if (strcmp(argv[optind], "zsh") == 0)
         zsh_all(commands);
     else
-        return cli_misuse(&syntax, "there is no completion for '%s': give bash or zsh", argv[optind]);
+        return cli_usage_error(&syntax, "there is no completion for '%s': give bash or zsh", argv[optind]);
     return CLI_OK;
 }

@@ -31,7 +31,7 @@ static int print_json(const tfm_device_info *devices, size_t count) {
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(all, to_json(&devices[i]));
-    cli_json_print(all);
+    cli_print_json(all);
     return CLI_OK;
 }
 
@@ -69,10 +69,10 @@ static int print_table(const tfm_device_info *devices, size_t count, bool verbos
                                ? printf("  %5s  %-8d  %-5s  %5s  %9s  ", "-", d->platform_index, "-", "-", "-")
                                : printf("%c %5d  %-8s  %-5s  %5u  %5.1f GiB  ", d->chosen ? '*' : ' ', d->index, place,
                                         TYPES[d->type], d->compute_units, (double)d->memory_bytes / (1 << 30));
-        cli_put_words(stdout, column, column, name);
+        cli_print_wrapped(stdout, column, column, name);
         snprintf(sentence, sizeof(sentence), "%s%s", d->device_index < 0 ? "" : "cannot be used: ", d->error);
         if (d->error[0])
-            cli_put_words_within(stdout, 79, printf("%*s", BELOW, ""), BELOW, sentence);
+            cli_print_wrapped_to(stdout, 79, printf("%*s", BELOW, ""), BELOW, sentence);
     }
     if (!all)
         print_empty(devices, count);
@@ -104,7 +104,7 @@ int cmd_devices(int argc, char **argv) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     tfm_device_info *devices = NULL;
     size_t count = 0;

@@ -68,8 +68,10 @@ static int embed_chunk(embed_job *j) {
     int code = split_pairs(j);
     j->options.line_bytes = j->in.bytes;
     if (code == CLI_OK)
-        code = j->task == EMBED_CLASSES ? embed_classes(j) : j->task == EMBED_WORDS ? embed_words(j) : embed_vectors(j);
-    return code == CLI_OK ? cli_output_finished(&j->out, j->in.first + j->in.count) : code;
+        code = j->task == EMBED_CLASSIFY    ? embed_classify(j)
+               : j->task == EMBED_FILL_MASK ? embed_fill_mask(j)
+                                            : embed_vectors(j);
+    return code == CLI_OK ? cli_output_checkpoint(&j->out, j->in.first + j->in.count) : code;
 }
 
 static int embed_all(embed_job *j) {
@@ -115,7 +117,7 @@ static int open_model(embed_job *j) {
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
-    if (status == TFM_OK && (j->task == EMBED_CLASSES || j->task == EMBED_WORDS))
+    if (status == TFM_OK && (j->task == EMBED_CLASSIFY || j->task == EMBED_FILL_MASK))
         status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir,
                                       &(tfm_model_options){.precision = options.precision});
     else if (status == TFM_OK)
@@ -132,12 +134,12 @@ static int open_model(embed_job *j) {
 static void print_stats(const embed_job *j) {
     const tfm_embed_stats *s = &j->done;
     const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
-    cli_put_stats(json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "lines", (json_int_t)s->lines, "tokens",
-                            (json_int_t)s->tokens, "truncated", (json_int_t)s->truncated, "load_seconds",
-                            cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
-                            cli_rounded_json(j->build_seconds, 3), "seconds", cli_rounded_json(seconds, 3),
-                            "lines_per_s", cli_rounded_json((double)s->lines / seconds, 1), "tokens_per_s",
-                            cli_rounded_json((double)s->tokens / seconds, 1)));
+    cli_print_stats(json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "lines", (json_int_t)s->lines, "tokens",
+                              (json_int_t)s->tokens, "truncated", (json_int_t)s->truncated, "load_seconds",
+                              cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
+                              cli_rounded_json(j->build_seconds, 3), "seconds", cli_rounded_json(seconds, 3),
+                              "lines_per_s", cli_rounded_json((double)s->lines / seconds, 1), "tokens_per_s",
+                              cli_rounded_json((double)s->tokens / seconds, 1)));
 }
 
 static int work(embed_job *j) {
@@ -155,7 +157,7 @@ static int run(embed_job *j) {
     j->options.stats = &j->done;
     int code = cli_lines_open(&j->in, j->input);
     if (code == CLI_OK && j->similar_file)
-        code = cli_lines_all(&j->others, j->similar_file);
+        code = cli_lines_read_all(&j->others, j->similar_file);
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
@@ -184,28 +186,28 @@ static int run(embed_job *j) {
 /* Options that do not go together. */
 static int check(embed_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_misuse(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "which model? give -m DIR");
     if (j->classify + j->fill_mask + (j->similar_file != NULL) > 1)
-        return cli_misuse(syntax, "--similar, --classify and --fill-mask are three tasks: give one of them");
-    j->task = j->classify       ? EMBED_CLASSES
-              : j->fill_mask    ? EMBED_WORDS
+        return cli_usage_error(syntax, "--similar, --classify and --fill-mask are three tasks: give one of them");
+    j->task = j->classify       ? EMBED_CLASSIFY
+              : j->fill_mask    ? EMBED_FILL_MASK
               : j->similar_file ? EMBED_SIMILAR
                                 : EMBED_VECTORS;
     j->format = j->format_given ? (embed_format)j->format_choice : j->task == EMBED_VECTORS ? EMBED_JSON : EMBED_TEXT;
     if (j->format == EMBED_NPY && j->task != EMBED_VECTORS)
-        return cli_misuse(syntax, "--format npy is for vectors");
+        return cli_usage_error(syntax, "--format npy is for vectors");
     if (j->format == EMBED_NPY && (!j->output || strcmp(j->output, "-") == 0))
-        return cli_misuse(syntax, "--format npy needs a file: give -o FILE");
+        return cli_usage_error(syntax, "--format npy needs a file: give -o FILE");
     if ((j->normalize || j->no_normalize || j->pooling_given || j->prompt) && (j->classify || j->fill_mask))
-        return cli_misuse(syntax, "--pooling, --normalize, --no-normalize and --prompt are for vectors");
+        return cli_usage_error(syntax, "--pooling, --normalize, --no-normalize and --prompt are for vectors");
     if (j->normalize && j->no_normalize)
-        return cli_misuse(syntax, "--normalize and --no-normalize contradict each other");
+        return cli_usage_error(syntax, "--normalize and --no-normalize contradict each other");
     if (j->pairs && !j->classify)
-        return cli_misuse(syntax, "--pairs is for --classify");
+        return cli_usage_error(syntax, "--pairs is for --classify");
     if (j->top > 64)
-        return cli_misuse(syntax, "--top is %d: give 1 to 64", j->top);
+        return cli_usage_error(syntax, "--top-k is %d: give 1 to 64", j->top);
     if (j->similar_file && strcmp(j->similar_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
-        return cli_misuse(syntax, "only one of the files can be standard input");
+        return cli_usage_error(syntax, "only one of the files can be standard input");
     j->top = j->top ? j->top : j->classify ? 1 : DEFAULT_TOP;
     return cli_check_workers(syntax, j->workers);
 }
@@ -213,14 +215,14 @@ static int check(embed_job *j, const cli_syntax *syntax) {
 int cmd_embed(int argc, char **argv) {
     embed_job j = {0};
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
-        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from here instead of standard input", NULL},
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
         {0, "format", CLI_CHOICE, &j.format_choice, "json|npy|text",
          "json: a list of numbers a line, or an object for the other tasks; npy: one file for NumPy, with -o; text: "
          "numbers with blanks between (default json for vectors, else text)",
          &j.format_given},
-        {0, "similar", CLI_TEXT, &j.similar_file, "FILE",
+        {0, "similar", CLI_STRING, &j.similar_file, "FILE",
          "write the nearest lines of this file for each line: score (cosine), line number, text, with tabs between; an "
          "empty line stands between those of two lines",
          NULL},
@@ -229,15 +231,15 @@ int cmd_embed(int argc, char **argv) {
         {0, "pairs", CLI_FLAG, &j.pairs, NULL, "with --classify, lines are two texts with a tab between", NULL},
         {0, "fill-mask", CLI_FLAG, &j.fill_mask, NULL,
          "write the likeliest words for each mask of each line, and their probabilities, with tabs between", NULL},
-        {0, "top", CLI_INT, &j.top, "K",
+        {0, "top-k", CLI_POSITIVE, &j.top, "K",
          "how many lines of --similar or words of --fill-mask (default 5), or classes (default 1)", NULL},
         {0, "pooling", CLI_CHOICE, &j.pooling, POOLINGS,
          "how tokens become one vector (default: what the directory says, else mean)", &j.pooling_given},
         {0, "normalize", CLI_FLAG, &j.normalize, NULL, "make vectors 1 long", NULL},
         {0, "no-normalize", CLI_FLAG, &j.no_normalize, NULL, "leave vectors as long as they are", NULL},
-        {0, "prompt", CLI_TEXT, &j.prompt, "NAME", "put this prompt, which the directory names, before each line",
+        {0, "prompt", CLI_STRING, &j.prompt, "NAME", "put this prompt, which the directory names, before each line",
          NULL},
-        {0, "batch-tokens", CLI_INT, &j.options.batch_tokens, "N",
+        {0, "batch-tokens", CLI_POSITIVE, &j.options.batch_tokens, "N",
          "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_PRECISION(j.precision),
@@ -256,14 +258,14 @@ int cmd_embed(int argc, char **argv) {
                  "A bad line (invalid UTF-8, a NUL) is named on standard error and gives null,\n"
                  "an empty line, or a vector of NaN. The exit code is then 1.\n",
         .examples = "  tfm embed -m all-MiniLM-L6-v2 -i lines.txt --format npy -o lines.npy\n"
-                    "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top 3\n"
+                    "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top-k 3\n"
                     "  tfm embed -m sentiment --classify < reviews.txt\n"
                     "  echo \"Paris is [MASK].\" | tfm embed -m bert-base --fill-mask\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = check(&j, &syntax);
-    return code == CLI_GO ? run(&j) : code;
+    return code == CLI_CONTINUE ? run(&j) : code;
 }

@@ -15,8 +15,8 @@ typedef struct job {
     int workers;
     bool json;
     int tokenizer, penalty, precision;
-    tfm_model_options how; /* to open the model */
-    cli_spaces spaces;     /* of the references */
+    tfm_model_options how;   /* to open the model */
+    cli_word_spacing spaces; /* of the references */
     tfm_metrics_options options;
     tfm_search_options search;
     tfm_text_options text;
@@ -27,7 +27,7 @@ typedef struct job {
     size_t lines;   /* done */
     bool *rejected; /* [PAIRS]: of the pairs at hand */
     size_t rejected_count;
-    cli_measure measure;
+    cli_evaluation measure;
 } job;
 
 /* ---- Two text files --------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ static int add_pair(job *j, const cli_lines *hypothesis, size_t at, const cli_li
         return cli_fail("%s, line %zu: %s", hypothesis->name, line + 1, tfm_error_message());
     if (tfm_text_check(reference->text[reference_at], reference->bytes[reference_at]) != TFM_OK)
         return cli_fail("%s, line %zu: %s", reference->name, line + 1, tfm_error_message());
-    cli_spaces_add(&j->spaces, reference->text[reference_at], reference->bytes[reference_at]);
+    cli_word_spacing_add(&j->spaces, reference->text[reference_at], reference->bytes[reference_at]);
     if (tfm_metrics_add(j->metrics, hypothesis->text[at], hypothesis->bytes[at], reference->text[reference_at],
                         reference->bytes[reference_at]) != TFM_OK)
         return cli_fail("line %zu of %s and %s: %s", line + 1, hypothesis->name, reference->name, tfm_error_message());
@@ -116,19 +116,19 @@ static int evaluate_pairs(job *j, size_t count) {
     j->measure.reference_bytes = j->reference.bytes + j->lines;
     j->measure.first = j->lines;
     const tfm_status status =
-        cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->text, &j->search);
+        cli_evaluate_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->text, &j->search);
     return status == TFM_OK ? CLI_OK : status == TFM_ERROR_CANCELLED ? CLI_FAILED : cli_fail_library();
 }
 
 /* References are looked at before the first line is translated, so that a bad one costs nothing. */
 static int read_pairs(job *j) {
-    int code = cli_lines_all(&j->source, j->source_file);
+    int code = cli_lines_read_all(&j->source, j->source_file);
     if (code == CLI_OK)
-        code = cli_lines_all(&j->reference, j->reference_file);
+        code = cli_lines_read_all(&j->reference, j->reference_file);
     if (code == CLI_OK)
         code = check_counts(j->source.count, j->source.name, j->reference.count, j->reference.name);
     for (size_t i = 0; i < j->reference.count; i++)
-        cli_spaces_add(&j->spaces, j->reference.text[i], j->reference.bytes[i]);
+        cli_word_spacing_add(&j->spaces, j->reference.text[i], j->reference.bytes[i]);
     for (size_t i = 0; i < j->reference.count && code == CLI_OK; i++)
         if (tfm_text_check(j->reference.text[i], j->reference.bytes[i]) != TFM_OK)
             code = cli_fail("%s, line %zu: %s", j->reference.name, i + 1, tfm_error_message());
@@ -171,7 +171,7 @@ static void print_text(const job *j) {
     printf("chrF2 = %.1f\n", tfm_metrics_chrf(j->metrics));
     printf("signature = %s\n", tfm_metrics_signature(j->metrics));
     if (j->model)
-        printf("ppl = %.3f\n", cli_measure_perplexity(&j->measure));
+        printf("ppl = %.3f\n", cli_evaluation_perplexity(&j->measure));
 }
 
 static void print_json(const job *j) {
@@ -182,8 +182,8 @@ static void print_json(const job *j) {
                             (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics), "signature",
                             tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
     if (j->model)
-        json_object_set_new(all, "ppl", cli_number_json(cli_measure_perplexity(&j->measure)));
-    cli_json_print(all);
+        json_object_set_new(all, "ppl", cli_number_json(cli_evaluation_perplexity(&j->measure)));
+    cli_print_json(all);
 }
 
 static int run(job *j) {
@@ -196,7 +196,7 @@ static int run(job *j) {
         print_json(j);
     else if (code == CLI_OK)
         print_text(j);
-    if (code == CLI_OK && j->tokenizer == TFM_TOKENIZE_13A && cli_spaces_none(&j->spaces))
+    if (code == CLI_OK && j->tokenizer == TFM_TOKENIZE_13A && cli_word_spacing_none(&j->spaces))
         fprintf(stderr, "tfm: the references are written without spaces, so BLEU takes whole clauses for words: "
                         "--tokenize char counts characters\n");
     cli_lines_close(&j->hypothesis);
@@ -213,30 +213,30 @@ static int run(job *j) {
 enum { TEXT_OPTIONS = 7 };
 
 /* What belongs together on the command line. */
-static int check_asked(const cli_syntax *syntax, const job *j) {
+static int check_options(const cli_syntax *syntax, const job *j) {
     if (j->hypothesis_file && (j->model_dir || j->source_file))
-        return cli_misuse(syntax, "--hyp is for translations that are there; give it, or -m and --src");
+        return cli_usage_error(syntax, "--hyp is for translations that are there; give it, or -m and --src");
     for (size_t i = TEXT_OPTIONS; j->hypothesis_file && i < syntax->option_count; i++)
         if (*syntax->options[i].given)
-            return cli_misuse(syntax, "--%s is for a model that translates, and --hyp has its translations",
-                              syntax->options[i].name);
+            return cli_usage_error(syntax, "--%s is for a model that translates, and --hyp has its translations",
+                                   syntax->options[i].name);
     if (!j->hypothesis_file && (!j->model_dir || !j->source_file))
-        return cli_misuse(syntax, "-m and --src are needed, or --hyp");
+        return cli_usage_error(syntax, "-m and --src are needed, or --hyp");
     if (!j->reference_file)
-        return cli_misuse(syntax, "--ref is needed");
+        return cli_usage_error(syntax, "--ref is needed");
     const char *other = j->hypothesis_file ? j->hypothesis_file : j->source_file;
     if (strcmp(other, "-") == 0 && strcmp(j->reference_file, "-") == 0)
-        return cli_misuse(syntax, "only one of the files can be standard input");
-    return CLI_GO;
+        return cli_usage_error(syntax, "only one of the files can be standard input");
+    return CLI_CONTINUE;
 }
 
 int cmd_eval(int argc, char **argv) {
     job j = {0};
     cli_option options[] = {
-        {0, "hyp", CLI_TEXT, &j.hypothesis_file, "FILE", "the translations, a line each", NULL},
-        {'r', "ref", CLI_TEXT, &j.reference_file, "FILE", "a reference for each line", NULL},
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model that translates, in place of --hyp", NULL},
-        {'s', "src", CLI_TEXT, &j.source_file, "FILE", "the lines that the model translates", NULL},
+        {0, "hyp", CLI_STRING, &j.hypothesis_file, "FILE", "the translations, a line each", NULL},
+        {'r', "ref", CLI_STRING, &j.reference_file, "FILE", "a reference for each line", NULL},
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model that translates, in place of --hyp", NULL},
+        {'s', "src", CLI_STRING, &j.source_file, "FILE", "the lines that the model translates", NULL},
         {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)", NULL},
         {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
@@ -266,12 +266,12 @@ int cmd_eval(int argc, char **argv) {
     for (size_t i = 0; i < CLI_COUNT(options); i++)
         options[i].given = options[i].given ? options[i].given : &given[i];
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO)
-        code = check_asked(&syntax, &j);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
+        code = check_options(&syntax, &j);
+    if (code == CLI_CONTINUE)
         code = cli_check_beam(&syntax, j.search.beam);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = cli_check_workers(&syntax, j.workers);
     j.how.precision = cli_precision(j.precision);
-    return code == CLI_GO ? run(&j) : code;
+    return code == CLI_CONTINUE ? run(&j) : code;
 }

@@ -17,7 +17,7 @@ typedef struct job {
     bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
     double temperature, top_p, min_p, repetition_penalty;
     int seed;
-    cli_texts stops;
+    cli_strings stops;
     tfm_generate_options options;
     tfm_fleet *fleet;
     tfm_model *model;
@@ -27,8 +27,8 @@ typedef struct job {
     const char *source;   /* where these come from, for sentences */
     bool streams, begun;  /* the text of the one prompt is written as it comes, and some of it is */
     size_t bad, finished; /* prompts */
-    int32_t *numbers;     /* all ids of the prompts, where they are ids */
-    size_t number_count, number_room;
+    int32_t *token_ids;   /* all ids of the prompts, where they are ids */
+    size_t token_id_count, token_id_room;
     double load_seconds, load_build, build_seconds;
     tfm_generate_stats done;
 } job;
@@ -42,10 +42,10 @@ static bool write_json(job *j, const tfm_generation *g) {
                                          &g->tokens, g->log_probs);
     json_object_set_new(object, "end", json_string(ends[g->end]));
     json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)g->prompt_tokens));
-    return cli_put_json(&j->out, object, 9);
+    return cli_write_json(&j->out, object, 9);
 }
 
-static void put_ids(FILE *file, const tfm_generation *g) {
+static void write_ids(FILE *file, const tfm_generation *g) {
     for (size_t i = 0; i < g->tokens.count; i++)
         fprintf(file, i ? " %d" : "%d", (int)g->tokens.ids[i]);
 }
@@ -56,9 +56,9 @@ static void write_text(job *j, const tfm_generation *g) {
     if (several)
         fprintf(file, "%zu ||| ", j->first + g->prompt);
     if (!j->streams && j->ids)
-        put_ids(file, g);
+        write_ids(file, g);
     else if (!j->streams)
-        cli_put_line(file, g->text);
+        cli_write_line(file, g->text);
     if (several && !isnan(g->score))
         fprintf(file, " ||| %.6f", g->score);
     fputc('\n', file);
@@ -73,13 +73,13 @@ static bool on_generation(void *user, const tfm_generation *g) {
     if (j->json)
         return write_json(j, g);
     write_text(j, g);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
 /* What is streamed is seen at once. */
 static bool flush_piece(job *j) {
     fflush(j->out.file);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
 static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
@@ -116,9 +116,9 @@ static int read_ids(job *j, const char *text, size_t *count) {
         const long id = strtol(at, &end, 10);
         if (end == at || (*end && !strchr(" \t\r\n", *end)) || id < 0 || id > INT32_MAX)
             return -1;
-        if (!cli_grow(&j->numbers, &j->number_room, j->number_count + 1, sizeof(*j->numbers)))
+        if (!cli_grow(&j->token_ids, &j->token_id_room, j->token_id_count + 1, sizeof(*j->token_ids)))
             return cli_fail("out of memory for the ids of prompts");
-        j->numbers[j->number_count++] = (int32_t)id;
+        j->token_ids[j->token_id_count++] = (int32_t)id;
         at = end;
     }
     return CLI_OK;
@@ -126,22 +126,22 @@ static int read_ids(job *j, const char *text, size_t *count) {
 
 /* The prompts as ids: `list` gets where those of each lie, when all are read. */
 static int read_all_ids(job *j, tfm_prompt *list, const char *const *texts, size_t count) {
-    j->number_count = 0;
+    j->token_id_count = 0;
     for (size_t i = 0; i < count; i++) {
         const int code = read_ids(j, texts[i], &list[i].count);
         if (code == CLI_FAILED)
             return code;
         if (code != CLI_OK)
-            return cli_fail("%s %zu: with --ids a prompt is whole numbers from 0 with blanks between them", j->source,
-                            j->first + i + 1);
+            return cli_fail("%s %zu: with --token-ids a prompt is whole numbers from 0 with blanks between them",
+                            j->source, j->first + i + 1);
     }
     for (size_t i = 0, at = 0; i < count; at += list[i++].count)
-        list[i].ids = j->numbers ? j->numbers + at : NULL;
+        list[i].ids = j->token_ids ? j->token_ids + at : NULL;
     return CLI_OK;
 }
 
 /* Goes on with some prompts, all that there are or those that were read together. */
-static int generate_some(job *j, const char *const *texts, const size_t *bytes, size_t count) {
+static int generate_batch(job *j, const char *const *texts, const size_t *bytes, size_t count) {
     tfm_prompt *list = calloc(count, sizeof(*list));
     if (!list)
         return cli_fail("out of memory for %zu prompts", count);
@@ -156,7 +156,7 @@ static int generate_some(job *j, const char *const *texts, const size_t *bytes, 
     free(list);
     if (code != CLI_OK)
         return code;
-    const int finished = cli_output_finished(&j->out, j->finished);
+    const int finished = cli_output_checkpoint(&j->out, j->finished);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
         return cli_fail_library();
     return finished;
@@ -170,7 +170,7 @@ static int generate_lines(job *j) {
         j->first = j->in.first;
         if (code != CLI_OK || j->in.count == 0)
             return code;
-        code = generate_some(j, j->in.text, j->in.bytes, j->in.count);
+        code = generate_batch(j, j->in.text, j->in.bytes, j->in.count);
         if (code != CLI_OK)
             return code;
     }
@@ -194,7 +194,7 @@ static int generate_input(job *j) {
         bytes -= 1 + (bytes > 1 && text[bytes - 2] == '\r');
     text[bytes] = 0;
     const char *const one = text;
-    const int code = ferror(stdin) ? cli_fail("cannot read standard input") : generate_some(j, &one, &bytes, 1);
+    const int code = ferror(stdin) ? cli_fail("cannot read standard input") : generate_batch(j, &one, &bytes, 1);
     free(text);
     return code;
 }
@@ -203,7 +203,7 @@ static int generate_input(job *j) {
 
 static void print_stats(const job *j) {
     const tfm_generate_stats *s = &j->done;
-    cli_put_stats(
+    cli_print_stats(
         json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "prompts", (json_int_t)s->prompts,
                   "prompt_tokens", (json_int_t)s->prompt_tokens, "new_tokens", (json_int_t)s->new_tokens,
                   "load_seconds", cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds",
@@ -215,13 +215,14 @@ static void print_stats(const job *j) {
 }
 
 /* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
-static void tell_beam(const job *j) {
+static void warn_beam(const job *j) {
     const tfm_model_info *info = tfm_model_get_info(j->model);
     const int own = info->beam;
     if (own > 1 && info->encoder_layers == 0 && j->options.beam == 0 && !j->options.draw && !j->has_temperature &&
         j->stops.count == 0)
         fprintf(stderr,
-                "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam %d for "
+                "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam-size "
+                "%d for "
                 "what transformers writes\n",
                 own, own);
 }
@@ -272,11 +273,11 @@ static int run(job *j, char **prompts, size_t count) {
     if (code == CLI_OK)
         code = open_model(j);
     if (code == CLI_OK)
-        tell_beam(j);
+        warn_beam(j);
     if (code == CLI_OK)
         code = j->input     ? generate_lines(j)
                : count == 0 ? generate_input(j)
-                            : generate_some(j, (const char *const *)prompts, NULL, count);
+                            : generate_batch(j, (const char *const *)prompts, NULL, count);
     const int closing = cli_output_close(&j->out, code == CLI_OK);
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
@@ -287,81 +288,82 @@ static int run(job *j, char **prompts, size_t count) {
         print_stats(j);
     if (j->input)
         cli_lines_close(&j->in);
-    free(j->numbers);
+    free(j->token_ids);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
 /* What is wrong whatever the model is, before it is loaded. */
 static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
     const tfm_generate_options *o = &j->options;
-    const bool draws = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
+    const bool samples = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
     if (!j->model_dir)
-        return cli_misuse(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "which model? give -m DIR");
     if (j->input && prompts > 0)
-        return cli_misuse(syntax, "prompts are arguments or lines of a file: give one or the other");
+        return cli_usage_error(syntax, "prompts are arguments or lines of a file: give one or the other");
     if (j->temperature < 0 || j->top_p < 0 || j->top_p > 1 || j->min_p < 0 || j->min_p > 1)
-        return cli_misuse(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
+        return cli_usage_error(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
     if (j->has_top_p && j->top_p == 0) /* for the library 0 stands for what the model's directory says */
-        return cli_misuse(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
+        return cli_usage_error(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
     if (j->has_penalty && j->repetition_penalty <= 0)
-        return cli_misuse(syntax, "--repetition-penalty is above 0; 1 changes nothing");
-    if (o->beam > 1 && draws)
-        return cli_misuse(syntax, "--beam %d and drawing do not go together", o->beam);
+        return cli_usage_error(syntax, "--repetition-penalty is above 0; 1 changes nothing");
+    if (o->beam > 1 && samples)
+        return cli_usage_error(syntax, "--beam-size %d and drawing do not go together", o->beam);
     if (o->beam > 1 && j->stops.count > 0)
-        return cli_misuse(syntax, "--stop takes a beam of 1, whose text is known as it is made");
+        return cli_usage_error(syntax, "--stop takes a beam of 1, whose text is known as it is made");
     if (j->ids && j->stops.count > 0)
-        return cli_misuse(syntax, "--stop is text: it does not go with --ids");
-    if (!draws && o->n_best > (o->beam ? o->beam : 1))
-        return cli_misuse(syntax, "--n-best is %d, more than the beam of %d: give a larger --beam, or --sample",
-                          o->n_best, o->beam ? o->beam : 1);
+        return cli_usage_error(syntax, "--stop is text: it does not go with --token-ids");
+    if (!samples && o->n_best > (o->beam ? o->beam : 1))
+        return cli_usage_error(syntax,
+                               "--n-best is %d, more than the beam of %d: give a larger --beam-size, or --sample",
+                               o->n_best, o->beam ? o->beam : 1);
     const int code = cli_check_beam(syntax, o->beam);
-    return code == CLI_GO ? cli_check_workers(syntax, j->workers) : code;
+    return code == CLI_CONTINUE ? cli_check_workers(syntax, j->workers) : code;
 }
 
 int cmd_generate(int argc, char **argv) {
     job j = {0};
     tfm_generate_options *o = &j.options;
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_TEXT, &j.input, "FILE", "take each line of this file as a prompt; - is standard input",
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_STRING, &j.input, "FILE", "take each line of this file as a prompt; - is standard input",
          NULL},
-        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
-        {0, "max-new", CLI_INT, &o->max_new, "N",
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {0, "max-new-tokens", CLI_POSITIVE, &o->max_new, "N",
          "the most tokens to write (default: the model's own max_new_tokens, else 256, or what its max_length leaves "
          "if less)",
          NULL},
-        {0, "min-new", CLI_INT, &o->min_new, "N", "write at least so many tokens before an end", NULL},
+        {0, "min-new-tokens", CLI_POSITIVE, &o->min_new, "N", "write at least so many tokens before an end", NULL},
         {0, "stop", CLI_LIST, &j.stops, "TEXT", "end a text before this; may be given several times", NULL},
-        {'k', "beam", CLI_INT, &o->beam, "K", "search with a beam, at most 32, in place of greedily", NULL},
-        {'a', "alpha", CLI_REAL, &o->alpha, "A",
-         "with --beam, a text of n tokens has the score sum log p / n^A (default: the model's own, else 1)",
+        {'k', "beam-size", CLI_POSITIVE, &o->beam, "K", "search with a beam, at most 32, in place of greedily", NULL},
+        {'a', "length-penalty", CLI_DOUBLE, &o->alpha, "A",
+         "with --beam-size, a text of n tokens has the score sum log p / n^A (default: the model's own, else 1)",
          &o->has_alpha},
-        {'n', "n-best", CLI_INT, &o->n_best, "N",
+        {'n', "n-best", CLI_POSITIVE, &o->n_best, "N",
          "write N texts for each prompt, the best of the beam or so many that are drawn, as lines `index ||| text ||| "
          "score`, the index from 0",
          NULL},
         {0, "sample", CLI_FLAG, &j.sample, NULL, "draw tokens, as each of the next four does too", NULL},
-        {'t', "temperature", CLI_REAL, &j.temperature, "T",
+        {'t', "temperature", CLI_DOUBLE, &j.temperature, "T",
          "divide logits by this; 0 is greedy (default: the model's own, else 1)", &j.has_temperature},
-        {0, "top-k", CLI_INT, &o->top_k, "K", "draw from the K likeliest tokens (default: the model's own, else all)",
-         NULL},
-        {0, "top-p", CLI_REAL, &j.top_p, "P",
+        {0, "top-k", CLI_POSITIVE, &o->top_k, "K",
+         "draw from the K likeliest tokens (default: the model's own, else all)", NULL},
+        {0, "top-p", CLI_DOUBLE, &j.top_p, "P",
          "draw from the likeliest tokens that add up to P (default: the model's own, else 1)", &j.has_top_p},
-        {0, "min-p", CLI_REAL, &j.min_p, "P",
+        {0, "min-p", CLI_DOUBLE, &j.min_p, "P",
          "draw from tokens that are at least P times as likely as the likeliest (default: the model's own, else 0)",
          NULL},
-        {0, "repetition-penalty", CLI_REAL, &j.repetition_penalty, "X",
+        {0, "repetition-penalty", CLI_DOUBLE, &j.repetition_penalty, "X",
          "make tokens of prompt and text less likely by this, from 1 on (default: the model's own, else 1)",
          &j.has_penalty},
-        {0, "seed", CLI_WHOLE, &j.seed, "N", "draw from this stream of random numbers (default 0)", NULL},
-        {0, "ids", CLI_FLAG, &j.ids, NULL, "prompts are token ids with blanks between them, and so is what is written",
-         NULL},
+        {0, "seed", CLI_NONNEGATIVE, &j.seed, "N", "draw from this stream of random numbers (default 0)", NULL},
+        {0, "token-ids", CLI_FLAG, &j.ids, NULL,
+         "prompts are token ids with blanks between them, and so is what is written", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
          "write an object for each text: the index of its prompt, from 0, rank, text, score, log_prob, why it ended, "
          "and tokens with their log probabilities",
          NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
-        {0, "batch-tokens", CLI_INT, &o->batch_tokens, "N",
+        {0, "batch-tokens", CLI_POSITIVE, &o->batch_tokens, "N",
          "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
@@ -374,23 +376,23 @@ int cmd_generate(int argc, char **argv) {
                  "Llama. Each argument is a prompt, or each line of a file (-i), or else all of\n"
                  "standard input is one. The text of a single prompt is written as it is made;\n"
                  "of several, each gets a line, its line ends made blanks (--json keeps them).\n"
-                 "Each token is the likeliest, unless --beam or an option for drawing is given,\n"
+                 "Each token is the likeliest, unless --beam-size or an option for drawing is given,\n"
                  "also where the model's generation_config.json says do_sample; its temperature,\n"
                  "top_k, top_p and min_p are then what is drawn by. A run with one seed repeats,\n"
                  "and what a prompt gets does not depend on the others.\n",
         .examples = "  tfm generate -m gpt2 \"Once upon a time\"\n"
                     "  tfm generate -m gpt2 -t 0.8 --top-p 0.95 --seed 7 < letter.txt\n"
-                    "  tfm generate -m llama -i prompts.txt -o texts.txt --beam 4 --stats\n"
-                    "  tfm generate -m llama --ids --max-new 20 \"1 403 407 261\"\n",
+                    "  tfm generate -m llama -i prompts.txt -o texts.txt --beam-size 4 --stats\n"
+                    "  tfm generate -m llama --token-ids --max-new-tokens 20 \"1 403 407 261\"\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
-    const size_t prompts = code == CLI_GO ? (size_t)(argc - optind) : 0;
-    if (code == CLI_GO)
+    const size_t prompts = code == CLI_CONTINUE ? (size_t)(argc - optind) : 0;
+    if (code == CLI_CONTINUE)
         code = check(&j, &syntax, prompts);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = run(&j, argv + optind, prompts);
     free(j.stops.items);
     return code;

@@ -15,10 +15,10 @@ static const char *const ACTIVATIONS[] = {
     [TFM_LAPLACE] = "laplace",     [TFM_GELU_10] = "gelu_10", [TFM_HARDSWISH] = "hardswish",
 };
 
-enum { MOST_COMMANDS = 6 };
+enum { MAX_COMMANDS = 6 };
 
 /* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
-static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
+static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
     const bool encodes = m->encoder_layers > 0, decodes = m->decoder_layers > 0;
     const bool generates = decodes && !encodes && m->has_output && !embeds;
     const struct {
@@ -26,19 +26,19 @@ static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info
         bool runs;
     } all[] = {
         {"generate", generates && text},
-        {"generate --ids", generates && !text},
+        {"generate --token-ids", generates && !text},
         {"translate", encodes && decodes && m->has_output && text},
         {"score", (generates || (encodes && decodes && m->has_output)) && text},
         {"eval", encodes && decodes && m->has_output && text},
-        {"attend", encodes && decodes && m->has_output && text},
+        {"attention", encodes && decodes && m->has_output && text},
         {"embed", !(encodes && decodes) && text},
         {"embed --classify", m->classes > 0 && text && !embeds},
         {"embed --fill-mask", encodes && !decodes && m->has_output && text && !embeds},
-        {"train --from",
+        {"train --init-from",
          decodes && m->has_output && m->written && text && !embeds && strcmp(m->stored_dtype, "I8") != 0},
     };
     size_t count = 0;
-    for (size_t i = 0; i < CLI_COUNT(all) && count < MOST_COMMANDS; i++)
+    for (size_t i = 0; i < CLI_COUNT(all) && count < MAX_COMMANDS; i++)
         if (all[i].runs)
             names[count++] = all[i].name;
     return count;
@@ -47,8 +47,8 @@ static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info
 /* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. Returns
  * whether a command takes the model. */
 static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
-    const char *names[MOST_COMMANDS];
-    const size_t count = commands_of(names, m, !without, embedder);
+    const char *names[MAX_COMMANDS];
+    const size_t count = supported_commands(names, m, !without, embedder);
     json_t *all = json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
         "s:i, s:i, s:i, s:i}",
@@ -77,7 +77,7 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
     if (embedder)
         json_object_set_new(all, "embedder", embedder);
     json_decref(more);
-    cli_json_print(all);
+    cli_print_json(all);
     return count > 0;
 }
 
@@ -169,8 +169,8 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
            both                             ? "translating"
            : m->decoder_layers && !embedder ? "generating"
                                             : "encoding");
-    const char *names[MOST_COMMANDS];
-    const size_t count = commands_of(names, m, !without, embedder);
+    const char *names[MAX_COMMANDS];
+    const size_t count = supported_commands(names, m, !without, embedder);
     for (size_t i = 0; i < count; i++)
         printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
     if (without)
@@ -179,8 +179,8 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
 }
 
 /* What config.json calls a model that does not run, before the sentence that says why. */
-static int refuse(const char *dir, bool json, bool embeds) {
-    char path[4096], unread[CLI_WHY];
+static int print_unsupported(const char *dir, bool json, bool embeds) {
+    char path[4096], unread[CLI_REASON];
     const char *why = tfm_error_message();
     snprintf(path, sizeof(path), "%s/config.json", dir);
     json_t *config = cli_json_load(path, unread);
@@ -190,7 +190,7 @@ static int refuse(const char *dir, bool json, bool embeds) {
     if (!type && !class_name && embeds)
         type = "sentence-transformers";
     if (json && (json_is_object(config) || embeds)) {
-        cli_json_print(json_pack("{s:b, s:s, s:s*, s:s*}", "runs", 0, "reason", why, "model_type", type, "architecture",
+        cli_print_json(json_pack("{s:b, s:s, s:s*, s:s*}", "runs", 0, "reason", why, "model_type", type, "architecture",
                                  class_name));
     } else if (type || class_name) {
         printf("architecture      %s%s%s\n", type ? type : "", type && class_name ? ", " : "",
@@ -202,7 +202,7 @@ static int refuse(const char *dir, bool json, bool embeds) {
 }
 
 /* A directory of sentence-transformers names its modules, one of which has the encoder. */
-static bool names_modules(const char *dir) {
+static bool has_modules(const char *dir) {
     char path[4096];
     return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
 }
@@ -230,11 +230,11 @@ int cmd_info(int argc, char **argv) {
         .operands = 1,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     const char *dir = argv[optind];
     tfm_model_info info;
-    tfm_embedder_info vectors, *embedder = names_modules(dir) ? &vectors : NULL;
+    tfm_embedder_info vectors, *embedder = has_modules(dir) ? &vectors : NULL;
     char *without = NULL;
     tfm_status status = read_info(&info, embedder, dir, false);
     /* A tokenizer that is not there, or not run, leaves a model; a damaged one is said as it is. */
@@ -247,7 +247,7 @@ int cmd_info(int argc, char **argv) {
         taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
     else if (status == TFM_OK)
         taken = print_table(&info, without, embedder);
-    code = status != TFM_OK    ? refuse(dir, json, embedder != NULL)
+    code = status != TFM_OK    ? print_unsupported(dir, json, embedder != NULL)
            : taken || !without ? CLI_OK
                                : cli_fail("%s", without);
     free(without);

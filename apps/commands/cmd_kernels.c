@@ -31,11 +31,11 @@ static tfm_status new_model(tfm_model **model, tfm_context *ctx, const kernels_o
     return tfm_model_new(model, ctx, &shape);
 }
 
-static int run_sample(const kernels_options *o) {
+static int run_workload(const kernels_options *o) {
     tfm_context *ctx = NULL;
     tfm_model *model = NULL;
     const tfm_model_options how = {.precision = cli_precision(o->precision), .no_tokenizer = !o->input};
-    const tfm_context_options opening = {.device = o->run_on ? o->run_on : o->device, .on_build = cli_building};
+    const tfm_context_options opening = {.device = o->run_on ? o->run_on : o->device, .on_build = cli_on_build};
     tfm_status status = tfm_context_open(&ctx, &opening);
     if (status == TFM_OK)
         status = o->model ? tfm_model_open(&model, ctx, o->model, &how) : new_model(&model, ctx, o);
@@ -46,11 +46,11 @@ static int run_sample(const kernels_options *o) {
                      "tfm kernels --export DIR -- embed -m %s",
                      o->model, o->model);
     if (code == CLI_OK)
-        code = sample_write(model);
+        code = workload_generate(model);
     if (code == CLI_OK && o->input)
-        code = sample_lines(model, o->input);
+        code = workload_lines(model, o->input);
     if (code == CLI_OK && o->train)
-        code = sample_train(model);
+        code = workload_train(model);
     cli_progress(NULL);
     tfm_model_free(&model);
     tfm_context_free(&ctx);
@@ -74,7 +74,7 @@ static int export(const cli_command *commands, const kernels_options *o, int arg
     tfm_kernels_report report;
     if (tfm_kernels_begin(o->export_dir, o->run_on ? o->device : NULL) != TFM_OK)
         return cli_fail_library();
-    const int code = argc > 0 ? run_command(commands, o, argc, argv) : run_sample(o);
+    const int code = argc > 0 ? run_command(commands, o, argc, argv) : run_workload(o);
     if (code != CLI_OK)
         return code; /* what was collected goes with the process */
     if (tfm_kernels_end(&report) != TFM_OK)
@@ -102,47 +102,49 @@ static int pack(const kernels_options *o) {
 static int check(const cli_syntax *syntax, const kernels_options *o, bool command) {
     const bool sample = o->model || o->preset_given;
     if (!o->export_dir == !o->pack_dir)
-        return cli_misuse(syntax, "give either --export DIR or --pack DIR");
+        return cli_usage_error(syntax, "give either --export DIR or --pack DIR");
     if (o->pack_dir && (sample || command || o->input || o->train || o->run_on))
-        return cli_misuse(syntax, "--pack takes what was exported: only -o and --device go with it");
+        return cli_usage_error(syntax, "--pack takes what was exported: only -o and --device go with it");
     if (o->pack_dir && !o->output)
-        return cli_misuse(syntax, "which file is the pack to be? give -o FILE");
+        return cli_usage_error(syntax, "which file is the pack to be? give -o FILE");
     if (o->pack_dir)
-        return CLI_GO;
+        return CLI_CONTINUE;
     if (o->output)
-        return cli_misuse(syntax, "-o is for --pack: --export names its folder itself");
+        return cli_usage_error(syntax, "-o is for --pack: --export names its folder itself");
     if (sample == command || (o->model && o->preset_given))
-        return cli_misuse(syntax, "say what is to run on the device: -m DIR, --preset NAME, or a command after --");
+        return cli_usage_error(syntax,
+                               "say what is to run on the device: -m DIR, --preset NAME, or a command after --");
     if (command && (o->input || o->train || o->precision_given || o->vocabulary_given))
-        return cli_misuse(syntax, "a command after -- has options of its own: give them there");
+        return cli_usage_error(syntax, "a command after -- has options of its own: give them there");
     if (o->model && o->vocabulary_given)
-        return cli_misuse(syntax, "--vocab-size is for --preset: a model has its vocabulary");
+        return cli_usage_error(syntax, "--vocab-size is for --preset: a model has its vocabulary");
     if (o->preset_given && (o->input || o->precision_given))
-        return cli_misuse(syntax, "--input and --precision are for a model, and a preset has no texts: give -m DIR");
-    return CLI_GO;
+        return cli_usage_error(syntax,
+                               "--input and --precision are for a model, and a preset has no texts: give -m DIR");
+    return CLI_CONTINUE;
 }
 
 int cmd_kernels(const cli_command *commands, int argc, char **argv) {
     kernels_options o = {.vocabulary = 8000};
     const cli_option options[] = {
-        {0, "export", CLI_TEXT, &o.export_dir, "DIR",
+        {0, "export", CLI_STRING, &o.export_dir, "DIR",
          "write a .cl file for each program, and manifest.json, into this folder; those that it has already stay",
          NULL},
-        {0, "pack", CLI_TEXT, &o.pack_dir, "DIR",
+        {0, "pack", CLI_STRING, &o.pack_dir, "DIR",
          "put the binaries that lie beside the programs of this folder into one file; those that are missing are built "
          "by "
          "the device, if it has a compiler",
          NULL},
-        {'o', "output", CLI_TEXT, &o.output, "FILE", "the pack to write", NULL},
-        {'m', "model", CLI_TEXT, &o.model, "DIR", "run this model: translation, or going on with prompts", NULL},
+        {'o', "output", CLI_STRING, &o.output, "FILE", "the pack to write", NULL},
+        {'m', "model", CLI_STRING, &o.model, "DIR", "run this model: translation, or going on with prompts", NULL},
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "run a new model of these sizes", &o.preset_given},
-        {0, "vocab-size", CLI_INT, &o.vocabulary, "N", "with --preset: how many pieces it has (default 8000)",
+        {0, "vocab-size", CLI_POSITIVE, &o.vocabulary, "N", "with --preset: how many pieces it has (default 8000)",
          &o.vocabulary_given},
         {0, "train", CLI_FLAG, &o.train, NULL, "train it besides, for a few updates", NULL},
-        {'i', "input", CLI_TEXT, &o.input, "FILE", "run these lines besides", NULL},
+        {'i', "input", CLI_STRING, &o.input, "FILE", "run these lines besides", NULL},
         {0, "precision", CLI_CHOICE, &o.precision, "auto|fp32|fp16|bf16|int8",
          "what the model's matrices are kept as (default auto)", &o.precision_given},
-        {0, "run-on", CLI_TEXT, &o.run_on, "DEVICE",
+        {0, "run-on", CLI_STRING, &o.run_on, "DEVICE",
          "run the model on this device, with the kernels that suit the one of --device, which may have no compiler",
          NULL},
         CLI_DEVICE(&o.device),
@@ -165,7 +167,7 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
                  "Then export into the same folder again: with -i, your own lines, or after --\n"
                  "any command of tfm as you will run it, and pack anew.\n",
         .examples = "  tfm kernels --export out -m apps/demo --device accel --run-on cpu\n"
-                    "  tfm kernels --export out -- train --src a.de --tgt a.en -o new --updates 9\n"
+                    "  tfm kernels --export out -- train --src a.de --tgt a.en -o new --max-steps 9\n"
                     "  tfm kernels --pack out -o demo.pack\n"
                     "  TFM_KERNELS=demo.pack tfm translate -m apps/demo < lines\n",
         .options = options,
@@ -173,14 +175,14 @@ int cmd_kernels(const cli_command *commands, int argc, char **argv) {
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     const int first = optind;
     const bool command = first < argc;
     if (command && strcmp(argv[first - 1], "--") != 0)
-        return cli_misuse(&syntax, "'%s' is too much: a command of tfm stands after --", argv[first]);
+        return cli_usage_error(&syntax, "'%s' is too much: a command of tfm stands after --", argv[first]);
     code = check(&syntax, &o, command);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     return o.pack_dir ? pack(&o) : export(commands, &o, argc - first, argv + first);
 }

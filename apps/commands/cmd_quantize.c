@@ -44,7 +44,7 @@ int cmd_quantize(int argc, char **argv) {
     int precision = 0;
     const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
     const cli_option options[] = {
-        {'o', "output", CLI_TEXT, (void *)&output, "DIR", "the directory to write, which is made if it is missing",
+        {'o', "output", CLI_STRING, (void *)&output, "DIR", "the directory to write, which is made if it is missing",
          NULL},
         {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16",
          "what the matrices of layers and the tables of words become (default int8)", NULL},
@@ -67,9 +67,9 @@ int cmd_quantize(int argc, char **argv) {
         .operands = 1,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO && !output)
-        code = cli_misuse(&syntax, "-o is needed: the directory to write");
-    if (code != CLI_GO)
+    if (code == CLI_CONTINUE && !output)
+        code = cli_usage_error(&syntax, "-o is needed: the directory to write");
+    if (code != CLI_CONTINUE)
         return code;
     code = check_free(output, argv[optind]);
     if (code != CLI_OK)

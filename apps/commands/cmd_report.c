@@ -78,7 +78,7 @@ static json_t *about_host(void) {
 }
 
 /* A fact of the device, or of the tuning table, which is an object of its own. */
-static bool on_fact(void *user, const char *name, const char *text) {
+static bool on_property(void *user, const char *name, const char *text) {
     static const char ROW[] = "tuned: ";
     json_t *report = user;
     if (strncmp(name, ROW, strlen(ROW)) == 0)
@@ -168,7 +168,7 @@ static int make_report(tfm_context *ctx, const char *name) {
     json_object_set_new(report, "self_test", c.all);
     json_object_set_new(report, "table_hash", json_string("0"));
     /* A device that is lost is what others want to know of: what there is until then is written. */
-    if (tfm_context_facts(ctx, on_fact, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
+    if (tfm_context_facts(ctx, on_property, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
         report_failed(report);
     else
         report_bench(ctx, report);
@@ -192,7 +192,7 @@ int cmd_report(int argc, char **argv) {
     const char *device = NULL, *name = "tfm-report";
     const cli_option options[] = {
         CLI_DEVICE(&device),
-        {'o', "output", CLI_TEXT, &name, "NAME", "write NAME.md and NAME.json (default tfm-report)", NULL},
+        {'o', "output", CLI_STRING, &name, "NAME", "write NAME.md and NAME.json (default tfm-report)", NULL},
     };
     const cli_syntax syntax = {
         .name = "report",
@@ -211,17 +211,17 @@ int cmd_report(int argc, char **argv) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     tfm_context *ctx = NULL;
     if (!is_name(name))
-        return cli_misuse(&syntax, "-o needs a name, to which .md and .json are added: '%s' has none", name);
+        return cli_usage_error(&syntax, "-o needs a name, to which .md and .json are added: '%s' has none", name);
     if (check_place(name) != CLI_OK)
         return CLI_FAILED;
     cli_catch_signals();
-    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_on_build}) != TFM_OK)
         return cli_fail_library();
-    cli_put_device(ctx, NULL);
+    cli_print_device(ctx, NULL);
     code = make_report(ctx, name);
     tfm_context_free(&ctx);
     return code;

@@ -50,7 +50,7 @@ static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
         fputc('\n', j->out.file);
     else
         fprintf(j->out.file, "%.6f\t%zu\t%.6f\n", log_prob, tokens, log_prob / (double)tokens);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
 /* Lines that are no text are told apart here, where their length is known, and scored as empty ones. */
@@ -80,7 +80,7 @@ static int score_pairs(job *j, size_t count) {
         texts ? tfm_score_texts(j->model, target, count, &j->text, on_score, j)
               : tfm_score(j->model, j->source.text + j->first, target, count, &j->text, on_score, j);
     if (status == TFM_OK)
-        return cli_output_finished(&j->out, j->first + count);
+        return cli_output_checkpoint(&j->out, j->first + count);
     return status == TFM_ERROR_CANCELLED ? cli_output_flush(&j->out) : cli_fail_library();
 }
 
@@ -90,7 +90,7 @@ static int put_perplexity(job *j) {
         return cli_fail("%s has no token to score", j->target.name);
     const double nll = -j->log_prob / (double)j->tokens;
     fprintf(j->out.file, "ppl = %.4f  nll = %.6f  tokens = %llu\n", exp(nll), nll, (unsigned long long)j->tokens);
-    return cli_output_finished(&j->out, 1);
+    return cli_output_checkpoint(&j->out, 1);
 }
 
 static int score_all(job *j) {
@@ -113,9 +113,9 @@ static int score_all(job *j) {
 static int run(job *j) {
     j->text.reject = on_reject;
     j->text.reject_user = j;
-    int code = j->text_file ? CLI_OK : cli_lines_all(&j->source, j->source_file);
+    int code = j->text_file ? CLI_OK : cli_lines_read_all(&j->source, j->source_file);
     if (code == CLI_OK)
-        code = cli_lines_all(&j->target, j->text_file ? j->text_file : j->target_file);
+        code = cli_lines_read_all(&j->target, j->text_file ? j->text_file : j->target_file);
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
@@ -132,19 +132,19 @@ static int run(job *j) {
 /* Options that do not go together. */
 static int check(const job *j, const cli_syntax *syntax) {
     if (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file)))
-        return cli_misuse(syntax, "-m, --src and --tgt are needed, or -m and --text");
+        return cli_usage_error(syntax, "-m, --src and --tgt are needed, or -m and --text");
     const int code = cli_check_workers(syntax, j->workers);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (j->text_file && (j->source_file || j->target_file))
-        return cli_misuse(syntax, "give --src and --tgt, or --text, not both");
+        return cli_usage_error(syntax, "give --src and --tgt, or --text, not both");
     if (j->text.add_bos && !j->text_file)
-        return cli_misuse(syntax, "--add-bos is for --text: a translation begins as its model says");
+        return cli_usage_error(syntax, "--add-bos is for --text: a translation begins as its model says");
     if (j->text.ends && !j->text_file)
-        return cli_misuse(syntax, "--end is for --text: the end of a translation always counts");
+        return cli_usage_error(syntax, "--score-eos is for --text: the end of a translation always counts");
     if (!j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
-        return cli_misuse(syntax, "only one of the files can be standard input");
-    return CLI_GO;
+        return cli_usage_error(syntax, "only one of the files can be standard input");
+    return CLI_CONTINUE;
 }
 
 int cmd_score(int argc, char **argv) {
@@ -152,21 +152,21 @@ int cmd_score(int argc, char **argv) {
     if (!j)
         return cli_fail("out of memory");
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j->model_dir, "DIR", "the model's directory", NULL},
-        {'s', "src", CLI_TEXT, &j->source_file, "FILE", "the source lines", NULL},
-        {'t', "tgt", CLI_TEXT, &j->target_file, "FILE", "a target line for each source line", NULL},
-        {0, "text", CLI_TEXT, &j->text_file, "FILE",
+        {'m', "model", CLI_STRING, &j->model_dir, "DIR", "the model's directory", NULL},
+        {'s', "src", CLI_STRING, &j->source_file, "FILE", "the source lines", NULL},
+        {'t', "tgt", CLI_STRING, &j->target_file, "FILE", "a target line for each source line", NULL},
+        {0, "text", CLI_STRING, &j->text_file, "FILE",
          "in place of both: lines of text, which a language model scores (- is standard input)", NULL},
-        {0, "end", CLI_FLAG, &j->text.ends, NULL, "with --text: score the end of each line too", NULL},
+        {0, "score-eos", CLI_FLAG, &j->text.ends, NULL, "with --text: score the end of each line too", NULL},
         {0, "add-bos", CLI_FLAG, &j->text.add_bos, NULL,
          "with --text: put the model's BOS token first also where its tokenizer does not; without this, lines are read "
          "as tfm generate reads prompts",
          NULL},
         {0, "perplexity", CLI_FLAG, &j->perplexity, NULL,
          "write one line about all, `ppl = X  nll = X  tokens = N`, and none for each", NULL},
-        {'o', "output", CLI_TEXT, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'o', "output", CLI_STRING, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
         CLI_LANGUAGES(j->text),
-        {0, "batch-tokens", CLI_INT, &j->text.batch_tokens, "N",
+        {0, "batch-tokens", CLI_POSITIVE, &j->text.batch_tokens, "N",
          "the most source tokens in a batch, with padding (default 4096)", NULL},
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",
          NULL},
@@ -181,7 +181,7 @@ int cmd_score(int argc, char **argv) {
         .about = "Writes for each pair of lines the sum of log p of the target's tokens given\n"
                  "the source, the number of these tokens (the end counts as one), and the\n"
                  "average, with tabs between. With --text it does so for each line of a text by\n"
-                 "itself, each token given those before it; its end counts with --end alone. A\n"
+                 "itself, each token given those before it; its end counts with --score-eos alone. A\n"
                  "line of which nothing counts gives an empty line. So does a bad line, which is\n"
                  "named on standard error; the exit code is then 1.\n",
         .examples = "  tfm score -m apps/demo --src apps/demo/test.de --tgt apps/demo/greedy.en\n"
@@ -191,10 +191,10 @@ int cmd_score(int argc, char **argv) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = check(j, &syntax);
     j->how.precision = cli_precision(j->precision);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = run(j);
     free(j);
     return code;

@@ -19,12 +19,12 @@ static bool on_record(void *user, const tfm_selftest_record *record) {
         break;
     case TFM_SELFTEST_FAIL:
         column += printf("fail           ");
-        cli_put_words(stdout, column, column, record->message);
+        cli_print_wrapped(stdout, column, column, record->message);
         t->failed++;
         break;
     case TFM_SELFTEST_UNAVAILABLE:
         column += printf("not available  ");
-        cli_put_words(stdout, column, column, record->message);
+        cli_print_wrapped(stdout, column, column, record->message);
         t->unavailable++;
         break;
     }
@@ -60,18 +60,18 @@ int cmd_selftest(int argc, char **argv) {
         .more = true,
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     const char *op = optind < argc ? argv[optind] : NULL;
     if (argc - optind > 1)
-        return cli_misuse(&syntax, "unexpected argument '%s'", argv[optind + 1]);
+        return cli_usage_error(&syntax, "unexpected argument '%s'", argv[optind + 1]);
     tally t = {0};
     cli_output_open(&t.out, NULL);
     tfm_context *ctx = NULL;
     cli_catch_signals();
-    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_on_build}) != TFM_OK)
         return cli_fail_library();
-    cli_put_device(ctx, NULL);
+    cli_print_device(ctx, NULL);
     tfm_status status = tfm_selftest(ctx, op, on_record, &t);
     if (status == TFM_OK)
         print_verdict(&t);

@@ -8,35 +8,35 @@
 #include "train/train.h"
 
 static tfm_trainer_options trainer_options(const train_run *r) {
-    static const tfm_dtype wires[] = {TFM_F32, TFM_F16, TFM_BF16};
+    static const tfm_dtype comm_dtypes[] = {TFM_F32, TFM_F16, TFM_BF16};
     const train_recipe *o = &r->recipe;
     return (tfm_trainer_options){.dropout = (float)o->dropout,
                                  .attention_dropout = (float)o->attention_dropout,
                                  .activation_dropout = (float)o->activation_dropout,
-                                 .smoothing = (float)o->smoothing,
-                                 .schedule = (tfm_schedule)o->schedule,
-                                 .rate = o->rate,
-                                 .warmup = o->warmup ? o->warmup : 1,
-                                 .updates = o->updates,
+                                 .smoothing = (float)o->label_smoothing,
+                                 .schedule = (tfm_schedule)o->lr_scheduler_type,
+                                 .rate = o->learning_rate,
+                                 .warmup = o->warmup_steps ? o->warmup_steps : 1,
+                                 .updates = o->max_steps,
                                  .beta1 = o->beta1,
                                  .beta2 = o->beta2,
                                  .epsilon = o->epsilon,
-                                 .decay = o->decay,
-                                 .clip = o->clip,
+                                 .decay = o->weight_decay,
+                                 .clip = o->max_grad_norm,
                                  .seed = (uint64_t)o->seed,
                                  .freeze = o->freeze,
                                  .ranks = r->ranks,
-                                 .shard = o->shard,
-                                 .wire = wires[o->wire],
+                                 .shard = o->shard_optimizer,
+                                 .wire = comm_dtypes[o->comm_dtype],
                                  .precision = o->precision ? TFM_BF16 : TFM_F32,
-                                 .recompute = o->recompute};
+                                 .recompute = o->gradient_checkpointing};
 }
 
 static int open_all(train_run *r) {
     const train_recipe *o = &r->recipe;
     const tfm_data_options order = {.tokens = o->batch_tokens,
                                     .max_length = o->max_length,
-                                    .buffer = o->buffer,
+                                    .buffer = o->buffer_size,
                                     .seed = (uint64_t)o->seed,
                                     .hold_every = r->recipe.hold_every,
                                     .subword_alpha = (float)o->subword_alpha,
@@ -47,30 +47,29 @@ static int open_all(train_run *r) {
     if (train_ranks_device(r) != CLI_OK)
         return CLI_FAILED;
     const char *const device = r->device[0] ? r->device : o->device;
-    if ((r->ranks ? tfm_context_open(&r->ctx, &(tfm_context_options){.device = device, .on_build = cli_building})
+    if ((r->ranks ? tfm_context_open(&r->ctx, &(tfm_context_options){.device = device, .on_build = cli_on_build})
                   : cli_open_fleet(&r->fleet, device, o->workers)) != TFM_OK)
         return cli_fail_library();
     if (train_model_open(r) != CLI_OK)
         return CLI_FAILED;
     if (r->fleet)
         r->ctx = tfm_context_retain(tfm_model_context(r->model));
-    texts.block = o->block;
-    texts.documents = train_documents(o);
+    texts.block = o->seq_len;
+    texts.documents = train_document_options(o);
     texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.end = tfm_model_get_info(r->model)->eos_id;
     if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
         return cli_fail_library();
     const char *const *targets;
-    const cli_texts *sources = train_pairs(o, &targets);
+    const cli_strings *sources = train_pair_files(o, &targets);
     const tfm_status status =
-        train_of_texts(o)
-            ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
-            : tfm_data_open_pairs(&r->data, r->tokenizer, sources->items, targets, sources->count, &order);
+        train_is_lm(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
+                       : tfm_data_open_pairs(&r->data, r->tokenizer, sources->items, targets, sources->count, &order);
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
 /* Without a validation set of its own, a run keeps some pairs of the training files for it, few enough. */
-static int count_held(train_run *r) {
+static int count_held_out(train_run *r) {
     enum { LEAST = 20 };
     train_recipe *o = &r->recipe;
     if (o->valid_source || o->valid_tsv || o->valid_text || o->hold_out == 0)
@@ -82,11 +81,11 @@ static int count_held(train_run *r) {
 
 /* How validation is given. */
 static const char *valid_options(const train_recipe *o) {
-    return train_of_texts(o) ? "--valid-text" : "--valid-src and --valid-tgt";
+    return train_is_lm(o) ? "--valid-text" : "--valid-src and --valid-tgt";
 }
 
 /* Says where a file and its translation have not as many lines. */
-static int warn_unequal(const train_run *r) {
+static int warn_line_counts(const train_run *r) {
     const train_recipe *o = &r->recipe;
     for (size_t i = 0; i < o->targets.count; i++) {
         const char *const source = o->sources.items[i], *const target = o->targets.items[i];
@@ -95,10 +94,11 @@ static int warn_unequal(const train_run *r) {
             train_count_lines(target, &targets) != CLI_OK)
             return CLI_FAILED;
         if (sources != targets)
-            train_say("warning: %s has %" PRId64 " lines and %s %" PRId64
-                      ": where a line is missing in the middle, all after it are paired with what is no translation of "
-                      "them; stop here and mend them unless it is the end that is missing",
-                      source, sources, target, targets);
+            train_print(
+                "warning: %s has %" PRId64 " lines and %s %" PRId64
+                ": where a line is missing in the middle, all after it are paired with what is no translation of "
+                "them; stop here and mend them unless it is the end that is missing",
+                source, sources, target, targets);
     }
     return CLI_OK;
 }
@@ -108,34 +108,35 @@ static int warn(train_run *r) {
     enum { FEW = 100 };
     const train_recipe *o = &r->recipe;
     if (r->valid.count > 0 && r->valid.count < FEW)
-        train_say("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
-                  "hundred by %s",
-                  r->valid.count, train_unit(o, r->valid.count), valid_options(o));
-    return train_size_warn(r) == CLI_OK ? warn_unequal(r) : CLI_FAILED;
+        train_print("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
+                    "hundred by %s",
+                    r->valid.count, train_unit(o, r->valid.count), valid_options(o));
+    return train_warn_corpus_size(r) == CLI_OK ? warn_line_counts(r) : CLI_FAILED;
 }
 
-static int say_what(train_run *r) {
+static int print_run(train_run *r) {
     const tfm_model_info info = *tfm_model_get_info(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
     const tfm_trainer_options options = trainer_options(r);
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
-    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
-              info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
-    if (train_sharers(r) > 1)
-        train_say("%d %s share each update, of %d batches%s", train_sharers(r), r->ranks ? "ranks" : "devices",
-                  r->recipe.accumulate,
-                  r->recipe.shard ? "; each keeps the optimiser's state of its part of the parameters" : "");
+    train_print("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
+                info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
+    if (train_replicas(r) > 1)
+        train_print("%d %s share each update, of %d batches%s", train_replicas(r), r->ranks ? "ranks" : "devices",
+                    r->recipe.gradient_accumulation_steps,
+                    r->recipe.shard_optimizer ? "; each keeps the optimiser's state of its part of the parameters"
+                                              : "");
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
-        train_say("the text has too few %s to keep one in %" PRId64
-                  " of them for validation, so no best model is chosen: give %s to a new run",
-                  train_unit(&r->recipe, 0), r->recipe.hold_every, valid_options(&r->recipe));
-    train_say("about %.0f MB of memory on %s%s", 1e-6 * (double)bytes, device->name,
-              r->devices > 1 ? ", and on each of the others" : "");
+        train_print("the text has too few %s to keep one in %" PRId64
+                    " of them for validation, so no best model is chosen: give %s to a new run",
+                    train_unit(&r->recipe, 0), r->recipe.hold_every, valid_options(&r->recipe));
+    train_print("about %.0f MB of memory on %s%s", 1e-6 * (double)bytes, device->name,
+                r->devices > 1 ? ", and on each of the others" : "");
     if (bytes > device->memory_bytes)
-        train_say("that is more than the device's %.0f MB: batches will be split, or give %sa smaller --batch-tokens",
-                  1e-6 * (double)device->memory_bytes, options.recompute ? "" : "--recompute or ");
+        train_print("that is more than the device's %.0f MB: batches will be split, or give %sa smaller --batch-tokens",
+                    1e-6 * (double)device->memory_bytes, options.recompute ? "" : "--gradient-checkpointing or ");
     return train_log_put(&r->log,
                          json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "type", "start", "version",
                                    tfm_version(), "device", device->name, "driver", device->driver, "parameters",
@@ -149,19 +150,19 @@ static int prepare(train_run *r) {
         (r->checkpoint = train_path(r->dir, "checkpoint.safetensors")) ? CLI_OK : cli_fail("%s: out of memory", r->dir);
     r->corpus = train_corpus_read(&r->recipe);
     if (code == CLI_OK)
-        code = count_held(r);
+        code = count_held_out(r);
     if (code == CLI_OK)
-        code = train_valid_open(&r->valid, &r->recipe);
+        code = train_validation_open(&r->valid, &r->recipe);
     if (code == CLI_OK)
         code = open_all(r);
     if (code == CLI_OK)
-        code = train_valid_warn(&r->valid, r->tokenizer, tfm_model_get_info(r->model)->max_positions);
+        code = train_validation_warn(&r->valid, r->tokenizer, tfm_model_get_info(r->model)->max_positions);
     if (code == CLI_OK)
         code = train_checkpoint_read(r);
     if (code == CLI_OK)
         code = train_log_cut(&r->log, r->at.log_bytes);
     if (code == CLI_OK)
-        code = say_what(r);
+        code = print_run(r);
     return code == CLI_OK && !r->recipe.resume ? warn(r) : code;
 }
 
@@ -172,7 +173,7 @@ static void close_all(train_run *r) {
     tfm_tokenizer_free(&r->tokenizer);
     tfm_context_free(&r->ctx);
     tfm_fleet_free(&r->fleet);
-    train_valid_close(&r->valid);
+    train_validation_close(&r->valid);
     train_log_close(&r->log);
     train_recipe_free(&r->recipe);
     json_decref(r->at.snapshots);
@@ -201,7 +202,7 @@ static int check_file(const train_recipe *o, const char *file, const char *optio
 static int check_files(const train_recipe *o) {
     const char *const files[] = {o->valid_source, o->valid_target, o->valid_tsv, o->valid_text};
     const char *const options[] = {"valid-src", "valid-tgt", "valid-tsv", "valid-text"};
-    const cli_texts *const lists[] = {&o->sources, &o->targets, &o->tsvs, &o->texts};
+    const cli_strings *const lists[] = {&o->sources, &o->targets, &o->tsvs, &o->texts};
     const char *const list_options[] = {"src", "tgt", "tsv", "text"};
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(lists); i++)
@@ -215,15 +216,15 @@ static int check_files(const train_recipe *o) {
 static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     r->dir = r->recipe.resume;
     if (r->recipe.out)
-        return cli_misuse(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
+        return cli_usage_error(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
     int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
-    if (code == CLI_GO)
-        code = train_texts_check(&r->recipe, syntax);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
+        code = train_lm_check(&r->recipe, syntax);
+    if (code == CLI_CONTINUE)
         code = train_ranks_check(r, syntax);
-    if (code == CLI_GO)
-        code = train_deal_check(r, syntax);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
+        code = train_balance_check(r, syntax);
+    if (code == CLI_CONTINUE)
         code = check_files(&r->recipe);
     return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
 }
@@ -231,26 +232,26 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 static int begin(train_run *r, const cli_syntax *syntax) {
     train_recipe *o = &r->recipe;
     const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
-    int code = named ? train_texts_check(o, syntax) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
-    if (code == CLI_GO)
+    int code = named ? train_lm_check(o, syntax) : cli_usage_error(syntax, "-o DIR is needed, or --resume DIR");
+    if (code == CLI_CONTINUE)
         code = train_model_check(o, syntax);
-    if (o->accumulate < 0)
-        o->accumulate = train_sharers(r);
-    if (code == CLI_GO)
+    if (o->gradient_accumulation_steps < 0)
+        o->gradient_accumulation_steps = train_replicas(r);
+    if (code == CLI_CONTINUE)
         code = train_recipe_settle(o, syntax);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = train_ranks_check(r, syntax);
-    if (code == CLI_GO)
-        code = train_deal_check(r, syntax);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
+        code = train_balance_check(r, syntax);
+    if (code == CLI_CONTINUE)
         code = check_files(o);
     if (code != CLI_OK)
         return code;
     r->dir = o->out;
-    const char *file = train_of_texts(o) ? "tokenizer.json" : "vocab.json";
+    const char *file = train_is_lm(o) ? "tokenizer.json" : "vocab.json";
     if (o->vocabulary && !train_exists(o->vocabulary, file))
         return cli_fail("%s has no %s: --vocab is for the directory of a tokenizer", o->vocabulary, file);
-    return train_folder_claim(r);
+    return train_run_dir_claim(r);
 }
 
 /* What a rank does that is not the first, once the directory is ready: the recipe, the tokenizer and the checkpoint are
@@ -259,13 +260,13 @@ static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv)
     r->dir = r->recipe.resume ? r->recipe.resume : r->recipe.out;
     r->recipe.resume = r->dir;
     int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = check_files(&r->recipe);
     if (code != CLI_OK)
         return code;
     r->checkpoint = train_path(r->dir, "checkpoint.safetensors");
     r->corpus = train_corpus_read(&r->recipe);
-    code = r->checkpoint ? count_held(r) : cli_fail("%s: out of memory", r->dir);
+    code = r->checkpoint ? count_held_out(r) : cli_fail("%s: out of memory", r->dir);
     if (code == CLI_OK)
         code = open_all(r);
     if (code == CLI_OK && access(r->checkpoint, F_OK) == 0 &&
@@ -278,11 +279,11 @@ static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     const bool new = !r->recipe.resume, first = train_first(r);
     int code = train_devices_count(r, syntax);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = !first ? CLI_OK : new ? begin(r, syntax) : resume(r, syntax, argc, argv);
     const bool claimed = first && code == CLI_OK;
     if (claimed) {
-        train_catch_early(r);
+        train_catch_signals_early(r);
         code = prepare(r);
     }
     code = train_ranks_agree(r, code);
@@ -291,11 +292,12 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     if (code == CLI_OK)
         code = train_ranks_compare(r, code);
     if (code == CLI_OK)
-        code = train_ranks_agree(r, train_deal_begin(r)); /* where one fails, the others do not begin to wait for it */
+        code =
+            train_ranks_agree(r, train_balance_begin(r)); /* where one fails, the others do not begin to wait for it */
     if (code == CLI_OK)
         code = train_loop(r);
     if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))
-        train_folder_undo(r);
+        train_run_dir_release(r);
     return code;
 }
 
@@ -307,29 +309,29 @@ int cmd_train(int argc, char **argv) {
         .usage = "train -o DIR --src FILE --tgt FILE [--src FILE --tgt FILE...]\n"
                  "                 [option...]\n"
                  "       tfm train -o DIR --text FILE [--text FILE...] [option...]\n"
-                 "       tfm train -o DIR --from DIR (--src FILE --tgt FILE | --text FILE)\n"
+                 "       tfm train -o DIR --init-from DIR (--src FILE --tgt FILE | --text FILE)\n"
                  "                 [option...]\n"
                  "       tfm train --resume DIR [option...]",
         .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
                  "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
                  "translate opens it. With --text it trains a language model on plain text, of\n"
                  "the kind of GPT-2 or Llama, with which tfm generate goes on with prompts.\n"
-                 "--from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
+                 "--init-from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
                  "saves the run and ends it. --resume continues it, with the same result to the\n"
                  "bit as if it had never stopped, even after a power cut. Several devices,\n"
                  "or ranks that mpirun starts with a device each, share the batches of each\n"
                  "update.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
-                    "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
+                    "      --valid-src dev.de --valid-tgt dev.en --preset tiny --max-steps 8000\n"
                     "  tfm train -o wmt --src europarl.de --tgt europarl.en \\\n"
                     "      --src news.de --tgt news.en\n"
-                    "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en \\\n"
+                    "  tfm train -o law --init-from opus-mt-de-en --src law.de --tgt law.en \\\n"
                     "      --freeze 'model.encoder.*'\n"
                     "  tfm train -o tales --text tales.txt --family llama --preset tiny\n"
-                    "  tfm train -o mine --from gpt2 --text mine.txt --updates 2000\n"
-                    "  tfm train --resume de-en --updates 16000\n"
-                    "  tfm train --resume de-en --device gpu,gpu --accumulate 2\n"
+                    "  tfm train -o mine --init-from gpt2 --text mine.txt --max-steps 2000\n"
+                    "  tfm train --resume de-en --max-steps 16000\n"
+                    "  tfm train --resume de-en --device gpu,gpu --gradient-accumulation-steps 2\n"
                     "  TFM_DEVICE=all mpirun -n 2 tfm train --resume de-en\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
@@ -337,7 +339,7 @@ int cmd_train(int argc, char **argv) {
     int code = train_ranks_open(&r);
     if (code == CLI_OK) {
         code = train_ranks_compare(&r, cli_parse(&syntax, argc, argv));
-        code = train_ranks_close(&r, code == CLI_GO ? run(&r, &syntax, argc, argv) : code);
+        code = train_ranks_close(&r, code == CLI_CONTINUE ? run(&r, &syntax, argc, argv) : code);
     }
     close_all(&r);
     return code;

@@ -13,7 +13,7 @@ static const document_kind *const FORMATS[] = {NULL, &document_html, &document_s
 static void print_stats(const translate_job *j) {
     const tfm_search_stats *s = &j->done;
     const double seconds = fmax(s->seconds - (j->build_seconds - j->load_build), 1e-9);
-    cli_put_stats(json_pack(
+    cli_print_stats(json_pack(
         "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "sentences", (json_int_t)s->sentences, "source_tokens",
         (json_int_t)s->source_tokens, "target_tokens", (json_int_t)s->target_tokens, "load_seconds",
         cli_rounded_json(j->load_seconds - j->load_build, 3), "build_seconds", cli_rounded_json(j->build_seconds, 3),
@@ -25,7 +25,7 @@ static void print_stats(const translate_job *j) {
 static int read_prefixes(translate_job *j) {
     if (!j->prefix_file)
         return CLI_OK;
-    int code = cli_lines_all(&j->prefixes, j->prefix_file);
+    int code = cli_lines_read_all(&j->prefixes, j->prefix_file);
     for (size_t i = 0; i < j->prefixes.count && code == CLI_OK; i++)
         if (tfm_text_check(j->prefixes.text[i], j->prefixes.bytes[i]) != TFM_OK)
             code = cli_fail("%s, line %zu: %s", j->prefix_file, i + 1, tfm_error_message());
@@ -48,13 +48,13 @@ static int open_model(translate_job *j) {
 static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
     tfm_model_info info;
     if (j->search.beam || j->search.n_best < 2)
-        return CLI_GO;
+        return CLI_CONTINUE;
     if (tfm_model_read_info(&info, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     if (j->search.n_best <= info.beam)
-        return CLI_GO;
-    return cli_misuse(syntax, "--n-best is %d, more than the model's own beam of %d: give --beam %d as well",
-                      j->search.n_best, info.beam, j->search.n_best);
+        return CLI_CONTINUE;
+    return cli_usage_error(syntax, "--n-best is %d, more than the model's own beam of %d: give --beam-size %d as well",
+                           j->search.n_best, info.beam, j->search.n_best);
 }
 
 static int run(translate_job *j) {
@@ -62,7 +62,7 @@ static int run(translate_job *j) {
         return cli_fail_library();
     j->text.placeholders = j->placeholders;
     j->search.penalty = (tfm_length_penalty)j->penalty;
-    translate_listen(j);
+    translate_set_callbacks(j);
     const document_kind *kind = FORMATS[j->format];
     int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
     if (code == CLI_OK)
@@ -99,40 +99,41 @@ static int run(translate_job *j) {
 /* Options that do not go together. */
 static int check(const translate_job *j, const cli_syntax *syntax) {
     if (!j->model_dir)
-        return cli_misuse(syntax, "which model? give -m DIR");
+        return cli_usage_error(syntax, "which model? give -m DIR");
     if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
-        return cli_misuse(syntax, "only one of the files can be standard input");
+        return cli_usage_error(syntax, "only one of the files can be standard input");
     int code = cli_check_beam(syntax, j->search.beam);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = cli_check_workers(syntax, j->workers);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (j->search.beam && j->search.n_best > j->search.beam)
-        return cli_misuse(syntax, "--n-best is %d, more than --beam %d", j->search.n_best, j->search.beam);
+        return cli_usage_error(syntax, "--n-best is %d, more than --beam-size %d", j->search.n_best, j->search.beam);
     if (j->format && (j->scores || j->json || j->text.alignments || j->search.n_best || j->prefix_file))
-        return cli_misuse(syntax,
-                          "a document is translated as a whole: --format %s goes without --scores, --json, "
-                          "--alignments, --n-best and --prefix-file",
-                          FORMAT_NAMES[j->format]);
+        return cli_usage_error(syntax,
+                               "a document is translated as a whole: --format %s goes without --scores, --json, "
+                               "--alignments, --n-best and --prefix-file",
+                               FORMAT_NAMES[j->format]);
     if (j->text.split && j->search.n_best > 1)
-        return cli_misuse(syntax, "--split gives one translation for a line, put together from those of its sentences: "
-                                  "leave --n-best or --split away");
+        return cli_usage_error(syntax,
+                               "--split gives one translation for a line, put together from those of its sentences: "
+                               "leave --n-best or --split away");
     if (j->text.language && !j->text.split && !j->format)
-        return cli_misuse(syntax, "--language is for --split and --format: give both, or neither");
+        return cli_usage_error(syntax, "--language is for --split and --format: give both, or neither");
     if ((j->text.alignment_layer || j->text.alignment_head) && !j->text.alignments)
-        return cli_misuse(syntax, "--alignment-layer and --alignment-head are for --alignments");
+        return cli_usage_error(syntax, "--alignment-layer and --alignment-head are for --alignments");
     if (j->text.alignments && !j->json)
-        return cli_misuse(syntax, "--alignments are written with --json");
+        return cli_usage_error(syntax, "--alignments are written with --json");
     return check_n_best(j, syntax);
 }
 
-static int parse_and_run(int argc, char **argv, cli_texts *keep) {
+static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     translate_job j = {.keep = keep};
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
-        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
-        {'n', "n-best", CLI_INT, &j.search.n_best, "N",
+        {'m', "model", CLI_STRING, &j.model_dir, "DIR", "the model's directory", NULL},
+        {'i', "input", CLI_STRING, &j.input, "FILE", "read lines from here instead of standard input", NULL},
+        {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
+        {'n', "n-best", CLI_POSITIVE, &j.search.n_best, "N",
          "write the N best translations of each line, as lines `index ||| text ||| score`, the index from 0", NULL},
         {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score after each translation", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL,
@@ -144,22 +145,22 @@ static int parse_and_run(int argc, char **argv, cli_texts *keep) {
          "of "
          "the last layer's cross-attention, a mean over heads",
          NULL},
-        {0, "alignment-layer", CLI_INT, &j.text.alignment_layer, "N",
+        {0, "alignment-layer", CLI_POSITIVE, &j.text.alignment_layer, "N",
          "take the alignments from this decoder layer, from 1", NULL},
-        {0, "alignment-head", CLI_INT, &j.text.alignment_head, "N", "take the alignments from this head alone, from 1",
-         NULL},
+        {0, "alignment-head", CLI_POSITIVE, &j.text.alignment_head, "N",
+         "take the alignments from this head alone, from 1", NULL},
         {0, "format", CLI_CHOICE, &j.format, "text|html|srt|vtt",
          "html: keep the markup of a document around its words; srt, vtt: keep the numbers, times and tags of SubRip "
          "or "
          "WebVTT subtitles; documents are read whole and translated sentence by sentence (default text: lines)",
          NULL},
         {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
-        {0, "language", CLI_TEXT, &j.text.language, "CODE",
+        {0, "language", CLI_STRING, &j.text.language, "CODE",
          "the language of the source, such as de, by whose rules sentences are found (default: what "
          "tokenizer_config.json "
          "says)",
          NULL},
-        {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
+        {0, "prefix-file", CLI_STRING, &j.prefix_file, "FILE",
          "a file with a line for each line of input: the text that its translation must begin with", NULL},
         CLI_KEEP(keep, &j.no_keep),
         CLI_LANGUAGES(j.text),
@@ -180,18 +181,18 @@ static int parse_and_run(int argc, char **argv, cli_texts *keep) {
                  "standard error and gives an empty line. The other lines are still translated,\n"
                  "and the exit code is 1. What cannot be translated in a document stays there.\n",
         .examples = "  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n"
-                    "  tfm translate -m apps/demo -i book.de -o book.en --beam 1 --stats\n"
-                    "  tfm translate -m apps/demo --beam 8 --n-best 3 < book.de\n"
+                    "  tfm translate -m apps/demo -i book.de -o book.en --beam-size 1 --stats\n"
+                    "  tfm translate -m apps/demo --beam-size 8 --n-best 3 < book.de\n"
                     "  echo \"Guten Morgen. Wo ist Tom?\" | tfm translate -m apps/demo --split --json\n"
                     "  tfm translate -m apps/demo --format srt -i film.de.srt -o film.en.srt\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     code = check(&j, &syntax);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     j.how.precision = cli_precision(j.precision);
     j.search.unscored = !j.scores && !j.json && !j.search.n_best;
@@ -199,7 +200,7 @@ static int parse_and_run(int argc, char **argv, cli_texts *keep) {
 }
 
 int cmd_translate(int argc, char **argv) {
-    cli_texts keep = {0};
+    cli_strings keep = {0};
     const int code = parse_and_run(argc, argv, &keep);
     free(keep.items);
     return code;

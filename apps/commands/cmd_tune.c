@@ -133,7 +133,7 @@ static void print_time(double seconds) {
 static int name_width(const tune_options *o) {
     return o->precision ? 23 : 17;
 }
-static int way_width(const tune_options *o) {
+static int choice_width(const tune_options *o) {
     return o->precision ? 34 : 23;
 }
 
@@ -147,18 +147,18 @@ static int print_row(const char *name, const tfm_tune_record *r, const tune_opti
                                  "wrong", r->wrong);
         if (r->other[0])
             json_object_update_new(line, json_pack("{s:s, s:f}", "other", r->other, "other_s", r->other_seconds));
-        cli_put_json(&out, line, 7);
+        cli_write_json(&out, line, 7);
     } else {
         printf("%-*s %-13s", name_width(o), name, r->before);
         print_time(r->before_seconds);
-        printf("  %-*s", way_width(o), r->after);
+        printf("  %-*s", choice_width(o), r->after);
         print_time(r->after_seconds);
         printf(" %5.2f\n", r->before_seconds / r->after_seconds);
     }
     return cli_output_flush(&out); /* the next shape may take its time */
 }
 
-static void count_in(tally *t, const tfm_tune_record *r) {
+static void tally_add(tally *t, const tfm_tune_record *r) {
     t->tried++;
     t->wrong += r->wrong;
     t->faster += strcmp(r->before, r->after) != 0;
@@ -168,11 +168,12 @@ static void count_in(tally *t, const tfm_tune_record *r) {
 
 static void print_header(const tune_options *o) {
     if (!o->json)
-        printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", way_width(o), "after", "", "gain");
+        printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", choice_width(o), "after", "",
+               "gain");
 }
 
 /* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
-static int try_one(tfm_context *ctx, tally *t, const shape *s, const model_sizes *model, const tune_options *o) {
+static int tune_shape(tfm_context *ctx, tally *t, const shape *s, const model_sizes *model, const tune_options *o) {
     tfm_tune_record record;
     char name[64] = "rows";
     if (s)
@@ -203,19 +204,19 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const model_sizes
         return cli_fail_library();
     if (t->tried == 0)
         print_header(o);
-    count_in(t, &record);
+    tally_add(t, &record);
     /* Stored at once, so that whoever ends the program keeps what was found. */
     return tfm_tune_save(ctx) == TFM_OK ? print_row(name, &record, o) : cli_fail_library();
 }
 
-static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const tune_options *o, double end) {
+static int tune_shapes(tfm_context *ctx, tally *t, const model_sizes *model, const tune_options *o, double end) {
     static const tfm_dtype PRECISIONS[] = {TFM_F32, TFM_F16, TFM_BF16};
     shapes s = {.precision = PRECISIONS[o->precision]};
     find_shapes(&s, model, o->training);
     int code = CLI_OK, i = 0;
     for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
         cli_progress("tune: product %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
-        code = try_one(ctx, t, &s.list[i], model, o);
+        code = tune_shape(ctx, t, &s.list[i], model, o);
         if (t->nothing)
             return code;
     }
@@ -223,7 +224,7 @@ static int try_all(tfm_context *ctx, tally *t, const model_sizes *model, const t
         fprintf(stderr, "the time was up after %d of %d products: --seconds %d gives it more\n", i, s.count,
                 (int)(1.2 * o->seconds * s.count / (i ? i : 1)));
     cli_progress("tune: work-groups of rows");
-    return code == CLI_OK && i == s.count ? try_one(ctx, t, NULL, model, o) : code;
+    return code == CLI_OK && i == s.count ? tune_shape(ctx, t, NULL, model, o) : code;
 }
 
 static int tune(tfm_context *ctx, const tune_options *o) {
@@ -235,7 +236,7 @@ static int tune(tfm_context *ctx, const tune_options *o) {
         return code;
     if (tfm_tune_save(ctx) != TFM_OK) /* whether there is a place for it, before what takes its time */
         return cli_fail_library();
-    code = try_all(ctx, &t, &model, o, end);
+    code = tune_shapes(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
     if (t.tried == 0 && t.nothing) {
@@ -266,7 +267,7 @@ int cmd_tune(int argc, char **argv) {
     tune_options o = {.preset = 2, .seconds = 120};
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
-        {'m', "model", CLI_TEXT, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
+        {'m', "model", CLI_STRING, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)",
          &o.preset_given},
         {0, "precision", CLI_CHOICE, &o.precision, "fp32|fp16|bf16",
@@ -274,7 +275,7 @@ int cmd_tune(int argc, char **argv) {
          "training that rounds to bf16 (default fp32)",
          NULL},
         {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
-        {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
+        {0, "seconds", CLI_POSITIVE, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
         {0, "reset", CLI_FLAG, &o.reset, NULL, "forget this device's table and trials, and tune nothing", NULL},
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
@@ -297,15 +298,15 @@ int cmd_tune(int argc, char **argv) {
         .option_count = CLI_COUNT(options),
     };
     int code = cli_parse(&syntax, argc, argv);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (o.model && o.preset_given)
-        return cli_misuse(&syntax, "the sizes are a model's or a preset's: give -m DIR or --preset NAME");
+        return cli_usage_error(&syntax, "the sizes are a model's or a preset's: give -m DIR or --preset NAME");
     tfm_context *ctx = NULL;
     cli_catch_signals();
-    if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_on_build}) != TFM_OK)
         return cli_fail_library();
-    cli_put_device(ctx, tfm_context_variant(ctx));
+    cli_print_device(ctx, tfm_context_variant(ctx));
     code = o.reset ? reset(ctx) : tune(ctx, &o);
     tfm_context_free(&ctx);
     return code;

@@ -7,7 +7,7 @@
 typedef enum embed_format { EMBED_JSON, EMBED_NPY, EMBED_TEXT } embed_format;
 
 /* What is asked of the model. */
-typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSES, EMBED_WORDS } embed_task;
+typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSIFY, EMBED_FILL_MASK } embed_task;
 
 typedef struct embed_job {
     const char *model_dir, *input, *output, *similar_file, *prompt, *device;
@@ -47,7 +47,7 @@ int embed_similar_read(embed_job *j);
 int embed_similar_write(embed_job *j, size_t count);
 
 /* Classes and masked words of the chunk (embed_heads.c). */
-int embed_classes(embed_job *j);
-int embed_words(embed_job *j);
+int embed_classify(embed_job *j);
+int embed_fill_mask(embed_job *j);
 
 #endif

@@ -28,17 +28,17 @@ static bool put_classes(embed_job *j, size_t line, const float *scores, int coun
             continue;
         }
         fputs(k == 0 ? "" : "\t", j->out.file);
-        cli_put_line(j->out.file, name);
+        cli_write_line(j->out.file, name);
         fprintf(j->out.file, "\t%.6f", (double)scores[at]);
     }
     if (json)
-        return cli_put_json(&j->out,
-                            json_pack("{s:I, s:o}", "index", (json_int_t)(j->in.first + line), "classes", list), 9);
+        return cli_write_json(&j->out,
+                              json_pack("{s:I, s:o}", "index", (json_int_t)(j->in.first + line), "classes", list), 9);
     fputc('\n', j->out.file);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
-int embed_classes(embed_job *j) {
+int embed_classify(embed_job *j) {
     const int count = (int)tfm_model_class_count(j->model);
     if (!cli_grow(&j->numbers, &j->room, j->in.count * (size_t)count + 1, sizeof(*j->numbers)))
         return cli_fail("out of memory for the classes of %zu lines", j->in.count);
@@ -66,11 +66,11 @@ static bool put_empty(words *w, size_t line) {
     for (; w->next < line; w->next++) {
         if (j->format != EMBED_JSON)
             fputc('\n', j->out.file);
-        else if (!cli_put_json(&j->out, json_pack("{s:I, s:[]}", "index", (json_int_t)(j->in.first + w->next), "words"),
-                               9))
+        else if (!cli_write_json(&j->out,
+                                 json_pack("{s:I, s:[]}", "index", (json_int_t)(j->in.first + w->next), "words"), 9))
             return false;
     }
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
 static bool put_word(words *w, const tfm_word_guess *g) {
@@ -81,18 +81,18 @@ static bool put_word(words *w, const tfm_word_guess *g) {
             w->list = json_array();
         json_array_append_new(w->list,
                               json_pack("{s:s, s:i, s:f}", "text", g->text, "id", (int)g->id, "score", g->probability));
-        return !last || cli_put_json(&j->out,
-                                     json_pack("{s:I, s:I, s:o}", "index", (json_int_t)(j->in.first + g->line), "mask",
-                                               (json_int_t)g->mask, "words", w->list),
-                                     9);
+        return !last || cli_write_json(&j->out,
+                                       json_pack("{s:I, s:I, s:o}", "index", (json_int_t)(j->in.first + g->line),
+                                                 "mask", (json_int_t)g->mask, "words", w->list),
+                                       9);
     }
     fputs(g->rank == 0 ? "" : "\t", j->out.file);
-    cli_put_line(j->out.file, g->text);
+    cli_write_line(j->out.file, g->text);
     fprintf(j->out.file, last ? "\t%.6f\n" : "\t%.6f", g->probability);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
-static bool on_guess(void *user, const tfm_word_guess *guess) {
+static bool on_prediction(void *user, const tfm_word_guess *guess) {
     words *w = user;
     if (!put_empty(w, guess->line))
         return false;
@@ -100,9 +100,10 @@ static bool on_guess(void *user, const tfm_word_guess *guess) {
     return put_word(w, guess);
 }
 
-int embed_words(embed_job *j) {
+int embed_fill_mask(embed_job *j) {
     words w = {.job = j};
-    const tfm_status status = tfm_guess_words(j->model, j->in.text, j->in.count, j->top, &j->options, on_guess, &w);
+    const tfm_status status =
+        tfm_guess_words(j->model, j->in.text, j->in.count, j->top, &j->options, on_prediction, &w);
     if (status == TFM_ERROR_CANCELLED)
         return cli_output_flush(&j->out);
     if (status != TFM_OK)

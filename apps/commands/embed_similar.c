@@ -10,7 +10,7 @@
 enum { MOST_SCORES = 1 << 24 };
 
 /* Makes rows 1 long, so that their products are cosines. What has no length, or no numbers, is near to nothing. */
-static void make_unit(float *x, size_t rows, size_t width) {
+static void normalize(float *x, size_t rows, size_t width) {
     for (size_t r = 0; r < rows; r++) {
         double sum = 0;
         for (size_t i = 0; i < width; i++)
@@ -41,7 +41,7 @@ int embed_similar_read(embed_job *j) {
     options.reject_user = j;
     tfm_status status = tfm_embed(j->embedder, vectors, j->others.text, j->others.count, &options);
     if (status == TFM_OK) {
-        make_unit(vectors, (size_t)dims[0], (size_t)dims[1]);
+        normalize(vectors, (size_t)dims[0], (size_t)dims[1]);
         status = tfm_tensor_new(j->ctx, &j->neighbours, TFM_F32, 2, dims);
     }
     if (status == TFM_OK)
@@ -78,10 +78,10 @@ static bool put_neighbours(embed_job *j, size_t line, const float *scores, const
             continue;
         }
         fprintf(j->out.file, "%.6f\t%d\t", (double)scores[k], (int)lines[k] + 1);
-        cli_put_line(j->out.file, text);
+        cli_write_line(j->out.file, text);
         fputc('\n', j->out.file);
     }
-    return !list || cli_put_json(&j->out, json_pack("{s:I, s:o}", "index", (json_int_t)line, "similar", list), 9);
+    return !list || cli_write_json(&j->out, json_pack("{s:I, s:o}", "index", (json_int_t)line, "similar", list), 9);
 }
 
 int embed_similar_write(embed_job *j, size_t count) {
@@ -90,7 +90,7 @@ int embed_similar_write(embed_job *j, size_t count) {
     float *scores = calloc(most * (size_t)top, sizeof(*scores));
     int32_t *lines = calloc(most * (size_t)top, sizeof(*lines));
     int code = scores && lines ? CLI_OK : cli_fail("out of memory for the neighbours of %zu lines", count);
-    make_unit(j->numbers, count, width);
+    normalize(j->numbers, count, width);
     for (size_t first = 0, n; first < count && code == CLI_OK; first += n) {
         n = count - first < most ? count - first : most;
         if (find(j, scores, lines, j->numbers + first * width, n, top) != TFM_OK)

@@ -62,9 +62,9 @@ bool embed_write_vectors(embed_job *j, size_t count) {
     j->rows += count;
     if (j->format == EMBED_NPY) {
         const bool put = put_floats(j->out.file, j->numbers, count * (size_t)width) && put_header(j);
-        return cli_output_good(&j->out) && put;
+        return cli_output_ok(&j->out) && put;
     }
     for (size_t i = 0; i < count; i++)
         put_line(j, j->numbers + i * (size_t)width, width);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }

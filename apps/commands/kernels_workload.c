@@ -28,17 +28,17 @@ static void batch_free(batch *b) {
 }
 
 /* Knuth's generator of 64 bits: the same ids in every run. */
-static uint32_t draw(uint64_t *state) {
+static uint32_t random_bits(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*state >> 33);
 }
 
 /* Any id but those that end or fill a text. What has no encoder reads the words that it writes. */
-static int32_t draw_id(uint64_t *state, const tfm_model_info *info) {
+static int32_t random_token(uint64_t *state, const tfm_model_info *info) {
     const int words = info->encoder_layers > 0 ? info->source_vocabulary : info->target_vocabulary;
     int32_t id;
     do
-        id = words > 0 ? (int32_t)(draw(state) % (uint32_t)words) : 0;
+        id = words > 0 ? (int32_t)(random_bits(state) % (uint32_t)words) : 0;
     while ((id == info->pad_id || id == info->eos_id) && words > 2);
     return id;
 }
@@ -58,7 +58,7 @@ static int batch_make(batch *b, const tfm_model_info *info, int texts, int least
     for (int i = 0; i < texts; i++) {
         b->counts[i] = (size_t)(least + (texts > 1 ? i * (most - least) / (texts - 1) : 0));
         for (size_t k = 0; k < b->counts[i]; k++)
-            b->ids[b->ids_count++] = draw_id(&state, info);
+            b->ids[b->ids_count++] = random_token(&state, info);
         if (info->encoder_layers > 0 && info->eos_id >= 0)
             b->ids[b->ids_count - 1] = info->eos_id;
     }
@@ -101,7 +101,7 @@ static int generate_all_ways(tfm_model *model, const batch *b, int steps) {
     return code;
 }
 
-int sample_write(tfm_model *model) {
+int workload_generate(tfm_model *model) {
     const tfm_model_info *info = tfm_model_get_info(model);
     const bool translates = info->encoder_layers > 0;
     const int beam = info->beam > 1 ? info->beam : 4, longest = info->max_positions - (translates ? 0 : STEPS);
@@ -156,9 +156,9 @@ static int generate_lines(tfm_model *model, const cli_lines *lines) {
     return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
-int sample_lines(tfm_model *model, const char *path) {
+int workload_lines(tfm_model *model, const char *path) {
     cli_lines lines;
-    int code = cli_lines_all(&lines, path);
+    int code = cli_lines_read_all(&lines, path);
     if (code == CLI_OK && !tfm_model_tokenizer(model))
         code = cli_fail("the model has no tokenizer, so it does not take the lines of %s: leave -i away", path);
     if (code == CLI_OK && tfm_model_get_info(model)->encoder_layers == 0) {
@@ -238,7 +238,7 @@ static int train_with(tfm_model *model, const tfm_trainer_options *options) {
     return code;
 }
 
-int sample_train(tfm_model *model) {
+int workload_train(tfm_model *model) {
     tfm_trainer_options plain = {.rate = 1e-6}, paper = {.rate = 1e-6}, most = {.rate = 1e-6};
     tfm_trainer_paper(&paper);
     tfm_trainer_paper(&most);

@@ -5,10 +5,10 @@
 #include "cli/cli.h"
 
 /* Translates, or goes on with prompts, of random ids: greedy, by beams, and in language models drawn. */
-int sample_write(tfm_model *model);
+int workload_generate(tfm_model *model);
 /* The same with the lines of a file, once greedy and once with a beam. */
-int sample_lines(tfm_model *model, const char *path);
+int workload_lines(tfm_model *model, const char *path);
 /* Some updates, with dropout and without, weight decay and clipping, and the validation of their batches. */
-int sample_train(tfm_model *model);
+int workload_train(tfm_model *model);
 
 #endif

@@ -10,9 +10,9 @@ typedef struct translate_job {
     int precision;
     tfm_model_options how; /* to open the model */
     bool scores, stats, json, no_keep;
-    const cli_texts *keep; /* patterns */
+    const cli_strings *keep; /* patterns */
     tfm_placeholders *placeholders;
-    int looks; /* lines that were looked at for the hint; TRANSLATE_LOOKS once it was given */
+    int split_checks; /* lines that were looked at for the hint; MAX_SPLIT_CHECKS once it was given */
     tfm_search_options search;
     tfm_text_options text;
     int penalty;
@@ -35,7 +35,7 @@ typedef struct translate_job {
 } translate_job;
 
 /* Has the library tell this job of rejected lines, counts and progress. */
-void translate_listen(translate_job *job);
+void translate_set_callbacks(translate_job *job);
 /* Translates all lines of the input (translate_lines.c). */
 int translate_lines(translate_job *job);
 

@@ -10,7 +10,7 @@
 
 /* Batches that are read ahead, so that lines of like length meet; bytes that make about one token; and lines whose
  * sentences are counted for the hint, each of which costs ICU an iterator. */
-enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, TRANSLATE_LOOKS = 100 };
+enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, MAX_SPLIT_CHECKS = 100 };
 
 static bool on_reject(void *user, size_t line, const char *message) {
     translate_job *j = user;
@@ -27,9 +27,9 @@ static bool write_json(translate_job *j, const tfm_translation *t) {
         cli_hypothesis_json(j->in.first + t->line, t->best, t->text, t->score, t->log_prob, &t->target, t->log_probs);
     if (object && t->alignment) {
         json_object_set_new(object, "source", cli_tokens_json(&t->source));
-        json_object_set_new(object, "alignment", cli_weights_json(t));
+        json_object_set_new(object, "alignment", cli_alignment_weights_json(t));
     }
-    return cli_put_json(&j->out, object, 9);
+    return cli_write_json(&j->out, object, 9);
 }
 
 static void write_text(translate_job *j, const tfm_translation *t) {
@@ -42,7 +42,7 @@ static void write_text(translate_job *j, const tfm_translation *t) {
     }
     if (j->search.n_best > 0)
         fprintf(file, "%zu ||| ", j->in.first + t->line);
-    cli_put_line(file, t->text);
+    cli_write_line(file, t->text);
     if (j->search.n_best > 0)
         fprintf(file, " ||| %.6f", t->score);
     else if (j->scores)
@@ -60,7 +60,7 @@ static bool on_translation(void *user, const tfm_translation *t) {
     if (j->json)
         return write_json(j, t);
     write_text(j, t);
-    return cli_output_good(&j->out);
+    return cli_output_ok(&j->out);
 }
 
 /* ---- Progress -------------------------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
         j->start_part = fraction(j, done, total);
         j->start_done = j->done.sentences;
     }
-    if (cli_output_finished(&j->out, j->finished) != CLI_OK) {
+    if (cli_output_checkpoint(&j->out, j->finished) != CLI_OK) {
         j->told = true;
         return false;
     }
@@ -118,7 +118,7 @@ static uint64_t input_bytes(int fd) {
 /* ---- The lines ------------------------------------------------------------------------------------------------- */
 
 /* Something follows a mark that ends sentences: worth a closer look. */
-static bool may_have_several(const char *line, size_t bytes) {
+static bool may_have_several_sentences(const char *line, size_t bytes) {
     const char *end = line + bytes;
     for (const char *at = line; (at = memchr(at, ' ', (size_t)(end - at))); at++)
         if (at > line && strchr(".!?", at[-1]) && at + 1 < end)
@@ -127,19 +127,19 @@ static bool may_have_several(const char *line, size_t bytes) {
 }
 
 /* Told once: where a line has several sentences, models that learned from single ones merge or drop some. */
-static void hint_at_split(translate_job *j) {
+static void suggest_split(translate_job *j) {
     const char *language = tfm_tokenizer_language(tfm_model_tokenizer(j->model), TFM_SOURCE);
-    for (size_t i = 0; i < j->in.count && j->looks < TRANSLATE_LOOKS && !j->text.split; i++) {
+    for (size_t i = 0; i < j->in.count && j->split_checks < MAX_SPLIT_CHECKS && !j->text.split; i++) {
         tfm_sentence *found = NULL;
         size_t count = 0;
-        if (!may_have_several(j->in.text[i], j->in.bytes[i]))
+        if (!may_have_several_sentences(j->in.text[i], j->in.bytes[i]))
             continue;
-        j->looks++;
+        j->split_checks++;
         if (tfm_text_sentences(&found, &count, j->in.text[i], j->in.bytes[i], language) == TFM_OK && count > 1) {
             cli_progress(NULL);
             fprintf(stderr, "tfm: line %zu of %s has %zu sentences, and is translated as one; see --split%s\n",
                     j->in.first + i + 1, j->in.name, count, j->search.n_best ? ", which goes without --n-best" : "");
-            j->looks = TRANSLATE_LOOKS;
+            j->split_checks = MAX_SPLIT_CHECKS;
         }
         tfm_sentences_free(&found);
     }
@@ -161,16 +161,16 @@ static int translate_chunk(translate_job *j) {
     int code = chunk_prefixes(j, &j->text.prefixes);
     if (code != CLI_OK)
         return code;
-    hint_at_split(j);
+    suggest_split(j);
     j->text.line_bytes = j->in.bytes;
     tfm_status status = tfm_translate_lines(j->model, j->in.text, j->in.count, &j->text, &j->search, on_translation, j);
     if (j->told)
         return CLI_FAILED;
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
-        cli_output_finished(&j->out, j->finished);
+        cli_output_checkpoint(&j->out, j->finished);
         return cli_fail_library();
     }
-    return cli_output_finished(&j->out, j->finished);
+    return cli_output_checkpoint(&j->out, j->finished);
 }
 
 int translate_lines(translate_job *j) {
@@ -188,7 +188,7 @@ int translate_lines(translate_job *j) {
     }
 }
 
-void translate_listen(translate_job *j) {
+void translate_set_callbacks(translate_job *j) {
     j->text.reject = on_reject;
     j->text.reject_user = j;
     j->text.stats = &j->done;

@@ -30,7 +30,7 @@ static int check_lines(const char *file, const char *text, size_t bytes) {
 
 int document_read(document *d, const document_kind *kind, const char *path) {
     *d = (document){.kind = kind, .file = {.fd = -1}};
-    int code = cli_lines_whole(&d->file, path);
+    int code = cli_lines_read_file(&d->file, path);
     if (code != CLI_OK)
         return code;
     if (d->file.used > (size_t)MOST_MEBIBYTES << 20)
@@ -54,7 +54,7 @@ int document_write(const document *d, cli_output *out) {
         fputs("\xEF\xBB\xBF", out->file);
     fputs(text, out->file);
     free(text);
-    return cli_output_good(out) ? CLI_OK : cli_output_flush(out);
+    return cli_output_ok(out) ? CLI_OK : cli_output_flush(out);
 }
 
 void document_free(document *d) {
@@ -69,18 +69,18 @@ void document_free(document *d) {
 /* Some texts of a document, as sentences. */
 typedef struct chunk {
     const document *d;
-    cli_pieces pieces;
-    char **results;   /* [pieces.count] */
-    json_t **details; /* [pieces.count]: alignments, of texts that have marks */
-    bool *rejected;   /* [pieces.count] */
+    cli_segments segments;
+    char **results;   /* [segments.count] */
+    json_t **details; /* [segments.count]: alignments, of texts that have marks */
+    bool *rejected;   /* [segments.count] */
     size_t weights, bad, texts;
-    bool starved;
+    bool out_of_memory;
 } chunk;
 
 static bool on_reject(void *user, size_t line, const char *message) {
     chunk *c = user;
     char where[64];
-    c->d->kind->where(where, sizeof(where), c->d->content, c->pieces.items[line].of);
+    c->d->kind->where(where, sizeof(where), c->d->content, c->segments.items[line].of);
     c->rejected[line] = true;
     c->bad++;
     cli_fail("%s, %s: %s", c->d->file.name, where, message);
@@ -89,24 +89,24 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 static bool on_translation(void *user, const tfm_translation *t) {
     chunk *c = user;
-    const size_t of = c->pieces.items[t->line].of, weights = t->source.count * t->target.count;
+    const size_t of = c->segments.items[t->line].of, weights = t->source.count * t->target.count;
     if (t->best > 0)
         return true;
     c->results[t->line] = strdup(t->text);
-    c->starved = c->starved || !c->results[t->line];
+    c->out_of_memory = c->out_of_memory || !c->results[t->line];
     if (t->alignment && weights <= MOST_WEIGHTS - c->weights && c->d->kind->marked(c->d->content, of)) {
         c->weights += weights;
-        c->details[t->line] = cli_details_json(t);
-        c->starved = c->starved || !c->details[t->line];
+        c->details[t->line] = cli_alignment_json(t);
+        c->out_of_memory = c->out_of_memory || !c->details[t->line];
     }
-    return !c->starved;
+    return !c->out_of_memory;
 }
 
 static bool on_progress(void *user, uint64_t done, uint64_t total) {
     const chunk *c = user;
     const size_t all = c->d->kind->count(c->d->content);
     const double now = total > 0 ? (double)c->texts * (double)done / (double)total : 0;
-    const size_t before = c->pieces.count > 0 ? c->pieces.items[0].of : 0;
+    const size_t before = c->segments.count > 0 ? c->segments.items[0].of : 0;
     cli_progress("translating %3.0f %%", all > 0 ? 100 * ((double)before + now) / (double)all : 100);
     return true;
 }
@@ -116,9 +116,9 @@ static const char *result_of(const void *user, size_t i) {
     return results[i] ? results[i] : "";
 }
 
-/* The text of the pieces from `first` to `end`, unless one of them was rejected. */
+/* The text of the segments from `first` to `end`, unless one of them was rejected. */
 static void put_text(chunk *c, size_t first, size_t end) {
-    const size_t of = c->pieces.items[first].of;
+    const size_t of = c->segments.items[first].of;
     json_t *details = json_array();
     bool whole = true, detailed = true;
     for (size_t i = first; i < end; i++) {
@@ -127,24 +127,24 @@ static void put_text(chunk *c, size_t first, size_t end) {
         if (c->details[i])
             json_array_append(details, c->details[i]);
     }
-    char *text = cli_pieces_join(c->pieces.items + first, end - first, of, result_of, c->results + first);
-    c->starved = c->starved || !text || !details;
-    if (!c->starved && whole)
-        c->starved = !c->d->kind->put(c->d->content, of, text, detailed ? details : NULL);
+    char *text = cli_segments_join(c->segments.items + first, end - first, of, result_of, c->results + first);
+    c->out_of_memory = c->out_of_memory || !text || !details;
+    if (!c->out_of_memory && whole)
+        c->out_of_memory = !c->d->kind->put(c->d->content, of, text, detailed ? details : NULL);
     json_decref(details);
     free(text);
 }
 
 static void put_all(chunk *c) {
-    for (size_t first = 0, end; first < c->pieces.count && !c->starved; first = end) {
-        for (end = first; end < c->pieces.count && c->pieces.items[end].of == c->pieces.items[first].of; end++)
+    for (size_t first = 0, end; first < c->segments.count && !c->out_of_memory; first = end) {
+        for (end = first; end < c->segments.count && c->segments.items[end].of == c->segments.items[first].of; end++)
             ;
         put_text(c, first, end);
     }
 }
 
 static void free_chunk(chunk *c) {
-    for (size_t i = 0; i < c->pieces.count; i++) {
+    for (size_t i = 0; i < c->segments.count; i++) {
         if (c->results)
             free(c->results[i]);
         if (c->details)
@@ -153,37 +153,37 @@ static void free_chunk(chunk *c) {
     free(c->results);
     free(c->details);
     free(c->rejected);
-    free(c->pieces.items);
+    free(c->segments.items);
 }
 
 static int translate_chunk(chunk *c, tfm_model *model, tfm_text_options text, const tfm_search_options *search) {
-    const size_t count = c->pieces.count;
+    const size_t count = c->segments.count;
     const char **lines = calloc(count + 1, sizeof(*lines));
     size_t *bytes = calloc(count + 1, sizeof(*bytes));
     tfm_status status = TFM_OK;
     c->results = calloc(count + 1, sizeof(*c->results));
     c->details = calloc(count + 1, sizeof(*c->details));
     c->rejected = calloc(count + 1, sizeof(*c->rejected));
-    c->starved = !lines || !bytes || !c->results || !c->details || !c->rejected;
+    c->out_of_memory = !lines || !bytes || !c->results || !c->details || !c->rejected;
     text.alignments = false;
-    for (size_t i = 0; i < count && !c->starved; i++) {
-        lines[i] = c->pieces.items[i].text;
-        bytes[i] = c->pieces.items[i].bytes;
-        text.alignments = text.alignments || c->d->kind->marked(c->d->content, c->pieces.items[i].of);
+    for (size_t i = 0; i < count && !c->out_of_memory; i++) {
+        lines[i] = c->segments.items[i].text;
+        bytes[i] = c->segments.items[i].bytes;
+        text.alignments = text.alignments || c->d->kind->marked(c->d->content, c->segments.items[i].of);
     }
     text.line_bytes = bytes;
     text.reject = on_reject;
     text.progress = on_progress;
     text.reject_user = text.progress_user = c;
-    if (!c->starved)
+    if (!c->out_of_memory)
         status = tfm_translate_lines(model, lines, count, &text, search, on_translation, c);
     free(lines);
     free(bytes);
-    if (!c->starved && status != TFM_OK)
+    if (!c->out_of_memory && status != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL); /* the document may go to the same terminal */
     put_all(c);
-    return c->starved ? cli_fail("out of memory for the translation of %s", c->d->file.name) : CLI_OK;
+    return c->out_of_memory ? cli_fail("out of memory for the translation of %s", c->d->file.name) : CLI_OK;
 }
 
 int document_translate(document *d, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search,
@@ -196,13 +196,13 @@ int document_translate(document *d, tfm_model *model, const tfm_text_options *te
     int code = CLI_OK;
     for (size_t next = 0; next < count && code == CLI_OK;) {
         chunk c = {.d = d};
-        for (size_t bytes = 0; next < count && bytes < ahead && !c.starved; next++, c.texts++) {
+        for (size_t bytes = 0; next < count && bytes < ahead && !c.out_of_memory; next++, c.texts++) {
             const char *one = d->kind->text(d->content, next);
             bytes += strlen(one);
-            c.starved = !cli_pieces_cut(&c.pieces, one, next, true, language);
+            c.out_of_memory = !cli_segments_split(&c.segments, one, next, true, language);
         }
-        code = c.starved ? cli_fail("out of memory for the sentences of %s", d->file.name)
-                         : translate_chunk(&c, model, *text, search);
+        code = c.out_of_memory ? cli_fail("out of memory for the sentences of %s", d->file.name)
+                               : translate_chunk(&c, model, *text, search);
         *bad += c.bad;
         free_chunk(&c);
     }

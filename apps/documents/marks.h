@@ -29,8 +29,8 @@ typedef struct marks_pair {
     marks_text source, target;
 } marks_pair;
 
-/* Finds words, and which correspond. `alignment` is a list with the cli_details_json of each sentence, in order; NULL,
- * or where there are too many words: they go by place. False without memory; freed in any case. */
+/* Finds words, and which correspond. `alignment` is a list with the cli_alignment_json of each sentence, in order;
+ * NULL, or where there are too many words: they go by place. False without memory; freed in any case. */
 bool marks_align(marks_pair *p, const char *source, const char *target, const json_t *alignment);
 void marks_free(marks_pair *p);
 

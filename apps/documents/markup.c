@@ -11,7 +11,7 @@ markup *markup_read(const char *text, size_t bytes) {
     m->text = text;
     m->bytes = bytes;
     markup_walk(m);
-    if (!m->starved)
+    if (!m->out_of_memory)
         return m;
     markup_free(m);
     return NULL;

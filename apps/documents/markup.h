@@ -23,7 +23,7 @@ bool markup_marked(const markup *m, size_t run);
 /* The line of the document that a run begins on, from 1. */
 long markup_line(const markup *m, size_t run);
 /* Puts a translation in place of a run, which stays byte for byte where the translation is its text. `alignment` is
- * a list with the cli_details_json of each of its sentences; NULL: words go by place. False without memory. */
+ * a list with the cli_alignment_json of each of its sentences; NULL: words go by place. False without memory. */
 bool markup_put(markup *m, size_t run, const char *translation, const json_t *alignment);
 /* The whole document, which the caller frees; NULL without memory. */
 char *markup_write(const markup *m);

@@ -44,7 +44,7 @@ void markup_edit_encoding(markup *m, const html_token *t) {
     if (value[0] == value[1] || html_is(m->text, value[0], value[1], "utf-8"))
         return;
     if (!cli_grow(&m->edits, &m->edit_room, m->edit_count + 1, sizeof(*m->edits)))
-        m->starved = true;
+        m->out_of_memory = true;
     else
         m->edits[m->edit_count++] = (markup_edit){value[0], value[1], "utf-8"};
 }

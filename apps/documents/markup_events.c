@@ -10,7 +10,7 @@ enum { NOTE = 24 };
 
 size_t run_add(markup *m, run_builder *b, event_kind kind, size_t begin, size_t end) {
     if (!cli_grow(&b->events, &b->room, b->count + 1, sizeof(*b->events))) {
-        m->starved = true;
+        m->out_of_memory = true;
         return NO_EVENT;
     }
     b->events[b->count] = (run_event){
@@ -53,12 +53,12 @@ void run_add_text(markup *m, run_builder *b, size_t begin, size_t end, bool refe
     char c[HTML_CHARACTER], before[HTML_CHARACTER] = "";
     bool blank = false, parted = false; /* after a separator */
     size_t event = run_add(m, b, EVENT_TEXT, begin, end);
-    for (size_t at = begin, bytes; at < end && !m->starved; at += bytes) {
+    for (size_t at = begin, bytes; at < end && !m->out_of_memory; at += bytes) {
         bytes = html_character(c, m->text + at, end - at, references);
         const bool separator = is_separator(before, c, m->text + at + bytes, end - at - bytes);
         if (parted || separator || (lines && ends_line(c, blank)))
             event = begin_run(m, b, event, at, end);
-        if (m->starved)
+        if (m->out_of_memory)
             return;
         parted = separator;
         strcpy(before, c);
@@ -222,10 +222,10 @@ void run_free(markup_run *run) {
 }
 
 void run_finish(markup *m, run_builder *b) {
-    if (b->letters > 0 && !m->starved) {
+    if (b->letters > 0 && !m->out_of_memory) {
         markup_run run = {0};
         if (!run_make(&run, m, b) || !cli_grow(&m->runs, &m->room, m->count + 1, sizeof(*m->runs))) {
-            m->starved = true;
+            m->out_of_memory = true;
             run_free(&run);
         } else {
             size_t at = m->count++;

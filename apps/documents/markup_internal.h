@@ -67,7 +67,7 @@ struct markup {
     size_t count, room, edit_count, edit_room;
     size_t counted; /* how far lines have been counted, and how many there are by then */
     long lines;
-    bool starved;
+    bool out_of_memory;
 };
 
 /* ---- Building a run (markup_events.c) -------------------------------------------------------------------------- */

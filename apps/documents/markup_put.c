@@ -23,15 +23,15 @@ typedef struct writer {
     size_t lost_count, lost_room, next_lost;
     bool *opened; /* [run->element_count] */
     run_path open;
-    bool starved;
+    bool out_of_memory;
 } writer;
 
 /* ---- Bytes ----------------------------------------------------------------------------------------------------- */
 
 static void put(writer *w, const char *text, size_t bytes) {
     markup_run *r = w->run;
-    if (w->starved || !cli_grow(&r->put, &r->put_room, r->put_bytes + bytes + 1, 1)) {
-        w->starved = true;
+    if (w->out_of_memory || !cli_grow(&r->put, &r->put_room, r->put_bytes + bytes + 1, 1)) {
+        w->out_of_memory = true;
         return;
     }
     memcpy(r->put + r->put_bytes, text, bytes);
@@ -46,7 +46,7 @@ static void put_source(writer *w, size_t begin, size_t end, bool deep) {
     else if (cli_grow(&r->inserts, &r->insert_room, r->insert_count + 1, sizeof(*r->inserts)))
         r->inserts[r->insert_count++] = (run_insert){r->put_bytes, begin, end};
     else
-        w->starved = true;
+        w->out_of_memory = true;
 }
 
 /* Whether a byte of the translation, requested in order, is of a template's expression, as {{ a && b }}, that stands in
@@ -210,10 +210,10 @@ static int by_word(const void *a, const void *b) {
 static void find_lost(writer *w) {
     const markup_run *run = w->run;
     bool *used = calloc(run->element_count + 1, sizeof(*used));
-    w->starved = w->starved || !used;
-    for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
+    w->out_of_memory = w->out_of_memory || !used;
+    for (size_t i = 0; i < w->words.target.count && !w->out_of_memory; i++)
         use_word(used, w, i);
-    for (size_t e = run->element_count, word = 0; e-- > 0 && !w->starved;) {
+    for (size_t e = run->element_count, word = 0; e-- > 0 && !w->out_of_memory;) {
         if (used[e])
             continue;
         use(used, run, (int)e);
@@ -225,7 +225,7 @@ static void find_lost(writer *w) {
                 high = word;
         }
         if (!cli_grow(&w->lost, &w->lost_room, w->lost_count + 1, sizeof(*w->lost)))
-            w->starved = true;
+            w->out_of_memory = true;
         else
             w->lost[w->lost_count++] = (lost){w->words.source.words[word].other, (int)e};
     }
@@ -355,7 +355,7 @@ static void put_word(writer *w, size_t word) {
 
 static void put_all(writer *w) {
     const run_path none = {.count = 0};
-    for (size_t i = 0; i < w->words.target.count && !w->starved; i++)
+    for (size_t i = 0; i < w->words.target.count && !w->out_of_memory; i++)
         put_word(w, i);
     put_marks(w, SIZE_MAX, &none);
     for (size_t i = w->next_lost; i < w->lost_count; i++) { /* there are no words */
@@ -379,15 +379,15 @@ bool markup_put(markup *m, size_t index, const char *translation, const json_t *
     if (!markup_marked(m, index)) {
         put_text(&w, 0, strlen(translation));
         put(&w, "", 0); /* there is something even of an empty one */
-        return !w.starved;
+        return !w.out_of_memory;
     }
     w.opened = calloc(run->element_count + 1, sizeof(*w.opened));
     w.marks = calloc(run->atom_count + 1, sizeof(*w.marks));
-    w.starved = !w.opened || !w.marks || !marks_align(&w.words, run->text, translation, alignment);
-    for (size_t i = 0; i < run->atom_count && !w.starved; i++)
+    w.out_of_memory = !w.opened || !w.marks || !marks_align(&w.words, run->text, translation, alignment);
+    for (size_t i = 0; i < run->atom_count && !w.out_of_memory; i++)
         w.marks[i] = run->atoms[i].mark;
     put(&w, "", 0);
-    if (!w.starved) {
+    if (!w.out_of_memory) {
         marks_place(w.marks, run->atom_count, &w.words);
         find_lost(&w);
         put_all(&w);
@@ -396,5 +396,5 @@ bool markup_put(markup *m, size_t index, const char *translation, const json_t *
     free(w.opened);
     free(w.marks);
     free(w.lost);
-    return !w.starved;
+    return !w.out_of_memory;
 }

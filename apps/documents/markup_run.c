@@ -24,13 +24,13 @@ typedef struct maker {
     bool chained;                      /* after the last atom is only punctuation, without a gap */
     size_t chain_bytes, chain_group;
     size_t begin, end; /* of all characters in the source; SIZE_MAX: none yet */
-    bool starved;
+    bool out_of_memory;
 } maker;
 
 static void add_bytes(maker *k, const char *text, size_t bytes) {
     markup_run *r = k->run;
     if (!cli_grow(&r->text, &r->room, r->bytes + bytes + 1, 1)) {
-        k->starved = true;
+        k->out_of_memory = true;
         return;
     }
     memcpy(r->text + r->bytes, text, bytes);
@@ -120,7 +120,7 @@ static void begin_span(maker *k) {
     if (now == k->element && r->span_count > 0)
         return;
     if (!cli_grow(&r->spans, &r->span_room, r->span_count + 1, sizeof(*r->spans))) {
-        k->starved = true;
+        k->out_of_memory = true;
         return;
     }
     r->spans[r->span_count++] = (run_span){r->bytes, k->element};
@@ -154,7 +154,7 @@ static void add_character(maker *k, const char *c, size_t begin, size_t end, con
 
 static void add_text(maker *k, const run_event *e) {
     char c[HTML_CHARACTER];
-    for (size_t at = e->begin, bytes; at < e->end && !k->starved; at += bytes) {
+    for (size_t at = e->begin, bytes; at < e->end && !k->out_of_memory; at += bytes) {
         bytes = html_character(c, k->m->text + at, e->end - at, e->references);
         if (html_character_is_blank(c))
             k->gap = true, k->chained = false;
@@ -176,7 +176,7 @@ static void add_atom(maker *k, const run_event *e) {
     }
     k->chained = false;
     if (!cli_grow(&r->atoms, &r->atom_room, r->atom_count + 1, sizeof(*r->atoms))) {
-        k->starved = true;
+        k->out_of_memory = true;
         return;
     }
     r->atoms[r->atom_count++] = (run_atom){
@@ -192,7 +192,7 @@ static void open_element(maker *k, const run_event *e, bool whole) {
         return;
     }
     if (!cli_grow(&r->elements, &r->element_room, r->element_count + 1, sizeof(*r->elements))) {
-        k->starved = true;
+        k->out_of_memory = true;
         return;
     }
     r->elements[r->element_count] =
@@ -238,7 +238,7 @@ bool run_make(markup_run *run, const markup *m, const run_builder *b) {
     maker k = {.m = m, .run = run, .element = -1, .begin = SIZE_MAX};
     size_t first, end;
     trim(&first, &end, b);
-    for (size_t i = first; i < end && !k.starved; i++) {
+    for (size_t i = first; i < end && !k.out_of_memory; i++) {
         const run_event *e = &b->events[i];
         const bool paired = e->partner != NO_EVENT && e->partner >= first && e->partner < end;
         if (e->kind == EVENT_TEXT)
@@ -255,5 +255,5 @@ bool run_make(markup_run *run, const markup *m, const run_builder *b) {
     const run_event *from = &b->events[first], *to = &b->events[end - 1];
     run->begin = from->kind == EVENT_TEXT ? k.begin : from->begin;
     run->end = to->kind == EVENT_TEXT ? k.end : to->end;
-    return !k.starved;
+    return !k.out_of_memory;
 }

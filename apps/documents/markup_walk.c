@@ -187,7 +187,7 @@ static open_element *push(walker *w, const html_element *element, const html_tok
                             .event = NO_EVENT,
                             .parts = parts_of(w->m)};
     if (!cli_grow(&w->stack, &w->room, w->count + 1, sizeof(*w->stack))) {
-        w->m->starved = true;
+        w->m->out_of_memory = true;
         return NULL;
     }
     w->stack[w->count++] = e;
@@ -380,7 +380,7 @@ static void text(walker *w, const html_token *t) {
 void markup_walk(markup *m) {
     walker w = {.m = m, .lexer = {.text = m->text, .bytes = m->bytes}};
     html_token t;
-    for (html_next(&t, &w.lexer); t.kind != HTML_EOF && !m->starved; html_next(&t, &w.lexer)) {
+    for (html_next(&t, &w.lexer); t.kind != HTML_EOF && !m->out_of_memory; html_next(&t, &w.lexer)) {
         if (t.kind == HTML_START)
             start(&w, &t);
         else if (t.kind == HTML_END)

@@ -86,7 +86,7 @@ static void english(char *out, int n) {
 /* ---- Numbers ------------------------------------------------------------------------------------------- */
 
 /* SplitMix64 ("Fast splittable pseudorandom number generators", Steele et al. 2014): 0 to below - 1. */
-static int draw_below(uint64_t *state, int below) {
+static int random_below(uint64_t *state, int below) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
@@ -96,29 +96,29 @@ static int draw_below(uint64_t *state, int below) {
 /* Lengths are drawn evenly: of numbers below a million, nine in ten have six digits, and nobody would meet
  * the short ones. A third of the digits is 0, since words are left out there: that is where the grammar is.
  */
-static int draw_number(uint64_t *state) {
-    int n = 1 + draw_below(state, 9);
-    for (int more = draw_below(state, 6); more > 0; more--)
-        n = 10 * n + (draw_below(state, 3) == 0 ? 0 : 1 + draw_below(state, 9));
+static int random_number(uint64_t *state) {
+    int n = 1 + random_below(state, 9);
+    for (int more = random_below(state, 6); more > 0; more--)
+        n = 10 * n + (random_below(state, 3) == 0 ? 0 : 1 + random_below(state, 9));
     return n;
 }
 
 /* Fills numbers[count], each a different one, in no order but that 0 is the first: its words are part of no
  * other number's, so it has to be learned, and cannot be a test. Once all numbers of a length are there, the
  * others come. */
-static bool draw_numbers(int *numbers, int count, uint64_t seed) {
+static bool random_numbers(int *numbers, int count, uint64_t seed) {
     bool *taken = calloc(MILLION, sizeof(*taken));
     if (!taken)
         return false;
     numbers[0] = 0;
     for (int i = 1; i < count; i++) {
         do
-            numbers[i] = draw_number(&seed);
+            numbers[i] = random_number(&seed);
         while (taken[numbers[i]]);
         taken[numbers[i]] = true;
     }
     for (int i = count - 1; i > 1; i--) { /* short numbers run out early: shuffled, every set has its share of them */
-        const int other = 1 + draw_below(&seed, i), swapped = numbers[i];
+        const int other = 1 + random_below(&seed, i), swapped = numbers[i];
         numbers[i] = numbers[other];
         numbers[other] = swapped;
     }
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     int *numbers = malloc((size_t)(train + valid + test) * sizeof(*numbers));
-    const bool drawn = numbers && draw_numbers(numbers, (int)(train + valid + test), (uint64_t)seed);
+    const bool drawn = numbers && random_numbers(numbers, (int)(train + valid + test), (uint64_t)seed);
     if (!drawn)
         fprintf(stderr, "number_words: out of memory\n");
     const bool done = drawn && write_set(dir, "train", numbers, (int)train) &&

@@ -2,9 +2,9 @@
 # Trains on the machines of a hosts file, and goes on from the last checkpoint when a rank or a machine dies.
 #     sh train_hosts.sh HOSTS RANKS DIR OPTION...
 # HOSTS is Open MPI's: a line for each machine, such as "node1 slots=2". Take a machine out of it, and the next start does
-# without. RANKS is how many there are at most; --accumulate says how many batches they share, and stays. The options are
+# without. RANKS is how many there are at most; --gradient-accumulation-steps says how many batches they share, and stays. The options are
 # those of a new run of tfm train, such as --src train.de --tgt train.en. DIR, the text and tfm have the same names on all
-# machines. A run that is there goes on as its recipe says; EVERY_START has options that are in no recipe, such as --shard.
+# machines. A run that is there goes on as its recipe says; EVERY_START has options that are in no recipe, such as --shard-optimizer.
 set -u
 hosts=$1 ranks=$2 dir=$3
 shift 3

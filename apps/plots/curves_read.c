@@ -65,7 +65,7 @@ static bool take_best(curve *best, const kind *of, const json_t *report, double 
 
 /* False when out of memory. */
 static bool take_line(curves *c, const char *line, size_t bytes) {
-    char why[CLI_WHY];
+    char why[CLI_REASON];
     json_t *report = cli_json_parse(line, bytes, why);
     const char *type = json_string_value(json_object_get(report, "type"));
     const double update = number(report, "update");

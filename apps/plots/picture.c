@@ -135,18 +135,18 @@ static int draw_fitting(drawing *d, cli_output *out) {
     return picture_surface_write(d, all, scale, draw_all, NULL, out);
 }
 
-bool picture_there(void) {
+bool picture_available(void) {
     return true;
 }
 
-int picture_ready(void) {
-    picture_fonts *fonts = picture_fonts_need();
+int picture_require(void) {
+    picture_fonts *fonts = picture_fonts_open();
     picture_fonts_close(fonts);
     return fonts ? CLI_OK : CLI_FAILED;
 }
 
 int picture_write(const picture *p, picture_format format, cli_output *out) {
-    drawing d = {.p = p, .vector = format == PICTURE_SVG, .fonts = picture_fonts_need()};
+    drawing d = {.p = p, .vector = format == PICTURE_SVG, .fonts = picture_fonts_open()};
     if (!d.fonts)
         return CLI_FAILED;
     int code = draw_fitting(&d, out);

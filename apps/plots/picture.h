@@ -27,10 +27,10 @@ typedef struct picture {
 } picture;
 
 /* Whether pictures can be made at all. */
-bool picture_there(void);
+bool picture_available(void);
 /* The same: CLI_OK, or CLI_FAILED after the sentence that names the package to
  * install. */
-int picture_ready(void);
+int picture_require(void);
 
 /* Draws it into `out`. CLI_FAILED after its sentence, else CLI_OK; failed writes are left for the output's
  * close. */

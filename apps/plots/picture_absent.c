@@ -1,21 +1,21 @@
 /* In the place of picture.c where tfm is built without cairo. */
 #include "plots/picture.h"
 
-bool picture_there(void) {
+bool picture_available(void) {
     return false;
 }
 
-int picture_ready(void) {
+int picture_require(void) {
     return cli_fail("this tfm was built without cairo and draws no pictures: install libcairo2-dev and build "
                     "it again");
 }
 
 int picture_write(const picture *p, picture_format format, cli_output *out) {
     (void)p, (void)format, (void)out;
-    return picture_ready();
+    return picture_require();
 }
 
 int picture_curves(const char *log, const char *title, const char *path) {
     (void)log, (void)title, (void)path;
-    return picture_ready();
+    return picture_require();
 }

@@ -104,7 +104,7 @@ static void make_updates(plot *p) {
 
 static int draw_file(plot *p, picture_format format, const char *path) {
     cli_output out = {0};
-    drawing d = {.vector = format == PICTURE_SVG, .fonts = picture_fonts_need()};
+    drawing d = {.vector = format == PICTURE_SVG, .fonts = picture_fonts_open()};
     int code = d.fonts ? cli_output_open(&out, path) : CLI_FAILED;
     if (code == CLI_OK)
         code = picture_surface_write(&d, (extent){PLOT_WIDTH, PLOT_HEIGHT}, 2, picture_plot_draw, p, &out);

@@ -45,7 +45,7 @@ typedef struct drawing {
 /* ---- Text (picture_text.c): each piece of it in an installed font that has its characters -------------- */
 
 /* NULL, after the sentence that says what to install, where there is no font at all. */
-picture_fonts *picture_fonts_need(void);
+picture_fonts *picture_fonts_open(void);
 void picture_fonts_close(picture_fonts *fonts);
 /* A warning if some text had characters that no installed font has. */
 void picture_fonts_warn(const picture_fonts *fonts);

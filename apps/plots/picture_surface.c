@@ -10,7 +10,7 @@ static cairo_status_t keep_bytes(void *user, const unsigned char *data, unsigned
 static cairo_status_t write_bytes(void *user, const unsigned char *data, unsigned int length) {
     cli_output *out = user;
     fwrite(data, 1, length, out->file);
-    return cli_output_good(out) ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+    return cli_output_ok(out) ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
 }
 
 /* A context on this surface, whose reference it takes over. Text is the same on all of them. */

@@ -83,7 +83,7 @@ static void close_font(font *f) {
     FcPatternDestroy(f->pattern);
 }
 
-picture_fonts *picture_fonts_need(void) {
+picture_fonts *picture_fonts_open(void) {
     picture_fonts *fonts = calloc(1, sizeof(*fonts));
     if (!fonts || !open_font(&fonts->all[0], "abc", false)) {
         free(fonts);

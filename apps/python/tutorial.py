@@ -65,8 +65,8 @@ def tell(report: dict[str, object]) -> None:
         print(f"update {report['update']}: loss {report['loss']:.3f}")
 
 
-tfm.train(folder / "tuned", start=demo, src=folder / "train.de", tgt=folder / "train.en", updates=40, rate=5e-4,
-          warmup=5, batch_tokens=512, report_every=10, hold_out=0, callbacks=[tell])
+tfm.train(folder / "tuned", start=demo, src=folder / "train.de", tgt=folder / "train.en", max_steps=40, learning_rate=5e-4,
+          warmup_steps=5, batch_tokens=512, logging_steps=10, hold_out=0, callbacks=[tell])
 with tfm.Translator(folder / "tuned") as tuned:
     before, after = model.translate("Ich habe das Auto gekauft."), tuned.translate("Ich habe das Auto gekauft.")
     print(f"before: {before}\nafter:  {after}")

@@ -8,7 +8,7 @@
 
 static const char MARKER[] = "<|im_end|>";
 
-bool serve_chats(const serve_model *model) {
+bool serve_has_chat(const serve_model *model) {
     return model->chat.known;
 }
 
@@ -159,7 +159,7 @@ static char *prompt_of(serve_request *r, const serve_model *model, size_t *bytes
 
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply) {
     size_t bytes = 0;
-    if (!serve_chats(model)) {
+    if (!serve_has_chat(model)) {
         *reply = serve_reply_field(
             r, "model", NULL,
             model->chat.text ? "The model '%s' has a chat template that is not ChatML, which is the only one that is "
@@ -200,7 +200,7 @@ static void add_end(serve_model *model, const char *token, bool any_text) {
         model->ends[model->end_count++] = id;
 }
 
-void serve_chat_ends(serve_model *model) {
+void serve_chat_stop_tokens(serve_model *model) {
     const char *eos = model->chat.eos_token;
     add_end(model, eos, false);
     if (!eos || strcmp(eos, MARKER) != 0)

@@ -190,7 +190,7 @@ static char *canonical(const char *text) {
 
 /* ---- ChatML ---------------------------------------------------------------------------------------------------- */
 
-/* Takes the part that a piece of a template stands for. */
+/* Takes the part that a segment of a template stands for. */
 static bool take(const char **at, const char *part) {
     char *form = canonical(part);
     const size_t length = form ? strlen(form) : 0;
@@ -327,7 +327,7 @@ static char *read_text(const char *dir, const char *name) {
 
 /* A JSON file of the directory; NULL where there is none, or with a sentence where it is damaged. */
 static json_t *read_json(const char *dir, const char *name, int *code) {
-    char path[4096], why[CLI_WHY];
+    char path[4096], why[CLI_REASON];
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     json_t *value = access(path, F_OK) == 0 ? cli_json_load(path, why) : NULL;
     if (!value && access(path, F_OK) == 0)

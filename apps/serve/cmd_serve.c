@@ -62,8 +62,8 @@ static void *watch(void *user) {
     double next = cli_seconds() + TRIM_SECONDS;
     while (atomic_load(&watching)) {
         nanosleep(&(struct timespec){.tv_nsec = WATCH_MS * 1000000L}, NULL);
-        serve_connections_watch(s);
-        serve_queue_watch(s);
+        serve_connections_expire(s);
+        serve_queue_expire(s);
         if (cli_seconds() < next)
             continue;
         trim();
@@ -103,12 +103,12 @@ static void end_workers(server *s) {
     pthread_mutex_lock(&s->lock);
     s->ending = true;
     for (serve_job *job = s->first; job; job = job->next)
-        serve_job_stop(job, SERVE_ENDING);
+        serve_job_stop(job, SERVE_SHUTTING_DOWN);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < s->worker_count; i++)
         pthread_join(s->workers[i].thread, NULL);
-    serve_queue_watch(s);
+    serve_queue_expire(s);
 }
 
 /* As many as the options say, or as models may get; one where memory is limited, or deals to several devices. Without
@@ -119,7 +119,7 @@ static bool start_workers(server *s) {
     for (int i = 0; i < asked; i++) {
         serve_worker *w = &s->workers[i];
         *w = (serve_worker){.server = s, .number = i};
-        if (pthread_create(&w->thread, NULL, serve_work, w) != 0)
+        if (pthread_create(&w->thread, NULL, serve_worker_run, w) != 0)
             break;
         s->worker_count++;
     }
@@ -204,23 +204,24 @@ static int check(serve_options *o, const cli_syntax *syntax) {
     l->seconds = l->seconds ? l->seconds : 60;
     l->connections = l->connections ? l->connections : 1000;
     l->alternatives = 8;
-    l->max_new = l->max_new ? l->max_new : 1024;
+    l->max_new_tokens = l->max_new_tokens ? l->max_new_tokens : 1024;
     o->search.penalty = (tfm_length_penalty)o->penalty;
     if (o->port > 65535)
-        return cli_misuse(syntax, "--port is %d: give 0 to 65535", o->port);
+        return cli_usage_error(syntax, "--port is %d: give 0 to 65535", o->port);
     if (l->chars > 100000000)
-        return cli_misuse(syntax, "--max-chars is %d: give at most 100000000", l->chars);
+        return cli_usage_error(syntax, "--max-chars is %d: give at most 100000000", l->chars);
     if (!o->certificate != !o->certificate_key)
-        return cli_misuse(syntax, "--tls-cert and --tls-key go together: give both, or neither");
+        return cli_usage_error(syntax, "--tls-cert and --tls-key go together: give both, or neither");
     if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-        return cli_misuse(syntax, "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
+        return cli_usage_error(syntax,
+                               "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
     if (o->workers > SERVE_WORKERS)
-        return cli_misuse(syntax, "--workers is %d: give 1 to %d", o->workers, SERVE_WORKERS);
+        return cli_usage_error(syntax, "--workers is %d: give 1 to %d", o->workers, SERVE_WORKERS);
     if (o->workers > 1 && l->memory)
-        return cli_misuse(syntax,
-                          "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
-                          "one worker",
-                          o->workers);
+        return cli_usage_error(syntax,
+                               "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
+                               "one worker",
+                               o->workers);
     o->how = cli_precision(o->precision);
     return cli_check_beam(syntax, o->search.beam);
 }
@@ -233,30 +234,31 @@ int cmd_serve(int argc, char **argv) {
          "a model's directory, as often as there are models; the name of one that translates is its languages, as in "
          "de-en=DIR, if its directory does not say them",
          NULL},
-        {0, "host", CLI_TEXT, &o.host, "ADDRESS", "listen here; 0.0.0.0 is every IPv4 address (default 127.0.0.1)",
+        {0, "host", CLI_STRING, &o.host, "ADDRESS", "listen here; 0.0.0.0 is every IPv4 address (default 127.0.0.1)",
          NULL},
-        {'p', "port", CLI_WHOLE, &o.port, "N", "listen on this port; 0 is any that is free (default 5000)", NULL},
+        {'p', "port", CLI_NONNEGATIVE, &o.port, "N", "listen on this port; 0 is any that is free (default 5000)", NULL},
         {0, "api-key", CLI_LIST, &o.keys, "KEY", "want one of these keys; other users of the machine can see it here",
          NULL},
-        {0, "api-keys", CLI_TEXT, &o.keys_file, "FILE", "want one of the keys in this file, one on each line", NULL},
-        {0, "allow-origin", CLI_TEXT, &o.origin, "ORIGIN",
+        {0, "api-keys", CLI_STRING, &o.keys_file, "FILE", "want one of the keys in this file, one on each line", NULL},
+        {0, "allow-origin", CLI_STRING, &o.origin, "ORIGIN",
          "let pages of this origin read answers, as in https://example.org; * is any", NULL},
-        {0, "tls-cert", CLI_TEXT, &o.certificate, "FILE", "speak HTTPS with this certificate (PEM)", NULL},
-        {0, "tls-key", CLI_TEXT, &o.certificate_key, "FILE", "and this private key (PEM)", NULL},
-        {0, "max-chars", CLI_INT, &l->chars, "N", "the most characters of a request (default 50000)", NULL},
-        {0, "max-lines", CLI_INT, &l->lines, "N", "the most lines of a request (default 1000)", NULL},
-        {0, "max-queue", CLI_INT, &l->queue, "N", "the most lines that wait; more get 503 (default 10000)", NULL},
-        {0, "max-client", CLI_INT, &l->client, "N",
+        {0, "tls-cert", CLI_STRING, &o.certificate, "FILE", "speak HTTPS with this certificate (PEM)", NULL},
+        {0, "tls-key", CLI_STRING, &o.certificate_key, "FILE", "and this private key (PEM)", NULL},
+        {0, "max-chars", CLI_POSITIVE, &l->chars, "N", "the most characters of a request (default 50000)", NULL},
+        {0, "max-lines", CLI_POSITIVE, &l->lines, "N", "the most lines of a request (default 1000)", NULL},
+        {0, "max-queue", CLI_POSITIVE, &l->queue, "N", "the most lines that wait; more get 503 (default 10000)", NULL},
+        {0, "max-client", CLI_POSITIVE, &l->client, "N",
          "the most lines of one address or key that wait; more get 429 (default: half of --max-queue)", NULL},
-        {0, "max-connections", CLI_INT, &l->connections, "N", "the most connections at a time (default 1000)", NULL},
-        {0, "max-new", CLI_INT, &l->max_new, "N", "the most tokens that a request may have written (default 1024)",
+        {0, "max-connections", CLI_POSITIVE, &l->connections, "N", "the most connections at a time (default 1000)",
          NULL},
-        {0, "timeout", CLI_INT, &l->seconds, "SECONDS",
+        {0, "max-new-tokens", CLI_POSITIVE, &l->max_new_tokens, "N",
+         "the most tokens that a request may have written (default 1024)", NULL},
+        {0, "timeout", CLI_POSITIVE, &l->seconds, "SECONDS",
          "the most time for a request to arrive, and to be answered (default 60)", NULL},
-        {0, "memory-limit", CLI_INT, &l->memory, "MIB",
+        {0, "memory-limit", CLI_POSITIVE, &l->memory, "MIB",
          "the device memory for models: those that were not used for longest are dropped (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "write no line for each request", NULL},
-        {0, "workers", CLI_INT, &o.workers, "N",
+        {0, "workers", CLI_POSITIVE, &o.workers, "N",
          "how many batches a device works on at the same time, 1 to 4 (default: 2 with a small model on one CPU, else "
          "1)",
          NULL},
@@ -284,9 +286,9 @@ int cmd_serve(int argc, char **argv) {
     };
     char *keys = NULL;
     int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO)
+    if (code == CLI_CONTINUE)
         code = check(&o, &syntax);
-    if (code == CLI_GO) {
+    if (code == CLI_CONTINUE) {
         code = read_keys(&o, &keys);
         if (code == CLI_OK)
             code = check_keys(&o);

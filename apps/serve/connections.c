@@ -50,13 +50,13 @@ void serve_connection_notify(void *user, struct MHD_Connection *connection, void
     pthread_mutex_unlock(&s->connections_lock);
 }
 
-bool serve_hung_up(int fd) {
+bool serve_peer_closed(int fd) {
     struct pollfd one = {.fd = fd, .events = POLLRDHUP};
     return fd >= 0 && poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 /* libmicrohttpd's own clock starts anew with every byte; this one does not. */
-void serve_connections_watch(server *s) {
+void serve_connections_expire(server *s) {
     const double now = cli_seconds();
     pthread_mutex_lock(&s->connections_lock);
     for (serve_connection *c = s->connections; c; c = c->next)

@@ -182,7 +182,7 @@ static void add_words(choice *c, const sample *s) {
 /* A short text is looked at as if it were of each language in turn: CLD2 takes hints, and what it then still says tells
  * whether the text can be of that language. */
 static void add_points(choice *c, const sample *s) {
-    serve_cld2 found[SERVE_GUESSES];
+    serve_cld2 found[SERVE_DETECTIONS];
     const int plain = serve_cld2_detect(found, s->text, s->bytes, NULL);
     for (int i = 0; i < plain; i++) {
         candidate *at = s->bytes > SHORT || found[i].score > CLEAR ? add_candidate(c, found[i].code, s->script) : NULL;
@@ -252,20 +252,20 @@ static void sort(choice *c) {
 /* ---- The answer ------------------------------------------------------------------------------------------------ */
 
 /* How sure that is: by how clear the best is, and by how far it is from the next one. */
-static double sureness(const choice *c, const sample *s) {
+static double confidence_of(const choice *c, const sample *s) {
     const double best = c->items[0].points, next = c->count > 1 ? c->items[1].points : 0;
     const double clear = best < CLEAR ? best / CLEAR : 1, far = (best - next) / best;
     const double enough = (double)s->letters / (double)(s->letters + 3);
     return 98 * clear * enough * (far > 0.5 ? 1 : 0.15 + 1.7 * far);
 }
 
-static int answer(serve_guess out[SERVE_GUESSES], const serve_models *models, choice *c, const sample *s) {
-    const double sure = sureness(c, s);
+static int answer(serve_detection out[SERVE_DETECTIONS], const serve_models *models, choice *c, const sample *s) {
+    const double sure = confidence_of(c, s);
     double others = 0;
     int count = 0;
-    for (int i = 1; i < c->count && i < SERVE_GUESSES; i++)
+    for (int i = 1; i < c->count && i < SERVE_DETECTIONS; i++)
         others += c->items[i].points;
-    for (int i = 0; i < c->count && count < SERVE_GUESSES; i++) {
+    for (int i = 0; i < c->count && count < SERVE_DETECTIONS; i++) {
         const double part = i == 0 ? sure : (100 - sure) * c->items[i].points / (others + c->items[0].points);
         if (i > 0 && (part < 5 || c->items[i].points <= 0))
             break;
@@ -308,7 +308,8 @@ static void blank_addresses(char *text) {
     }
 }
 
-int serve_detect_text(serve_guess out[SERVE_GUESSES], const serve_models *models, const char *text, size_t bytes) {
+int serve_detect_text(serve_detection out[SERVE_DETECTIONS], const serve_models *models, const char *text,
+                      size_t bytes) {
     sample s;
     choice c = {0};
     char code[SERVE_CODE], copy[MOST + 1];

@@ -1,7 +1,7 @@
 /* In the place of detect_cld2.cc where tfm is built without libcld2. */
 #include "serve/detect.h"
 
-int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint) {
+int serve_cld2_detect(serve_cld2 out[SERVE_DETECTIONS], const char *text, size_t bytes, const char *hint) {
     (void)out, (void)text, (void)bytes, (void)hint;
     return 0;
 }

@@ -11,10 +11,10 @@ struct serve_cld2 {
     double score;
     int percent;
 };
-enum { SERVE_GUESSES = 3 };
-int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint);
+enum { SERVE_DETECTIONS = 3 };
+int serve_cld2_detect(serve_cld2 out[SERVE_DETECTIONS], const char *text, size_t bytes, const char *hint);
 
-int serve_cld2_detect(serve_cld2 out[SERVE_GUESSES], const char *text, size_t bytes, const char *hint) {
+int serve_cld2_detect(serve_cld2 out[SERVE_DETECTIONS], const char *text, size_t bytes, const char *hint) {
     CLD2::Language languages[3];
     double scores[3];
     int percents[3], text_bytes = 0, valid = 0, count = 0;

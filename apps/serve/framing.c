@@ -36,7 +36,7 @@ static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-bool serve_unframed(serve_request *r, const char *version, serve_reply *reply) {
+bool serve_framing_error(serve_request *r, const char *version, serve_reply *reply) {
     framing f = {0};
     MHD_get_connection_values(r->connection, MHD_HEADER_KIND, on_header, &f);
     const char *why = f.differs                   ? "it has two Content-Lengths that differ"

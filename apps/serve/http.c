@@ -113,7 +113,7 @@ static bool answer_now(serve_request *r, serve_reply *reply) {
 /* The answer of a job that is done. */
 static serve_reply answer_job(serve_request *r) {
     const serve_job *job = r->job;
-    if (serve_job_stopped(job) == SERVE_GONE && !job->answer_code)
+    if (serve_job_stopped(job) == SERVE_CLIENT_CLOSED && !job->answer_code)
         return (serve_reply){.code = 499, .close = true}; /* nobody reads it */
     if (!job->answer_code)
         return r->answer(r);
@@ -139,7 +139,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         *state = r = begin_request(user, connection, url, method);
         if (!r)
             return MHD_NO;
-        if (serve_unframed(r, version, &reply))
+        if (serve_framing_error(r, version, &reply))
             return serve_reply_send(r, reply);
         return r->too_large ? serve_reply_send(r, too_large(r)) : MHD_YES;
     }
@@ -155,7 +155,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     serve_connection_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
         return send_answer(r, reply);
-    serve_request_slim(r);
+    serve_request_release(r);
     return MHD_YES; /* suspended */
 }
 
@@ -168,12 +168,12 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
         return;
     const double seconds = cli_seconds() - r->start;
     serve_connection_busy(s, r->of, false);
-    serve_count_time(&s->counts.seconds, seconds);
+    serve_histogram_observe(&s->counters.seconds, seconds);
     if (r->code >= 100 && r->code < 600)
-        atomic_fetch_add(&s->counts.classes[r->code / 100], 1);
+        atomic_fetch_add(&s->counters.classes[r->code / 100], 1);
     serve_log_request(r);
     if (r->job)
-        serve_queue_leave(s, r->job);
+        serve_queue_detach(s, r->job);
     json_decref(r->fields);
     json_decref(r->guess);
     json_decref(r->warnings);

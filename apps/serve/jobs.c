@@ -9,12 +9,12 @@ serve_job *serve_job_new(size_t count) {
     serve_job *job = calloc(1, sizeof(*job));
     if (!job)
         return NULL;
-    job->pieces = calloc(count ? count : 1, sizeof(*job->pieces));
+    job->segments = calloc(count ? count : 1, sizeof(*job->segments));
     job->results = calloc(count ? count : 1, sizeof(*job->results));
     job->count = count;
     job->key.n_best = 1;
     job->fd = -1;
-    if (!job->pieces || !job->results)
+    if (!job->segments || !job->results)
         serve_job_free(job), job = NULL;
     return job;
 }
@@ -38,7 +38,7 @@ void serve_job_free(serve_job *job) {
     free(job->prompt_name);
     free(job->stops);
     free(job->results);
-    free(job->pieces);
+    free(job->segments);
     free(job->models);
     free(job->vectors);
     free(job->failure);
@@ -62,7 +62,7 @@ void serve_job_fail(serve_job *job, int code, const char *format, ...) {
 }
 
 bool serve_job_stop(serve_job *job, serve_stop why) {
-    int none = SERVE_GOES_ON;
+    int none = SERVE_RUNNING;
     return atomic_compare_exchange_strong(&job->stop, &none, (int)why);
 }
 
@@ -70,21 +70,21 @@ serve_stop serve_job_stopped(const serve_job *job) {
     return (serve_stop)atomic_load(&job->stop);
 }
 
-void serve_job_cut(const server *s, serve_job *job) {
+void serve_job_fail_stopped(const server *s, serve_job *job) {
     const serve_stop why = serve_job_stopped(job);
-    if (why == SERVE_ENDING)
+    if (why == SERVE_SHUTTING_DOWN)
         serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The server is going down");
-    else if (why == SERVE_EXPIRED && job->taken == 0)
+    else if (why == SERVE_TIMED_OUT && job->taken == 0)
         serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request has waited for %d s: try again in %d s",
                        s->options->limits.seconds, job->retry_after);
-    else if (why == SERVE_EXPIRED)
+    else if (why == SERVE_TIMED_OUT)
         serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request took longer than %d s: try again later",
                        s->options->limits.seconds);
 }
 
-bool serve_wanted(const serve_unit *units, size_t count) {
+bool serve_batch_is_wanted(const serve_batch_item *items, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (units[i].job && !serve_job_stopped(units[i].job))
+        if (items[i].job && !serve_job_stopped(items[i].job))
             return true;
     return false;
 }

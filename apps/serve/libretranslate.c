@@ -12,7 +12,7 @@ typedef struct ask {
     const char **texts; /* [count]: of the request, or the runs of its document */
     size_t count;
     markup *document; /* of HTML */
-    serve_asked languages;
+    serve_model_choice languages;
 } ask;
 
 /* ---- What is asked --------------------------------------------------------------------------------------------- */
@@ -99,10 +99,10 @@ static bool read_ask(serve_request *r, ask *a, serve_reply *reply) {
     if (!a->target || !*a->target)
         return missing(r, "target", reply);
     a->alignments = json_is_true(alignments);
-    return serve_request_whole(r, "alternatives", 0, r->server->options->limits.alternatives, 0, &a->alternatives,
-                               reply) &&
-           serve_request_whole(r, "layer", 0, 1000, 0, &a->layer, reply) &&
-           serve_request_whole(r, "head", 0, 1000, 0, &a->head, reply) && check_languages(r, a, reply) &&
+    return serve_request_integer(r, "alternatives", 0, r->server->options->limits.alternatives, 0, &a->alternatives,
+                                 reply) &&
+           serve_request_integer(r, "layer", 0, 1000, 0, &a->layer, reply) &&
+           serve_request_integer(r, "head", 0, 1000, 0, &a->head, reply) && check_languages(r, a, reply) &&
            read_format(r, a, reply);
 }
 
@@ -110,9 +110,9 @@ static bool read_ask(serve_request *r, ask *a, serve_reply *reply) {
 
 static json_t *alternatives_of(const serve_job *job, size_t of) {
     json_t *list = json_array();
-    char *best = serve_pieces_join(job, of, 0);
+    char *best = serve_segments_join(job, of, 0);
     for (int i = 1; i < job->key.n_best; i++) {
-        char *text = serve_pieces_join(job, of, i);
+        char *text = serve_segments_join(job, of, i);
         bool known = !text || !best || strcmp(text, best) == 0;
         for (size_t k = 0; !known && k < json_array_size(list); k++)
             known = strcmp(json_string_value(json_array_get(list, k)), text) == 0;
@@ -130,26 +130,26 @@ static json_t *text_json(char *text) {
     return value;
 }
 
-/* The weights of each piece that has some, text by text. */
+/* The weights of each segment that has some, text by text. */
 static json_t *details_json(const serve_job *job) {
     json_t *list = json_array();
     for (size_t text = 0; text < (job->models ? job->texts : 1); text++)
         for (size_t i = 0; i < job->count; i++)
-            if (job->results[i].detail && (!job->models || job->pieces[i].of == text))
+            if (job->results[i].detail && (!job->models || job->segments[i].of == text))
                 json_array_append(list, job->results[i].detail);
     return list;
 }
 
-static json_t *guess_json(const serve_guess *guess) {
+static json_t *detection_json(const serve_detection *guess) {
     return json_pack("{s:f, s:s}", "confidence", guess->confidence, "language", guess->code);
 }
 
-/* The weights of the pieces of a run; NULL where some have none, since there were too many. */
+/* The weights of the segments of a run; NULL where some have none, since there were too many. */
 static json_t *run_details(const serve_job *job, size_t run) {
     json_t *list = json_array();
     for (size_t i = 0; i < job->count; i++) {
         const serve_result *result = &job->results[i];
-        if (job->pieces[i].of != run)
+        if (job->segments[i].of != run)
             continue;
         if (result->detail)
             json_array_append(list, result->detail);
@@ -166,7 +166,7 @@ static json_t *document_json(const serve_job *job) {
     bool good = true;
     for (size_t i = 0; i < job->texts && good; i++) {
         json_t *details = run_details(job, i);
-        char *text = serve_pieces_join(job, i, 0);
+        char *text = serve_segments_join(job, i, 0);
         good = text && markup_put(job->markup, i, text, details);
         free(text);
         json_decref(details);
@@ -179,7 +179,7 @@ static serve_reply answer(serve_request *r) {
     const bool list = json_is_array(json_object_get(r->fields, "q")), several = job->key.n_best > 1;
     json_t *object = json_object(), *texts = json_array(), *others = json_array();
     for (size_t i = 0; i < job->texts && !job->markup; i++) {
-        json_array_append_new(texts, text_json(serve_pieces_join(job, i, 0)));
+        json_array_append_new(texts, text_json(serve_segments_join(job, i, 0)));
         if (several)
             json_array_append_new(others, alternatives_of(job, i));
     }
@@ -243,7 +243,7 @@ static char *text_of(const ask *a) {
 static bool choose(serve_request *r, ask *a, serve_reply *reply) {
     char *whole = a->document ? text_of(a) : NULL;
     const char *one[] = {whole};
-    a->languages = (serve_asked){.request = r, .source = a->source, .target = a->target};
+    a->languages = (serve_model_choice){.request = r, .source = a->source, .target = a->target};
     a->languages.texts = a->document ? one : a->texts;
     a->languages.count = a->document ? 1 : a->count;
     const bool good = (whole || !a->document) && serve_choose_models(&a->languages, reply);
@@ -264,13 +264,13 @@ static bool choose(serve_request *r, ask *a, serve_reply *reply) {
 
 /* What the answer says of the languages. */
 static void keep_languages(serve_request *r, ask *a) {
-    const serve_asked *languages = &a->languages;
+    const serve_model_choice *languages = &a->languages;
     if (languages->guesses && a->list) {
         r->guess = json_array();
         for (size_t i = 0; i < languages->count; i++)
-            json_array_append_new(r->guess, guess_json(&languages->guesses[i]));
+            json_array_append_new(r->guess, detection_json(&languages->guesses[i]));
     } else if (languages->guesses) {
-        r->guess = guess_json(&languages->guesses[0]);
+        r->guess = detection_json(&languages->guesses[0]);
     }
     if (json_array_size(languages->warnings) > 0)
         r->warnings = json_incref(languages->warnings);
@@ -289,18 +289,18 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     const bool sentences = a->alternatives > 0 || a->alignments || a->html;
     if ((a->html && !read_document(r, a, reply)) || !choose(r, a, reply))
         return false;
-    serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->languages.models, reply);
+    serve_job *job = serve_segments_split(r, a->texts, a->count, sentences, a->languages.models, reply);
     if (!job)
         return false;
     job->markup = a->document; /* refers to the text of q, which the job has */
     a->document = NULL;
-    job->key = (serve_key){.model = job->key.model,
-                           .n_best = 1 + a->alternatives,
-                           .layer = a->layer,
-                           .head = a->head,
-                           .split = !sentences,
-                           .keep = has_placeholders(r, a),
-                           .detail = a->alignments || a->html};
+    job->key = (serve_batch_key){.model = job->key.model,
+                                 .n_best = 1 + a->alternatives,
+                                 .layer = a->layer,
+                                 .head = a->head,
+                                 .split = !sentences,
+                                 .keep = has_placeholders(r, a),
+                                 .detail = a->alignments || a->html};
     r->job = job;
     r->answer = answer;
     keep_languages(r, a);
@@ -320,14 +320,14 @@ bool serve_translate(serve_request *r, serve_reply *reply) {
     const bool queued = read_ask(r, &a, reply) && begin(r, &a, reply);
     free(a.texts);
     markup_free(a.document);
-    serve_asked_free(&a.languages);
+    serve_model_choice_free(&a.languages);
     return queued;
 }
 
 /* The guesses for the first text: as LibreTranslate's, the answer is one list. */
 bool serve_detect(serve_request *r, serve_reply *reply) {
     const int limit = r->server->options->limits.chars;
-    serve_guess guesses[SERVE_GUESSES];
+    serve_detection guesses[SERVE_DETECTIONS];
     size_t characters = 0;
     ask a = {0};
     if (!read_texts(r, &a, reply)) {
@@ -344,7 +344,7 @@ bool serve_detect(serve_request *r, serve_reply *reply) {
         json_t *list = json_array();
         const int found = serve_detect_text(guesses, &r->server->models, a.texts[0], strlen(a.texts[0]));
         for (int i = 0; i < found; i++)
-            json_array_append_new(list, guess_json(&guesses[i]));
+            json_array_append_new(list, detection_json(&guesses[i]));
         *reply = serve_reply_json(MHD_HTTP_OK, list);
     }
     free(a.texts);

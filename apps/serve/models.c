@@ -88,7 +88,7 @@ static int read_generator(serve_model *m, const tfm_model_info *info) {
         return cli_fail_library();
     const int code = serve_chat_read(&m->chat, m->dir);
     if (code == CLI_OK)
-        serve_chat_ends(m);
+        serve_chat_stop_tokens(m);
     return code;
 }
 
@@ -113,7 +113,7 @@ static int read_one(serve_model *m, const char *text) {
 int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
     const uint64_t limit = (uint64_t)options->limits.memory << 20;
     if (options->models.count == 0)
-        return cli_misuse(syntax, "which model? give --model [NAME=]DIR, as often as there are models");
+        return cli_usage_error(syntax, "which model? give --model [NAME=]DIR, as often as there are models");
     models->items = calloc(options->models.count, sizeof(*models->items));
     if (!models->items)
         return cli_fail("out of memory for %zu models", options->models.count);
@@ -136,7 +136,7 @@ int serve_models_read(serve_models *models, const serve_options *options, const 
 void serve_models_free(serve_models *models) {
     for (size_t i = 0; i < models->count; i++) {
         for (int k = 0; k < SERVE_WORKERS; k++)
-            serve_model_drop(&models->items[i].seats[k]);
+            serve_model_unload(&models->items[i].instances[k]);
         serve_chat_free(&models->items[i].chat);
         tfm_tokenizer_free(&models->items[i].tokenizer);
     }
@@ -162,41 +162,41 @@ serve_model *serve_model_named(const serve_models *models, const char *name) {
 
 /* ---- What is loaded -------------------------------------------------------------------------------------------- */
 
-void serve_model_drop(serve_seat *seat) {
-    if (seat->embedder)
-        seat->model = NULL; /* the embedder's */
-    tfm_model_free(&seat->model);
-    tfm_embedder_free(&seat->embedder);
-    tfm_fleet_free(&seat->fleet);
-    atomic_store(&seat->loaded, false);
+void serve_model_unload(serve_instance *instance) {
+    if (instance->embedder)
+        instance->model = NULL; /* the embedder's */
+    tfm_model_free(&instance->model);
+    tfm_embedder_free(&instance->embedder);
+    tfm_fleet_free(&instance->fleet);
+    atomic_store(&instance->loaded, false);
 }
 
-void serve_seat_name(char *out, size_t bytes, const serve_seat *seat) {
+void serve_instance_name(char *out, size_t bytes, const serve_instance *instance) {
     const tfm_fleet_member *member;
     size_t used = 0;
     *out = 0;
-    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)) && used < bytes; i++)
+    for (size_t i = 0; (member = tfm_fleet_get_member(instance->fleet, i)) && used < bytes; i++)
         if (!member->dropped)
             used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "",
                                      tfm_context_device(member->context)->name);
 }
 
-bool serve_seat_failed(const serve_seat *seat) {
+bool serve_instance_failed(const serve_instance *instance) {
     const tfm_fleet_member *member;
-    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)); i++)
+    for (size_t i = 0; (member = tfm_fleet_get_member(instance->fleet, i)); i++)
         if (!member->dropped && tfm_context_status(member->context) != TFM_OK)
             return true;
     return false;
 }
 
-double serve_seat_built(const serve_seat *seat) {
-    return cli_build_seconds(seat->fleet);
+double serve_instance_build_seconds(const serve_instance *instance) {
+    return cli_build_seconds(instance->fleet);
 }
 
-unsigned long long serve_seat_memory(const serve_seat *seat) {
+unsigned long long serve_instance_memory(const serve_instance *instance) {
     const tfm_fleet_member *member;
     unsigned long long all = 0;
-    for (size_t i = 0; (member = tfm_fleet_get_member(seat->fleet, i)); i++)
+    for (size_t i = 0; (member = tfm_fleet_get_member(instance->fleet, i)); i++)
         all += member->context ? tfm_context_memory(member->context) : 0;
     return all;
 }
@@ -204,14 +204,14 @@ unsigned long long serve_seat_memory(const serve_seat *seat) {
 int serve_model_loaded(serve_model *model) {
     int workers = 0;
     for (int i = 0; i < SERVE_WORKERS; i++)
-        workers += atomic_load(&model->seats[i].loaded);
+        workers += atomic_load(&model->instances[i].loaded);
     return workers;
 }
 
 unsigned long long serve_model_memory(serve_model *model) {
     unsigned long long all = 0;
     for (int i = 0; i < SERVE_WORKERS; i++)
-        all += atomic_load(&model->seats[i].loaded) ? atomic_load(&model->seats[i].memory) : 0;
+        all += atomic_load(&model->instances[i].loaded) ? atomic_load(&model->instances[i].memory) : 0;
     return all;
 }
 
@@ -223,45 +223,45 @@ static void make_room(server *s, const serve_model *model) {
         serve_model *oldest = NULL;
         for (size_t i = 0; i < s->models.count; i++) {
             serve_model *m = &s->models.items[i];
-            if (!m->seats[0].fleet || m == model)
+            if (!m->instances[0].fleet || m == model)
                 continue;
             held += m->bytes;
             oldest = !oldest || m->used < oldest->used ? m : oldest;
         }
         if (held <= limit || !oldest)
             return;
-        serve_model_drop(&oldest->seats[0]);
-        atomic_fetch_add(&s->counts.drops, 1);
+        serve_model_unload(&oldest->instances[0]);
+        atomic_fetch_add(&s->counters.drops, 1);
     }
 }
 
-tfm_status serve_model_need(const serve_worker *w, serve_model *model) {
+tfm_status serve_model_acquire(const serve_worker *w, serve_model *model) {
     server *s = w->server;
-    serve_seat *seat = &model->seats[w->number];
+    serve_instance *instance = &model->instances[w->number];
     if (s->options->limits.memory) /* there is one worker then */
         model->used = ++s->models.clock;
-    if (seat->fleet)
+    if (instance->fleet)
         return TFM_OK;
     make_room(s, model);
     const bool several = s->devices > 1;
     const tfm_model_options how = {.precision = s->options->how};
-    tfm_status status = cli_open_fleet(&seat->fleet, s->options->device, several ? s->options->workers : 1);
+    tfm_status status = cli_open_fleet(&instance->fleet, s->options->device, several ? s->options->workers : 1);
     if (status == TFM_OK && model->width > 0) { /* a language model generates texts as well */
-        status = tfm_fleet_open_embedder(&seat->embedder, seat->fleet, model->dir,
+        status = tfm_fleet_open_embedder(&instance->embedder, instance->fleet, model->dir,
                                          &(tfm_embedder_options){.precision = how.precision});
-        seat->model = status == TFM_OK ? tfm_embedder_model(seat->embedder) : NULL;
+        instance->model = status == TFM_OK ? tfm_embedder_model(instance->embedder) : NULL;
     } else if (status == TFM_OK) {
-        status = tfm_fleet_open_model(&seat->model, seat->fleet, model->dir, &how);
+        status = tfm_fleet_open_model(&instance->model, instance->fleet, model->dir, &how);
     }
     cli_progress(NULL);
     if (status != TFM_OK) {
-        serve_model_drop(seat);
+        serve_model_unload(instance);
         return status;
     }
     if (!serve_model_loaded(model))
-        atomic_fetch_add(&s->counts.loads, 1);
-    atomic_store(&seat->loaded, true);
-    const int workers = s->options->workers ? s->options->workers : tfm_model_workers(seat->model);
-    serve_queue_open(s, model, several ? 1 : workers);
+        atomic_fetch_add(&s->counters.loads, 1);
+    atomic_store(&instance->loaded, true);
+    const int workers = s->options->workers ? s->options->workers : tfm_model_workers(instance->model);
+    serve_queue_set_workers(s, model, several ? 1 : workers);
     return TFM_OK;
 }

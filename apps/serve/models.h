@@ -28,13 +28,13 @@ typedef struct serve_chat {
 } serve_chat;
 
 /* A model as one worker has it loaded: that worker's alone, but for what is atomic. */
-typedef struct serve_seat {
+typedef struct serve_instance {
     tfm_fleet *fleet; /* of the devices, on which batches are worked on together; NULL: it is not loaded */
     tfm_model *model; /* the embedder's, of an encoder */
     tfm_embedder *embedder;
     atomic_bool loaded;
     atomic_ullong memory; /* what it took on the devices at most, while it was loaded */
-} serve_seat;
+} serve_instance;
 
 typedef struct serve_model {
     char name[64];
@@ -51,7 +51,7 @@ typedef struct serve_model {
     int end_count, end_text_count;
     int width;      /* of its embeddings; 0: it computes none */
     uint64_t bytes; /* an estimate of what it takes on the device */
-    serve_seat seats[SERVE_WORKERS];
+    serve_instance instances[SERVE_WORKERS];
     uint64_t used; /* a count of batches, where there is one worker: when it last worked */
     /* Under the server's lock: */
     int workers; /* how many may have it: 1 until it is loaded */
@@ -74,21 +74,21 @@ serve_model *serve_model_named(const serve_models *models, const char *name);
 int serve_model_loaded(serve_model *model);
 unsigned long long serve_model_memory(serve_model *model);
 /* Has a model loaded for this worker, and others dropped for it if memory is limited: there is one worker then. */
-tfm_status serve_model_need(const serve_worker *w, serve_model *model);
-void serve_model_drop(serve_seat *seat);
-/* Of the devices of a seat: the names of those that work, whether one of them has failed and would again, the time that
- * they took to build kernels, and their memory. */
-void serve_seat_name(char *out, size_t bytes, const serve_seat *seat);
-bool serve_seat_failed(const serve_seat *seat);
-double serve_seat_built(const serve_seat *seat);
-unsigned long long serve_seat_memory(const serve_seat *seat);
+tfm_status serve_model_acquire(const serve_worker *w, serve_model *model);
+void serve_model_unload(serve_instance *instance);
+/* Of the devices of an instance: the names of those that work, whether one of them has failed and would again, the time
+ * that they took to build kernels, and their memory. */
+void serve_instance_name(char *out, size_t bytes, const serve_instance *instance);
+bool serve_instance_failed(const serve_instance *instance);
+double serve_instance_build_seconds(const serve_instance *instance);
+unsigned long long serve_instance_memory(const serve_instance *instance);
 
 /* Reads the chat template of a directory: CLI_OK, or another code after its sentence; freed in any case. */
 int serve_chat_read(serve_chat *chat, const char *dir);
 void serve_chat_free(serve_chat *chat);
 /* Finds what ends a turn: the tokenizer's eos_token and the template's marker (chat.c). */
-void serve_chat_ends(serve_model *model);
+void serve_chat_stop_tokens(serve_model *model);
 /* Whether a model has a chat template that is run here (chat.c). */
-bool serve_chats(const serve_model *model);
+bool serve_has_chat(const serve_model *model);
 
 #endif

@@ -82,7 +82,7 @@ serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, 
     job->key.task = task;
     for (size_t i = 0; i < job->count; i++) {
         const json_t *text = json_array_get(list, i);
-        job->pieces[i] = (cli_piece){.text = json_string_value(text), .bytes = json_string_length(text), .of = i};
+        job->segments[i] = (cli_segment){.text = json_string_value(text), .bytes = json_string_length(text), .of = i};
     }
     return job;
 }
@@ -123,7 +123,7 @@ static bool check_embeddings(serve_request *r, const serve_model *model, serve_r
         return false;
     }
     if (!serve_fields_check(r, SERVE_EMBED_FIELDS, reply) ||
-        !serve_request_whole(r, "dimensions", 1, INT32_MAX, width, &width, reply))
+        !serve_request_integer(r, "dimensions", 1, INT32_MAX, width, &width, reply))
         return false;
     if (width != model->width)
         *reply = serve_reply_field(r, "dimensions", "unsupported_parameter",

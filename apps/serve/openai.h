@@ -14,7 +14,7 @@ bool serve_fields_check(const serve_request *r, unsigned where, serve_reply *rep
 serve_model *serve_openai_model(serve_request *r, serve_task task, const char *doing, serve_reply *reply);
 /* A field as a new list of texts, of which it is one or several; NULL with the answer. */
 json_t *serve_openai_texts(serve_request *r, const char *name, serve_reply *reply);
-/* A job with a piece for each text of the list, which it takes over. */
+/* A job with a segment for each text of the list, which it takes over. */
 serve_job *serve_openai_job(serve_request *r, json_t *list, serve_model *model, serve_task task, serve_reply *reply);
 bool serve_openai_queue(serve_request *r, serve_job *job, serve_reply (*answer)(serve_request *r), serve_reply *reply);
 
@@ -23,7 +23,7 @@ json_t *serve_openai_usage(const serve_job *job);
 /* system_fingerprint, what wrote a text (static), */
 const char *serve_openai_fingerprint(void);
 /* a text of a generation, and an embedding. */
-json_t *serve_openai_choice(const serve_job *job, size_t piece, int best);
+json_t *serve_openai_choice(const serve_job *job, size_t segment, int best);
 json_t *serve_openai_vector(const float *numbers, size_t count, bool base64);
 
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the answer where the model's template is none that

@@ -99,7 +99,7 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
     if (!read_real(r, "temperature", 0, 2, 1, &temperature, reply) || !read_real(r, "top_p", 0, 1, 1, &top_p, reply) ||
         !read_real(r, "min_p", 0, 1, -1, &min_p, reply) ||
         !read_real(r, "repetition_penalty", 0.01, 100, 0, &penalty, reply) ||
-        !serve_request_whole(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
+        !serve_request_integer(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
         return false;
     g->repetition_penalty = (float)penalty;
     g->draw = temperature >= 1e-5; /* below, only the likeliest token is left */
@@ -114,7 +114,7 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
 
 /* The most and the fewest tokens. -1 is no limit, as llama.cpp has it. */
 static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply *reply) {
-    const int most = r->server->options->limits.max_new, usual = most < 256 ? most : 256;
+    const int most = r->server->options->limits.max_new_tokens, usual = most < 256 ? most : 256;
     static const char *const NAMES[] = {"max_tokens", "max_completion_tokens"};
     for (size_t i = 0; i < CLI_COUNT(NAMES); i++) {
         const json_t *asked = json_object_get(r->fields, NAMES[i]);
@@ -122,9 +122,9 @@ static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply 
             json_object_del(r->fields, NAMES[i]);
     }
     int max_new = usual;
-    if (!serve_request_whole(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_whole(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_whole(r, "min_tokens", 0, max_new, 0, &g->min_new, reply))
+    if (!serve_request_integer(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
+        !serve_request_integer(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
+        !serve_request_integer(r, "min_tokens", 0, max_new, 0, &g->min_new, reply))
         return false;
     g->max_new = max_new;
     return true;
@@ -153,7 +153,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
     tfm_generate_options *g = &job->generate;
     int n = 1;
     if (!serve_fields_check(r, job->chat ? SERVE_CHAT_FIELDS : SERVE_TEXT_FIELDS, reply) ||
-        !read_lengths(r, g, reply) || !serve_request_whole(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
+        !read_lengths(r, g, reply) || !serve_request_integer(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
         !read_sampling(r, g, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
         !read_stream_options(r, job, reply))
         return false;
@@ -163,7 +163,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
                                    "whose turns end otherwise than the model's texts: leave it out");
         return false;
     }
-    job->key.max_new = g->max_new;
+    job->key.max_new_tokens = g->max_new;
     g->n_best = job->key.n_best = n;
     if (!g->draw && n > 1) {
         *reply = serve_reply_field(r, "n", NULL, "Invalid request: with temperature 0 all n texts are the same");
@@ -214,13 +214,13 @@ static json_t *read_prompts(serve_request *r, json_t **lists, serve_reply *reply
     return NULL;
 }
 
-/* The ids of piece `i`: given, or of its text, to which a chat's template has added what special tokens it wants. */
+/* The ids of segment `i`: given, or of its text, to which a chat's template has added what special tokens it wants. */
 static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
-    const cli_piece *piece = &job->pieces[i];
+    const cli_segment *segment = &job->segments[i];
     const json_t *list = json_array_get(given, i);
     if (!given)
         return tfm_tokenizer_encode_with(job->key.model->tokenizer, &job->ids[i], &job->id_counts[i], TFM_TARGET,
-                                         piece->text, piece->bytes, &(tfm_encode_options){.plain = job->chat});
+                                         segment->text, segment->bytes, &(tfm_encode_options){.plain = job->chat});
     job->id_counts[i] = json_array_size(list);
     job->ids[i] = calloc(job->id_counts[i], sizeof(**job->ids));
     for (size_t k = 0; job->ids[i] && k < job->id_counts[i]; k++) {

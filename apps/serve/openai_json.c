@@ -20,11 +20,11 @@ const char *serve_openai_fingerprint(void) {
     return "tfm-" TFM_VERSION_STRING;
 }
 
-json_t *serve_openai_choice(const serve_job *job, size_t piece, int best) {
-    const serve_result *result = &job->results[piece];
+json_t *serve_openai_choice(const serve_job *job, size_t segment, int best) {
+    const serve_result *result = &job->results[segment];
     const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
     const char *finish = result->finish[best] ? result->finish[best] : "stop";
-    const int index = (int)piece * job->key.n_best + best;
+    const int index = (int)segment * job->key.n_best + best;
     if (job->chat)
         return json_pack("{s:i, s:{s:s, s:s, s:n}, s:n, s:s}", "index", index, "message", "role", "assistant",
                          "content", text, "refusal", "logprobs", "finish_reason", finish);

@@ -10,7 +10,7 @@ extern const char serve_text_page[], serve_text_openapi[]; /* of the build, from
 static const char MARK[] = "@NONCE@";
 enum { NONCE = 16 };
 
-static bool draw_nonce(char out[2 * NONCE + 1]) {
+static bool random_nonce(char out[2 * NONCE + 1]) {
     unsigned char bytes[NONCE];
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
         return false;
@@ -23,7 +23,7 @@ bool serve_page(serve_request *r, serve_reply *reply) {
     static char policy[512]; /* of the one thread that answers; copied into the answer's headers at once */
     char nonce[2 * NONCE + 1];
     serve_reply page = {.code = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .policy = policy};
-    FILE *out = draw_nonce(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;
+    FILE *out = random_nonce(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;
     for (const char *at = serve_text_page; out && *at;) {
         const char *mark = strstr(at, MARK);
         fwrite(at, 1, mark ? (size_t)(mark - at) : strlen(at), out);

@@ -22,7 +22,7 @@ static serve_client *client_named(server *s, const char *name) {
         *at = client;
     }
     if (client->waiting == 0)
-        client->turn = s->clock; /* who was away has saved up nothing, and owes nothing */
+        client->virtual_time = s->clock; /* who was away has saved up nothing, and owes nothing */
     return client;
 }
 
@@ -30,8 +30,8 @@ static serve_client *client_named(server *s, const char *name) {
 
 /* Seconds after which a client may try again: what waits, at the pace so far. */
 static int retry_after(const server *s) {
-    const double lines = (double)atomic_load(&s->counts.lines),
-                 work = 1e-6 * (double)atomic_load(&s->counts.work_micros);
+    const double lines = (double)atomic_load(&s->counters.lines),
+                 work = 1e-6 * (double)atomic_load(&s->counters.work_micros);
     const double seconds = lines > 0 ? (double)s->waiting * work / lines : 1;
     return seconds < 1 ? 1 : seconds > 60 ? 60 : (int)seconds;
 }
@@ -39,7 +39,7 @@ static int retry_after(const server *s) {
 static bool refuse(server *s, serve_job *job, int code, const char *why) {
     job->retry_after = retry_after(s);
     serve_job_fail(job, code, "%s: try again in %d s", why, job->retry_after);
-    atomic_fetch_add(&s->counts.refused, 1);
+    atomic_fetch_add(&s->counters.refused, 1);
     return false;
 }
 
@@ -67,7 +67,7 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
         job->connection = connection;
         job->fd = info ? info->connect_fd : -1;
         job->number = ++s->numbers;
-        job->turn = job->client->clock;
+        job->virtual_time = job->client->clock;
         job->arrived = cli_seconds();
         job->client->waiting += job->count;
         s->waiting += job->count;
@@ -95,9 +95,9 @@ static void remove_job(server *s, serve_job *job) {
     job->next = NULL;
 }
 
-void serve_queue_stop_waiting(server *s, serve_job *job, size_t pieces) {
-    job->client->waiting -= pieces;
-    s->waiting -= pieces;
+void serve_queue_stop_waiting(server *s, serve_job *job, size_t segments) {
+    job->client->waiting -= segments;
+    s->waiting -= segments;
 }
 
 void serve_queue_complete(server *s, serve_job *job, serve_worker *by) {
@@ -108,7 +108,7 @@ void serve_queue_complete(server *s, serve_job *job, serve_worker *by) {
         by->completed++;
     job->state = SERVE_DONE;
     job->ended = cli_seconds();
-    serve_count_time(&s->counts.waits, (job->began > 0 ? job->began : job->ended) - job->arrived);
+    serve_histogram_observe(&s->counters.waits, (job->began > 0 ? job->began : job->ended) - job->arrived);
     if (!job->connection) {
         serve_job_free(job);
         return;
@@ -123,28 +123,28 @@ void serve_queue_complete(server *s, serve_job *job, serve_worker *by) {
 
 /* ---- The watch ------------------------------------------------------------------------------------------------- */
 
-void serve_queue_watch(server *s) {
+void serve_queue_expire(server *s) {
     const double now = cli_seconds();
     pthread_mutex_lock(&s->lock);
     for (serve_job *job = s->first, *next; job; job = next) {
         next = job->next;
-        if (serve_hung_up(job->fd))
-            serve_job_stop(job, SERVE_GONE);
-        if (now - job->arrived > s->options->limits.seconds && serve_job_stop(job, SERVE_EXPIRED)) {
+        if (serve_peer_closed(job->fd))
+            serve_job_stop(job, SERVE_CLIENT_CLOSED);
+        if (now - job->arrived > s->options->limits.seconds && serve_job_stop(job, SERVE_TIMED_OUT)) {
             job->retry_after = retry_after(s);
-            atomic_fetch_add(&s->counts.expired, 1);
+            atomic_fetch_add(&s->counters.expired, 1);
         }
         if (job->in_work > 0 || !serve_job_stopped(job))
             continue;
-        if (serve_job_stopped(job) == SERVE_GONE)
-            atomic_fetch_add(&s->counts.dropped, 1);
-        serve_job_cut(s, job);
+        if (serve_job_stopped(job) == SERVE_CLIENT_CLOSED)
+            atomic_fetch_add(&s->counters.dropped, 1);
+        serve_job_fail_stopped(s, job);
         serve_queue_complete(s, job, NULL);
     }
     pthread_mutex_unlock(&s->lock);
 }
 
-void serve_queue_leave(server *s, serve_job *job) {
+void serve_queue_detach(server *s, serve_job *job) {
     pthread_mutex_lock(&s->lock);
     if (job->state == SERVE_DONE || job->number == 0) { /* done, or never queued */
         serve_job_free(job);
@@ -152,7 +152,7 @@ void serve_queue_leave(server *s, serve_job *job) {
         job->connection = NULL;
         job->fd = -1;
         job->suspended = false;
-        serve_job_stop(job, SERVE_GONE);
+        serve_job_stop(job, SERVE_CLIENT_CLOSED);
         if (job->in_work == 0)
             serve_queue_complete(s, job, NULL);
     }

@@ -12,12 +12,12 @@ enum { SPARE = 64 << 10, CHARACTER = 12, KEY = 256 };
 
 void serve_request_body(serve_request *r, const char *data, size_t bytes) {
     const size_t most = (size_t)r->server->options->limits.chars * CHARACTER + SPARE;
-    if (r->too_large || r->starved || r->bytes + bytes > most) {
-        r->too_large = r->too_large || !r->starved;
+    if (r->too_large || r->out_of_memory || r->bytes + bytes > most) {
+        r->too_large = r->too_large || !r->out_of_memory;
         return;
     }
     if (!cli_grow(&r->body, &r->room, r->bytes + bytes + 1, 1)) {
-        r->starved = true;
+        r->out_of_memory = true;
         return;
     }
     memcpy(r->body + r->bytes, data, bytes);
@@ -36,7 +36,7 @@ typedef struct form_field {
 typedef struct form {
     form_field fields[FORM_FIELDS];
     size_t count;
-    bool starved, many;
+    bool out_of_memory, many;
 } form;
 
 static enum MHD_Result form_add(form *f, const char *name, const char *data, uint64_t offset, size_t bytes) {
@@ -55,7 +55,7 @@ static enum MHD_Result form_add(form *f, const char *name, const char *data, uin
         snprintf(field->name, sizeof(field->name), "%s", name);
     }
     if (!cli_grow(&field->text, &field->room, field->bytes + bytes + 1, 1)) {
-        f->starved = true;
+        f->out_of_memory = true;
         return MHD_NO;
     }
     memcpy(field->text + field->bytes, data ? data : "", bytes);
@@ -133,7 +133,7 @@ static json_t *form_json(serve_request *r, bool parts) {
     form f = {0};
     const bool good = r->bytes == 0 || (parts ? read_parts(&f, r) : read_encoded(&f, r->body, r->bytes));
     MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, on_argument, &f);
-    json_t *object = good && !f.starved && !f.many ? json_object() : NULL;
+    json_t *object = good && !f.out_of_memory && !f.many ? json_object() : NULL;
     for (size_t i = 0; i < f.count; i++) {
         const size_t bytes = line_ends(f.fields[i].text, f.fields[i].bytes);
         if (object && json_object_set_new(object, f.fields[i].name, json_stringn(f.fields[i].text, bytes)) != 0) {
@@ -174,8 +174,8 @@ static bool check_types(const serve_request *r, serve_reply *refusal) {
 bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *coding = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    char why[CLI_WHY];
-    if (r->starved) {
+    char why[CLI_REASON];
+    if (r->out_of_memory) {
         *refusal = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
         return false;
     }
@@ -210,7 +210,7 @@ bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     return r->fields != NULL;
 }
 
-void serve_request_slim(serve_request *r) {
+void serve_request_release(serve_request *r) {
     static const char *const KEPT[] = {"q", "alignments", "encoding_format"};
     json_t *kept = json_object();
     for (size_t i = 0; kept && i < CLI_COUNT(KEPT); i++) {
@@ -233,8 +233,8 @@ const char *serve_request_text(const serve_request *r, const char *name) {
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-bool serve_request_whole(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
-                         serve_reply *refusal) {
+bool serve_request_integer(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
+                           serve_reply *refusal) {
     const json_t *value = json_object_get(r->fields, name);
     const char *text = json_string_value(value);
     char *end = NULL;
@@ -280,7 +280,7 @@ static bool same_key(const char *a, const char *b) {
 }
 
 bool serve_request_allowed(serve_request *r, serve_reply *refusal) {
-    const cli_texts *keys = &r->server->options->keys;
+    const cli_strings *keys = &r->server->options->keys;
     const char *header = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     const char *key = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : serve_request_text(r, "api_key");
     size_t found = keys->count;

@@ -1,4 +1,4 @@
-/* Requests and their answers (request.c, framing.c, reply.c), and texts as pieces (segments.c). */
+/* Requests and their answers (request.c, framing.c, reply.c), and texts as segments (segments.c). */
 #ifndef TFM_SERVE_REQUEST_H
 #define TFM_SERVE_REQUEST_H
 
@@ -41,7 +41,7 @@ struct serve_request {
     char client[72];
     char *body;
     size_t bytes, room;
-    bool too_large, starved, answered, counted;
+    bool too_large, out_of_memory, answered, counted;
     json_t *fields;   /* of the body, JSON or a form */
     json_t *guess;    /* the language that was detected, or a list of them; NULL: it was given */
     json_t *warnings; /* sentences for the answer; NULL: none */
@@ -54,18 +54,18 @@ struct serve_request {
 };
 
 /* Whether the headers leave a doubt where the body ends: the answer then, after which the connection is closed. */
-bool serve_unframed(serve_request *r, const char *version, serve_reply *reply);
+bool serve_framing_error(serve_request *r, const char *version, serve_reply *reply);
 /* Appends to the body. What is beyond the limit is read and forgotten. */
 void serve_request_body(serve_request *r, const char *data, size_t bytes);
 /* Makes `fields` of the body. True, or false with the answer. */
 bool serve_request_parse(serve_request *r, serve_reply *refusal);
 /* Drops the body, and of the fields what no answer asks for: the job has what it needs, and may wait for long. */
-void serve_request_slim(serve_request *r);
+void serve_request_release(serve_request *r);
 /* A field as text, or NULL. */
 const char *serve_request_text(const serve_request *r, const char *name);
 /* A whole number from low to high, `fallback` where there is none. False, with the answer, for anything else. */
-bool serve_request_whole(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
-                         serve_reply *refusal);
+bool serve_request_integer(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
+                           serve_reply *refusal);
 /* Whether the request has one of the keys; also names the client. True, or false with the answer. */
 bool serve_request_allowed(serve_request *r, serve_reply *refusal);
 /* The characters of UTF-8. */
@@ -80,12 +80,12 @@ typedef struct serve_route {
 /* ---- Pieces of texts (segments.c) -------------------------------------------------------------------------------- */
 
 /* A job of the lines of `texts`, or with `sentences` of the sentences of each; with `models` the text's own model works
- * on each, and the pieces of one model are together. NULL with the answer where a limit forbids it or a text is
+ * on each, and the segments of one model are together. NULL with the answer where a limit forbids it or a text is
  * damaged. */
-serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
-                            serve_model *const *models, serve_reply *refusal);
-/* Text `of` of the request, put together from the best-th results of its pieces; NULL without memory. */
-char *serve_pieces_join(const serve_job *job, size_t of, int best);
+serve_job *serve_segments_split(serve_request *r, const char *const *texts, size_t count, bool sentences,
+                                serve_model *const *models, serve_reply *refusal);
+/* Text `of` of the request, put together from the best-th results of its segments; NULL without memory. */
+char *serve_segments_join(const serve_job *job, size_t of, int best);
 
 /* ---- What paths answer ------------------------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@ static void name_sources(char *out, size_t bytes, const serve_models *models, co
     }
 }
 
-static bool not_served(const serve_asked *a, size_t text, const char *code, serve_reply *reply) {
+static bool not_served(const serve_model_choice *a, size_t text, const char *code, serve_reply *reply) {
     char name[64], sources[256], which[32] = "the text";
     serve_language_name(name, sizeof(name), code);
     name_sources(sources, sizeof(sources), &a->request->server->models, a->target);
@@ -41,11 +41,11 @@ static bool not_served(const serve_asked *a, size_t text, const char *code, serv
 
 /* The model for a text by its language. What is not sure to be of a language that is not served, and is written as one
  * that is, is taken for that one. */
-static bool detect(serve_asked *a, size_t text, serve_reply *reply) {
+static bool detect(serve_model_choice *a, size_t text, serve_reply *reply) {
     const serve_models *models = &a->request->server->models;
     const char *const what = a->texts[text];
     const size_t bytes = strlen(what);
-    serve_guess found[SERVE_GUESSES];
+    serve_detection found[SERVE_DETECTIONS];
     const int count = serve_detect_text(found, models, what, bytes);
     for (int i = 0; i < count && (i == 0 || found[0].confidence < SURE); i++)
         if ((a->models[text] = serve_model_pair(models, found[i].code, a->target))) {
@@ -65,9 +65,9 @@ static bool detect(serve_asked *a, size_t text, serve_reply *reply) {
 }
 
 /* Whether a text is surely in another language than `source` says. */
-static bool is_other(serve_guess *other, const serve_asked *a, const char *text) {
-    serve_guess found[SERVE_GUESSES];
-    serve_cld2 quick[SERVE_GUESSES];
+static bool is_other(serve_detection *other, const serve_model_choice *a, const char *text) {
+    serve_detection found[SERVE_DETECTIONS];
+    serve_cld2 quick[SERVE_DETECTIONS];
     const size_t bytes = strlen(text);
     const bool written = serve_detect_writes(a->source, text, bytes);
     if (written && (bytes < LEAST_BYTES || !strchr(text, ' ') ||
@@ -79,7 +79,7 @@ static bool is_other(serve_guess *other, const serve_asked *a, const char *text)
     return !serve_language_same(found[0].code, a->source) && (!written || found[0].confidence >= CONTRADICTS);
 }
 
-static void warn(serve_asked *a, size_t text, const char *code) {
+static void warn(serve_model_choice *a, size_t text, const char *code) {
     char sentence[256], name[64], which[32] = "the text";
     serve_language_name(name, sizeof(name), code);
     if (a->count > 1)
@@ -89,7 +89,7 @@ static void warn(serve_asked *a, size_t text, const char *code) {
     json_array_append_new(a->warnings, json_string(sentence));
 }
 
-bool serve_choose_models(serve_asked *a, serve_reply *reply) {
+bool serve_choose_models(serve_model_choice *a, serve_reply *reply) {
     const bool automatic = strcmp(a->source, "auto") == 0;
     serve_model *said = automatic ? NULL : serve_model_pair(&a->request->server->models, a->source, a->target);
     a->models = calloc(a->count, sizeof(*a->models));
@@ -100,7 +100,7 @@ bool serve_choose_models(serve_asked *a, serve_reply *reply) {
         return false;
     }
     for (size_t i = 0; i < a->count; i++) {
-        serve_guess other;
+        serve_detection other;
         if (automatic && !detect(a, i, reply))
             return false;
         if (automatic)
@@ -112,7 +112,7 @@ bool serve_choose_models(serve_asked *a, serve_reply *reply) {
     return true;
 }
 
-void serve_asked_free(serve_asked *a) {
+void serve_model_choice_free(serve_model_choice *a) {
     free(a->models);
     free(a->guesses);
     json_decref(a->warnings);

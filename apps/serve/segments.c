@@ -1,4 +1,4 @@
-/* The texts of a request as a job's pieces, and back. */
+/* The texts of a request as a job's segments, and back. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/request.h"
@@ -27,21 +27,22 @@ static bool seen_before(serve_model *const *models, size_t text) {
     return false;
 }
 
-/* The pieces of all texts, those of one model together. False without memory. */
-static bool cut_all(cli_pieces *c, const char *const *texts, size_t count, bool sentences, serve_model *const *models) {
+/* The segments of all texts, those of one model together. False without memory. */
+static bool split_all(cli_segments *c, const char *const *texts, size_t count, bool sentences,
+                      serve_model *const *models) {
     bool good = true;
     for (size_t first = 0; good && first < count; first++) {
         if (models && seen_before(models, first))
             continue;
         for (size_t i = first; good && i < (models ? count : first + 1); i++)
             if (!models || models[i] == models[first])
-                good = cli_pieces_cut(c, texts[i], i, sentences, models ? models[first]->source : NULL);
+                good = cli_segments_split(c, texts[i], i, sentences, models ? models[first]->source : NULL);
     }
     return good;
 }
 
 /* Has each text worked on by its own model, where there are several. False without memory. */
-static bool keep_models(serve_job *job, serve_model *const *models, size_t count) {
+static bool sort_by_model(serve_job *job, serve_model *const *models, size_t count) {
     job->key.model = models[0];
     for (size_t i = 1; i < count && !job->models; i++) {
         if (models[i] == models[0])
@@ -53,20 +54,20 @@ static bool keep_models(serve_job *job, serve_model *const *models, size_t count
     return true;
 }
 
-serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
-                            serve_model *const *models, serve_reply *refusal) {
-    cli_pieces c = {0};
+serve_job *serve_segments_split(serve_request *r, const char *const *texts, size_t count, bool sentences,
+                                serve_model *const *models, serve_reply *refusal) {
+    cli_segments c = {0};
     size_t characters = 0;
     for (size_t i = 0; i < count; i++)
         if (!check_text(r, texts[i], &characters, refusal))
             return NULL;
-    bool good = cut_all(&c, texts, count, sentences, models);
+    bool good = split_all(&c, texts, count, sentences, models);
     const size_t most = (size_t)r->server->options->limits.lines;
     serve_job *job = good && c.count <= most ? serve_job_new(c.count) : NULL;
-    if (job && models && !keep_models(job, models, count))
+    if (job && models && !sort_by_model(job, models, count))
         serve_job_free(job), job = NULL;
     if (job) {
-        memcpy(job->pieces, c.items, c.count * sizeof(*c.items));
+        memcpy(job->segments, c.items, c.count * sizeof(*c.items));
         job->texts = count;
         job->source = json_incref(json_object_get(r->fields, "q"));
         r->lines = c.count;
@@ -85,13 +86,13 @@ typedef struct ranked {
     int best;
 } ranked;
 
-/* The best-th text of a piece, or the best one where there are fewer; what is blank has none. */
-static const char *result_of(const void *user, size_t piece) {
+/* The best-th text of a segment, or the best one where there are fewer; what is blank has none. */
+static const char *result_of(const void *user, size_t segment) {
     const ranked *r = user;
-    char *const *texts = r->job->results[piece].texts;
+    char *const *texts = r->job->results[segment].texts;
     return !texts ? "" : texts[r->best] ? texts[r->best] : texts[0] ? texts[0] : "";
 }
 
-char *serve_pieces_join(const serve_job *job, size_t of, int best) {
-    return cli_pieces_join(job->pieces, job->count, of, result_of, &(ranked){job, best});
+char *serve_segments_join(const serve_job *job, size_t of, int best) {
+    return cli_segments_join(job->segments, job->count, of, result_of, &(ranked){job, best});
 }

@@ -1,4 +1,4 @@
-/* Batches: which pieces of the queue a worker takes together, how many, and what becomes of their jobs. */
+/* Batches: which segments of the queue a worker takes together, how many, and what becomes of their jobs. */
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,25 +14,25 @@ static const double BATCH_SECONDS = 0.5;
 static const double JOIN_SECONDS = 5;
 enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
-static bool same_key(const serve_key *a, const serve_key *b) {
+static bool same_key(const serve_batch_key *a, const serve_batch_key *b) {
     return a->model == b->model && a->task == b->task && a->n_best == b->n_best && a->layer == b->layer &&
            a->head == b->head && a->split == b->split && a->detail == b->detail && a->keep == b->keep &&
-           a->max_new == b->max_new && a->alone == b->alone;
+           a->max_new_tokens == b->max_new_tokens && a->alone == b->alone;
 }
 
 static bool before(const serve_job *a, const serve_job *b) {
-    if (a->client->turn != b->client->turn)
-        return a->client->turn < b->client->turn;
-    return a->turn != b->turn ? a->turn < b->turn : a->number < b->number;
+    if (a->client->virtual_time != b->client->virtual_time)
+        return a->client->virtual_time < b->client->virtual_time;
+    return a->virtual_time != b->virtual_time ? a->virtual_time < b->virtual_time : a->number < b->number;
 }
 
-/* Whether a worker may take a piece of the job now: it has a seat at the model, and nobody else has the job. */
+/* Whether a worker may take a segment of the job now: it has an instance at the model, and nobody else has the job. */
 static bool may_take(const serve_worker *w, const serve_job *job) {
     return w->number < job->key.model->workers && (job->in_work == 0 || job->with == w);
 }
 
 /* Whose turn it is with this worker. */
-static serve_job *next_job(const serve_worker *w, const serve_key *key) {
+static serve_job *next_job(const serve_worker *w, const serve_batch_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = w->server->first; job; job = job->next)
         if (job->taken < job->count && may_take(w, job) && !job->answer_code && !serve_job_stopped(job) &&
@@ -49,31 +49,31 @@ static bool is_needed(const serve_worker *w) {
     return true;
 }
 
-/* What the next piece of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
+/* What the next segment of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
 static uint64_t cost_of(const serve_job *job) {
-    const uint64_t read = 1 + job->pieces[job->taken].bytes / BYTES_PER_TOKEN;
-    return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
+    const uint64_t read = 1 + job->segments[job->taken].bytes / BYTES_PER_TOKEN;
+    return job->key.max_new_tokens > 0 ? (read + (uint64_t)job->key.max_new_tokens) * (uint64_t)job->key.n_best : read;
 }
 
-/* The model of the next piece, where those of a job have several. */
+/* The model of the next segment, where those of a job have several. */
 static void next_model(serve_job *job) {
     if (job->models && job->taken < job->count)
-        job->key.model = job->models[job->pieces[job->taken].of];
+        job->key.model = job->models[job->segments[job->taken].of];
 }
 
-static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
+static void take_segment(const serve_worker *w, serve_job *job, serve_batch_item *item) {
     server *s = w->server;
     const uint64_t cost = cost_of(job);
-    *unit = (serve_unit){job, job->taken++, cost};
+    *item = (serve_batch_item){job, job->taken++, cost};
     next_model(job);
     job->in_work++;
     job->with = w;
-    job->turn += cost;
-    if (job->turn > job->client->clock)
-        job->client->clock = job->turn;
-    job->client->turn += cost;
-    if (job->client->turn > s->clock)
-        s->clock = job->client->turn;
+    job->virtual_time += cost;
+    if (job->virtual_time > job->client->clock)
+        job->client->clock = job->virtual_time;
+    job->client->virtual_time += cost;
+    if (job->client->virtual_time > s->clock)
+        s->clock = job->client->virtual_time;
     serve_queue_stop_waiting(s, job, 1);
     if (job->began == 0)
         job->began = cli_seconds();
@@ -110,13 +110,13 @@ static uint64_t budget_of(const server *s, const serve_model *model) {
     return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
 }
 
-int serve_queue_part(const serve_worker *w, int tokens, int least) {
+int serve_queue_micro_batch_tokens(const serve_worker *w, int tokens, int least) {
     const uint64_t devices = w->server->devices, all = w->batch_tokens;
     const uint64_t even = (all + devices - 1) / devices, part = even > (uint64_t)least ? even : (uint64_t)least;
     return devices < 2 || (tokens > 0 && (uint64_t)tokens < part) || part > INT_MAX ? tokens : (int)part;
 }
 
-void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds) {
+void serve_queue_record_time(const serve_worker *w, serve_model *model, double seconds) {
     const bool later = w->full_since > w->since; /* it became full by those that joined */
     const double tokens = (double)(later ? w->batch_tokens - w->full_done : w->batch_tokens);
     const double time = later ? cli_seconds() - w->full_since : seconds;
@@ -128,28 +128,28 @@ void serve_queue_worked(const serve_worker *w, serve_model *model, double second
     pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_open(server *s, serve_model *model, int workers) {
+void serve_queue_set_workers(server *s, serve_model *model, int workers) {
     pthread_mutex_lock(&s->lock);
     model->workers = workers;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Room for one more unit. */
-static bool make_room(serve_worker *w) {
+/* Room for one more item. */
+static bool reserve_item(serve_worker *w) {
     if (w->count < w->room)
         return true;
     const size_t room = w->room ? 2 * w->room : SERVE_BATCH;
-    serve_unit *larger = realloc(w->units, room * sizeof(*larger));
+    serve_batch_item *larger = realloc(w->items, room * sizeof(*larger));
     if (!larger)
         return false;
-    w->units = larger;
+    w->items = larger;
     w->room = room;
     return true;
 }
 
-static void add_piece(serve_worker *w, serve_job *job, uint64_t cost) {
-    take_piece(w, job, &w->units[w->count++]);
+static void add_segment(serve_worker *w, serve_job *job, uint64_t cost) {
+    take_segment(w, job, &w->items[w->count++]);
     w->batch_tokens += cost;
     w->live_tokens += cost;
     w->left++;
@@ -162,23 +162,23 @@ bool serve_queue_take(serve_worker *w) {
         pthread_cond_wait(&s->work, &s->lock);
     wait_for_returns(w);
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
-    const serve_key key = w->key = job ? job->key : (serve_key){0};
+    const serve_batch_key key = w->key = job ? job->key : (serve_batch_key){0};
     const uint64_t budget = job ? budget_of(s, key.model) : 0;
     w->full_since = 0;
     w->batch_tokens = w->live_tokens = 0;
     w->count = w->left = 0;
     w->since = w->accounted = cli_seconds();
-    for (; job && w->count < SERVE_BATCH && make_room(w); job = next_job(w, &key)) {
+    for (; job && w->count < SERVE_BATCH && reserve_item(w); job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
         if (w->count > 0 && w->batch_tokens + cost > budget) {
             w->full_since = w->since;
             break;
         }
-        if (serve_hung_up(job->fd)) {
-            serve_job_stop(job, SERVE_GONE);
+        if (serve_peer_closed(job->fd)) {
+            serve_job_stop(job, SERVE_CLIENT_CLOSED);
             continue;
         }
-        add_piece(w, job, cost);
+        add_segment(w, job, cost);
     }
     const bool ending = s->ending;
     if (s->waiting > 0)
@@ -187,9 +187,9 @@ bool serve_queue_take(serve_worker *w) {
     return w->count > 0 || (!ending && serve_queue_take(w));
 }
 
-bool serve_queue_more(serve_worker *w) {
+bool serve_queue_take_more(serve_worker *w) {
     server *s = w->server;
-    const serve_key key = w->key;
+    const serve_batch_key key = w->key;
     bool came = false;
     pthread_mutex_lock(&s->lock);
     while (!came && !s->ending && cli_seconds() - w->since < JOIN_SECONDS) {
@@ -202,57 +202,57 @@ bool serve_queue_more(serve_worker *w) {
             w->full_since = cli_seconds();
             w->full_done = w->batch_tokens - w->live_tokens;
         }
-        if (full || !make_room(w))
+        if (full || !reserve_item(w))
             break;
-        if (serve_hung_up(job->fd)) {
-            serve_job_stop(job, SERVE_GONE);
+        if (serve_peer_closed(job->fd)) {
+            serve_job_stop(job, SERVE_CLIENT_CLOSED);
             continue;
         }
         if (job->began == 0 && w->completed > 0)
             w->completed--; /* perhaps of a client that was answered: it is not waited for */
         if (w->left == 0 && s->waiting > 1)
             pthread_cond_broadcast(&s->work); /* those after this one may be needed now */
-        add_piece(w, job, cost);
-        atomic_fetch_add(&s->counts.joined, 1);
+        add_segment(w, job, cost);
+        atomic_fetch_add(&s->counters.joined, 1);
         came = true;
     }
     pthread_mutex_unlock(&s->lock);
     return came;
 }
 
-/* A piece less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
-static void one_done(serve_worker *w, serve_job *job, bool cut) {
-    const bool stopped = serve_job_stopped(job) != SERVE_GOES_ON;
+/* A segment less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
+static void item_done(serve_worker *w, serve_job *job, bool cut) {
+    const bool stopped = serve_job_stopped(job) != SERVE_RUNNING;
     job->in_work--;
     w->left -= w->left > 0;
-    atomic_fetch_add(&w->server->counts.lines, 1);
+    atomic_fetch_add(&w->server->counters.lines, 1);
     job->done += !(cut && stopped);
     if (job->in_work == 0 && job->taken < job->count)
         pthread_cond_broadcast(&w->server->work); /* another worker may go on with it */
     if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
         return;
     if (job->done < job->count)
-        serve_job_cut(w->server, job);
+        serve_job_fail_stopped(w->server, job);
     serve_queue_complete(w->server, job, w);
 }
 
-void serve_queue_piece_done(serve_worker *w, serve_unit *unit) {
-    serve_job *job = unit->job;
+void serve_queue_segment_done(serve_worker *w, serve_batch_item *item) {
+    serve_job *job = item->job;
     pthread_mutex_lock(&w->server->lock);
-    unit->job = NULL;
-    w->live_tokens -= unit->cost;
+    item->job = NULL;
+    w->live_tokens -= item->cost;
     const double now = cli_seconds();
-    atomic_fetch_add(&w->server->counts.work_micros, (unsigned long long)(1e6 * (now - w->accounted)));
+    atomic_fetch_add(&w->server->counters.work_micros, (unsigned long long)(1e6 * (now - w->accounted)));
     w->accounted = now;
-    one_done(w, job, false);
+    item_done(w, job, false);
     pthread_mutex_unlock(&w->server->lock);
 }
 
 void serve_queue_finish(serve_worker *w, bool cut) {
     pthread_mutex_lock(&w->server->lock);
     for (size_t i = 0; i < w->count; i++)
-        if (w->units[i].job)
-            one_done(w, w->units[i].job, cut);
+        if (w->items[i].job)
+            item_done(w, w->items[i].job, cut);
     w->count = 0;
     w->answered_last = w->completed;
     w->completed = 0;
@@ -262,15 +262,15 @@ void serve_queue_finish(serve_worker *w, bool cut) {
     pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_give_back(serve_worker *w, serve_model *model) {
+void serve_queue_return(serve_worker *w, serve_model *model) {
     server *s = w->server;
     pthread_mutex_lock(&s->lock);
     model->workers = model->workers < w->number ? model->workers : w->number;
     for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
-        w->units[i].job->taken--;
-        next_model(w->units[i].job);
-        w->units[i].job->in_work--;
-        w->units[i].job->client->waiting++;
+        w->items[i].job->taken--;
+        next_model(w->items[i].job);
+        w->items[i].job->in_work--;
+        w->items[i].job->client->waiting++;
         s->waiting++;
     }
     w->count = w->left = 0;

@@ -5,11 +5,11 @@
 #include "serve/server.h"
 
 /* Upper bounds of the buckets, in seconds. */
-const double serve_bounds[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+const double serve_histogram_bounds[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
-void serve_count_time(serve_histogram *h, double seconds) {
+void serve_histogram_observe(serve_histogram *h, double seconds) {
     size_t bucket = 0;
-    while (bucket < SERVE_BUCKETS && seconds > serve_bounds[bucket])
+    while (bucket < SERVE_BUCKETS && seconds > serve_histogram_bounds[bucket])
         bucket++;
     atomic_fetch_add(&h->buckets[bucket], 1);
     atomic_fetch_add(&h->count, 1);
@@ -34,5 +34,5 @@ void serve_log_request(const serve_request *r) {
                              r->code, "lines", (json_int_t)r->lines, "bytes", (json_int_t)r->sent, "wait",
                              job && job->arrived > 0 ? began - job->arrived : 0.0, "work", job ? end - began : 0.0,
                              "seconds", cli_seconds() - r->start);
-    cli_put_json(&(cli_output){.file = stderr}, line, 6);
+    cli_write_json(&(cli_output){.file = stderr}, line, 6);
 }

@@ -2,7 +2,7 @@
  *
  * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; workers alone use
  * the devices, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
- * A request that needs the device becomes a job: its connection is suspended, a worker does its pieces, and the
+ * A request that needs the device becomes a job: its connection is suspended, a worker does its segments, and the
  * connection goes on with the answer. The lock of the server guards jobs, clients and the queue. */
 #ifndef TFM_SERVE_SERVER_H
 #define TFM_SERVE_SERVER_H
@@ -13,12 +13,12 @@
 /* ---- Options (cmd_serve.c) --------------------------------------------------------------------------------------- */
 
 typedef struct serve_limits {
-    int chars, lines;          /* of one request */
-    int queue, client;         /* lines that wait, of all and of one client */
-    int seconds;               /* that a request may wait, and may take to arrive */
-    int connections;           /* at a time */
-    int alternatives, max_new; /* what a request may ask for */
-    int memory;                /* MiB of models; 0: no limit */
+    int chars, lines;                 /* of one request */
+    int queue, client;                /* lines that wait, of all and of one client */
+    int seconds;                      /* that a request may wait, and may take to arrive */
+    int connections;                  /* at a time */
+    int alternatives, max_new_tokens; /* what a request may ask for */
+    int memory;                       /* MiB of models; 0: no limit */
 } serve_limits;
 
 typedef struct serve_options {
@@ -26,7 +26,7 @@ typedef struct serve_options {
     int port, penalty, precision, workers;
     tfm_precision how; /* what `precision` says */
     bool quiet;
-    cli_texts models, keys, keep; /* keep: patterns */
+    cli_strings models, keys, keep; /* keep: patterns */
     bool no_keep;
     tfm_placeholders *placeholders; /* NULL: none are kept */
     serve_limits limits;
@@ -44,15 +44,15 @@ typedef struct serve_histogram {
     atomic_ullong count, micros;
 } serve_histogram;
 
-typedef struct serve_counts {
+typedef struct serve_counters {
     atomic_ullong classes[6]; /* answers by the first digit of their status */
     atomic_ullong lines, joined, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
     atomic_ullong work_micros;
     serve_histogram seconds, waits;
-} serve_counts;
+} serve_counters;
 
-extern const double serve_bounds[SERVE_BUCKETS]; /* upper bounds of the buckets, in seconds */
-void serve_count_time(serve_histogram *h, double seconds);
+extern const double serve_histogram_bounds[SERVE_BUCKETS]; /* upper bounds of the buckets, in seconds */
+void serve_histogram_observe(serve_histogram *h, double seconds);
 /* One line of JSON on standard error. */
 void serve_log_request(const struct serve_request *r);
 
@@ -66,9 +66,9 @@ struct server {
     pthread_cond_t work; /* there is some, or the server ends */
     serve_job *first, **last;
     serve_client *clients;
-    size_t waiting; /* pieces */
+    size_t waiting; /* segments */
     uint64_t numbers;
-    uint64_t clock; /* the turn of the client that was served last */
+    uint64_t clock; /* the virtual time of the client that was served last */
     serve_worker workers[SERVE_WORKERS];
     int worker_count;
     size_t devices; /* contexts: of several, which one worker deals its batches to */
@@ -77,7 +77,7 @@ struct server {
     atomic_int requests; /* that are not answered yet */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;
-    serve_counts counts;
+    serve_counters counters;
     double started;
     int64_t started_at; /* seconds since 1970 */
     char device[256];   /* or devices */
@@ -100,8 +100,8 @@ void serve_connection_busy(server *s, serve_connection *connection, bool busy);
 void serve_connection_notify(void *server, struct MHD_Connection *connection, void **context,
                              enum MHD_ConnectionNotificationCode what);
 /* Closes connections that take too long to say what they want or to take their answer. */
-void serve_connections_watch(server *s);
+void serve_connections_expire(server *s);
 /* Whether the other side has gone. */
-bool serve_hung_up(int fd);
+bool serve_peer_closed(int fd);
 
 #endif

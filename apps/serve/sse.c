@@ -8,14 +8,14 @@ typedef struct serve_stream {
     server *server;
     char *text; /* that is not sent yet */
     size_t bytes, room, sent;
-    bool begun, ended, starved;
+    bool begun, ended, out_of_memory;
 } serve_stream;
 
 /* Under the lock. */
 static void append(serve_stream *stream, const char *text) {
     const size_t bytes = strlen(text);
-    if (stream->starved || !cli_grow(&stream->text, &stream->room, stream->bytes + bytes, 1)) {
-        stream->starved = true;
+    if (stream->out_of_memory || !cli_grow(&stream->text, &stream->room, stream->bytes + bytes, 1)) {
+        stream->out_of_memory = true;
         return;
     }
     memcpy(stream->text + stream->bytes, text, bytes);
@@ -37,7 +37,7 @@ static void append_json(serve_stream *stream, json_t *event) {
         append(stream, text);
         append(stream, "\n\n");
     }
-    stream->starved = stream->starved || !text;
+    stream->out_of_memory = stream->out_of_memory || !text;
     free(text);
 }
 
@@ -52,7 +52,7 @@ static json_t *event_of(const serve_job *job, json_t *choices, json_t *usage) {
     return event;
 }
 
-/* A piece of text; of a chat, without `text` and `finish` what begins a message. */
+/* A segment of text; of a chat, without `text` and `finish` what begins a message. */
 static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
     if (!job->chat)
         return event_of(job,
@@ -79,7 +79,7 @@ static void begin(serve_job *job) {
     stream->begun = true;
 }
 
-static void on_piece(serve_job *job, int index, const char *text) {
+static void on_text(serve_job *job, int index, const char *text) {
     serve_stream *stream = job->stream;
     json_t *event = chunk(job, index, text, NULL);
     pthread_mutex_lock(&stream->server->lock);
@@ -120,7 +120,7 @@ bool serve_stream_open(server *s, serve_job *job) {
     if (!job->stream)
         return false;
     job->stream->server = s;
-    job->on_piece = on_piece;
+    job->on_text = on_text;
     job->on_done = on_done;
     job->on_free = on_free;
     return true;
@@ -134,7 +134,7 @@ static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
     (void)at;
     pthread_mutex_lock(&stream->server->lock);
     const size_t left = stream->bytes - stream->sent;
-    if (stream->starved) {
+    if (stream->out_of_memory) {
         given = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (left > 0) {
         given = (ssize_t)(left < most ? left : most);

@@ -23,7 +23,7 @@ static void histogram(FILE *out, const char *name, const char *help, const serve
     head(out, name, "histogram", help);
     for (size_t i = 0; i < SERVE_BUCKETS; i++) {
         sum += atomic_load(&h->buckets[i]);
-        fprintf(out, "tfm_%s_bucket{le=\"%g\"} %llu\n", name, serve_bounds[i], sum);
+        fprintf(out, "tfm_%s_bucket{le=\"%g\"} %llu\n", name, serve_histogram_bounds[i], sum);
     }
     sum += atomic_load(&h->buckets[SERVE_BUCKETS]);
     fprintf(out, "tfm_%s_bucket{le=\"+Inf\"} %llu\ntfm_%s_sum %.6f\ntfm_%s_count %llu\n", name, sum, name,
@@ -59,7 +59,7 @@ static void per_model(FILE *out, const server *s, const char *name, const char *
 }
 
 static void write_all(FILE *out, server *s) {
-    const serve_counts *c = &s->counts;
+    const serve_counters *c = &s->counters;
     head(out, "answers_total", "counter", "Answers, by the first digit of their status.");
     for (int i = 1; i < 6; i++)
         fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
@@ -100,8 +100,8 @@ bool serve_metrics(serve_request *r, serve_reply *reply) {
 
 bool serve_status(serve_request *r, serve_reply *reply) {
     server *s = r->server;
-    const double seconds = 1e-6 * (double)atomic_load(&s->counts.work_micros);
-    const double lines = (double)atomic_load(&s->counts.lines);
+    const double seconds = 1e-6 * (double)atomic_load(&s->counters.work_micros);
+    const double lines = (double)atomic_load(&s->counters.lines);
     const char *device = s->options->device ? s->options->device : "";
     json_t *models = json_array();
     for (size_t i = 0; i < s->models.count; i++) {
@@ -110,7 +110,7 @@ bool serve_status(serve_request *r, serve_reply *reply) {
                                                 m->task == SERVE_TRANSLATE ? "translate"
                                                 : m->task == SERVE_EMBED   ? "embed"
                                                                            : "generate",
-                                                "loaded", serve_model_loaded(m) > 0, "chat", (int)serve_chats(m)));
+                                                "loaded", serve_model_loaded(m) > 0, "chat", (int)serve_has_chat(m)));
     }
     pthread_mutex_lock(&s->lock);
     json_t *name = json_string(*s->device ? s->device : device);

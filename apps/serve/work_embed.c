@@ -4,8 +4,8 @@
 #include "serve/server.h"
 
 static bool on_reject(void *user, size_t line, const char *message) {
-    const serve_unit *unit = &((const serve_unit *)user)[line];
-    serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "input %zu: %s", unit->piece, message);
+    const serve_batch_item *item = &((const serve_batch_item *)user)[line];
+    serve_job_fail(item->job, MHD_HTTP_BAD_REQUEST, "input %zu: %s", item->segment, message);
     return true;
 }
 
@@ -18,8 +18,9 @@ static bool make_room(serve_job *job, int width) {
 }
 
 /* The tokens of a line that are read, with the prompt before it, which its answer counts. */
-static size_t count_tokens(const serve_seat *seat, const char *prompt, const char *line, size_t bytes) {
-    const size_t most = (size_t)tfm_embedder_get_info(seat->embedder)->max_tokens, before = prompt ? strlen(prompt) : 0;
+static size_t count_tokens(const serve_instance *instance, const char *prompt, const char *line, size_t bytes) {
+    const size_t most = (size_t)tfm_embedder_get_info(instance->embedder)->max_tokens,
+                 before = prompt ? strlen(prompt) : 0;
     char *text = malloc(before + bytes + 1);
     int32_t *ids = NULL;
     size_t count = 0;
@@ -27,7 +28,7 @@ static size_t count_tokens(const serve_seat *seat, const char *prompt, const cha
         memcpy(text, prompt ? prompt : "", before);
         memcpy(text + before, line, bytes);
     }
-    if (!text || tfm_tokenizer_encode(tfm_model_tokenizer(seat->model), &ids, &count, TFM_SOURCE, text,
+    if (!text || tfm_tokenizer_encode(tfm_model_tokenizer(instance->model), &ids, &count, TFM_SOURCE, text,
                                       before + bytes) != TFM_OK)
         count = 0;
     tfm_ids_free(&ids);
@@ -36,46 +37,47 @@ static size_t count_tokens(const serve_seat *seat, const char *prompt, const cha
 }
 
 /* The text of the prompt that a job names. False, and the job fails, where the directory has none of that name. */
-static bool find_prompt(serve_job *job, const serve_seat *seat, const char **prompt) {
-    *prompt = job->prompt_name ? tfm_embedder_prompt(seat->embedder, job->prompt_name) : NULL;
+static bool find_prompt(serve_job *job, const serve_instance *instance, const char **prompt) {
+    *prompt = job->prompt_name ? tfm_embedder_prompt(instance->embedder, job->prompt_name) : NULL;
     if (job->prompt_name && !*prompt)
         serve_job_fail(job, MHD_HTTP_BAD_REQUEST, "Invalid request: prompt_name: the model '%s' has no prompt '%.60s'",
                        job->key.model->name, job->prompt_name);
     return *prompt || !job->prompt_name;
 }
 
-tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
+tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_batch_item *items, size_t count) {
     server *s = w->server;
-    const serve_seat *seat = &model->seats[w->number];
-    const int width = tfm_embedder_get_info(seat->embedder)->width;
+    const serve_instance *instance = &model->instances[w->number];
+    const int width = tfm_embedder_get_info(instance->embedder)->width;
     const char *prompt = NULL;
-    if (!find_prompt(units[0].job, seat, &prompt))
+    if (!find_prompt(items[0].job, instance, &prompt))
         return TFM_OK;
     const char **lines = calloc(count, sizeof(*lines));
     size_t *bytes = calloc(count, sizeof(*bytes));
     float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
     tfm_status status = lines && bytes && vectors ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
-        lines[i] = piece->text;
-        bytes[i] = piece->bytes;
-        units[i].job->results[units[i].piece].source_tokens =
-            count_tokens(seat, prompt ? prompt : tfm_embedder_prompt(seat->embedder, NULL), lines[i], bytes[i]);
-        status = make_room(units[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
+        const cli_segment *segment = &items[i].job->segments[items[i].segment];
+        lines[i] = segment->text;
+        bytes[i] = segment->bytes;
+        items[i].job->results[items[i].segment].source_tokens =
+            count_tokens(instance, prompt ? prompt : tfm_embedder_prompt(instance->embedder, NULL), lines[i], bytes[i]);
+        status = make_room(items[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
     }
     tfm_embed_stats stats = {0};
-    const tfm_embed_options options = {.line_bytes = bytes,
-                                       .prompt = prompt,
-                                       .batch_tokens = serve_queue_part(w, s->options->text.batch_tokens, LEAST_TOKENS),
-                                       .reject = on_reject,
-                                       .reject_user = (void *)(uintptr_t)units,
-                                       .stats = &stats};
+    const tfm_embed_options options = {
+        .line_bytes = bytes,
+        .prompt = prompt,
+        .batch_tokens = serve_queue_micro_batch_tokens(w, s->options->text.batch_tokens, LEAST_TOKENS),
+        .reject = on_reject,
+        .reject_user = (void *)(uintptr_t)items,
+        .stats = &stats};
     if (status == TFM_OK)
-        status = tfm_embed(seat->embedder, vectors, lines, count, &options);
+        status = tfm_embed(instance->embedder, vectors, lines, count, &options);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        memcpy(units[i].job->vectors + units[i].piece * (size_t)width, vectors + i * (size_t)width,
+        memcpy(items[i].job->vectors + items[i].segment * (size_t)width, vectors + i * (size_t)width,
                (size_t)width * sizeof(*vectors));
-    atomic_fetch_add(&s->counts.source_tokens, stats.tokens);
+    atomic_fetch_add(&s->counters.source_tokens, stats.tokens);
     free(lines);
     free(bytes);
     free(vectors);

@@ -4,12 +4,12 @@
 #include <string.h>
 #include "serve/server.h"
 
-/* The lines of the library are the worker's units. */
+/* The lines of the library are the worker's items. */
 typedef struct batch {
     serve_worker *worker;
     size_t given;
     int n_best;
-    bool starved;
+    bool out_of_memory;
 } batch;
 
 /* The weights of one sentence, unless its job has too many then: marks of a document go by place without them, but who
@@ -20,7 +20,7 @@ static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *
         return true;
     if (count <= most - job->weights) {
         job->weights += count;
-        r->detail = cli_details_json(t);
+        r->detail = cli_alignment_json(t);
         return r->detail != NULL;
     }
     if (!job->markup)
@@ -30,7 +30,7 @@ static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *
     return true;
 }
 
-/* Takes what the piece's job needs of one hypothesis. False without memory. */
+/* Takes what the segment's job needs of one hypothesis. False without memory. */
 static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
@@ -49,58 +49,58 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
 }
 
 /* What the worker has taken, and then what joins it. */
-static bool next_piece(void *user, const char **line, size_t *bytes) {
+static bool next_segment(void *user, const char **line, size_t *bytes) {
     batch *b = user;
     serve_worker *w = b->worker;
-    if (b->given == w->count && !serve_queue_more(w))
+    if (b->given == w->count && !serve_queue_take_more(w))
         return false;
-    const serve_unit *unit = &w->units[b->given++];
-    *line = unit->job->pieces[unit->piece].text;
-    *bytes = unit->job->pieces[unit->piece].bytes;
+    const serve_batch_item *item = &w->items[b->given++];
+    *line = item->job->segments[item->segment].text;
+    *bytes = item->job->segments[item->segment].bytes;
     return true;
 }
 
 static bool on_translation(void *user, const tfm_translation *t) {
     batch *b = user;
-    serve_unit *unit = &b->worker->units[t->line];
-    serve_job *job = unit->job;
+    serve_batch_item *item = &b->worker->items[t->line];
+    serve_job *job = item->job;
     if (!job)
         return true;
-    if (!keep(job, &job->results[unit->piece], t)) {
-        b->starved = true;
+    if (!keep(job, &job->results[item->segment], t)) {
+        b->out_of_memory = true;
         return false;
     }
-    atomic_fetch_add(&b->worker->server->counts.source_tokens, t->best == 0 ? t->source.count : 0);
-    atomic_fetch_add(&b->worker->server->counts.target_tokens, t->best == 0 ? t->target.count : 0);
+    atomic_fetch_add(&b->worker->server->counters.source_tokens, t->best == 0 ? t->source.count : 0);
+    atomic_fetch_add(&b->worker->server->counters.target_tokens, t->best == 0 ? t->target.count : 0);
     if (t->best + 1 == b->n_best || isnan(t->score))
-        serve_queue_piece_done(b->worker, unit);
+        serve_queue_segment_done(b->worker, item);
     return true;
 }
 
 static bool on_reject(void *user, size_t line, const char *message) {
     const batch *b = user;
-    const serve_unit *unit = &b->worker->units[line];
-    const size_t of = unit->job->pieces[unit->piece].of;
-    if (unit->job->texts > 1)
-        serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text %zu: %s", of + 1, message);
+    const serve_batch_item *item = &b->worker->items[line];
+    const size_t of = item->job->segments[item->segment].of;
+    if (item->job->texts > 1)
+        serve_job_fail(item->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text %zu: %s", of + 1, message);
     else
-        serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text: %s", message);
+        serve_job_fail(item->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text: %s", message);
     return true;
 }
 
 static bool go_on(void *user) {
     const batch *b = user;
-    return serve_wanted(b->worker->units, b->worker->count);
+    return serve_batch_is_wanted(b->worker->items, b->worker->count);
 }
 
 tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     const server *s = w->server;
-    tfm_model *on = model->seats[w->number].model;
-    const serve_key key = w->key;
+    tfm_model *on = model->instances[w->number].model;
+    const serve_batch_key key = w->key;
     batch b = {.worker = w, .n_best = key.n_best};
     tfm_text_options text = s->options->text;
     tfm_search_options search = s->options->search;
-    text.batch_tokens = serve_queue_part(w, text.batch_tokens, LEAST_TOKENS);
+    text.batch_tokens = serve_queue_micro_batch_tokens(w, text.batch_tokens, LEAST_TOKENS);
     text.split = key.split;
     text.language = key.split ? model->source : NULL;
     text.placeholders = key.keep ? s->options->placeholders : NULL;
@@ -117,9 +117,10 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     search.unscored = true;
     search.go_on = go_on;
     search.go_on_user = &b;
-    const tfm_status status = tfm_translate_feed(on, next_piece, &b, &text, &search, on_translation, &b);
-    for (size_t i = 0; i < w->count && (b.starved || status == TFM_OK); i++) /* else all are done, or have failed */
-        if (w->units[i].job)
-            serve_job_fail(w->units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
-    return b.starved ? TFM_OK : status;
+    const tfm_status status = tfm_translate_feed(on, next_segment, &b, &text, &search, on_translation, &b);
+    for (size_t i = 0; i < w->count && (b.out_of_memory || status == TFM_OK);
+         i++) /* else all are done, or have failed */
+        if (w->items[i].job)
+            serve_job_fail(w->items[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
+    return b.out_of_memory ? TFM_OK : status;
 }

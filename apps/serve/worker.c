@@ -5,7 +5,8 @@
 
 /* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
  * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */
-static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tfm_status status, bool loaded) {
+static void fail_all(serve_instance *instance, const serve_batch_item *items, size_t count, tfm_status status,
+                     bool loaded) {
     const bool asked_wrongly =
         loaded && (status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT || status == TFM_ERROR_UNSUPPORTED);
     const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
@@ -17,57 +18,58 @@ static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tf
     if (!asked_wrongly)
         cli_fail_library();
     for (size_t i = 0; i < count; i++) {
-        if (!units[i].job)
+        if (!items[i].job)
             continue;
-        units[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
-        serve_job_fail(units[i].job, code, "%s", sentence);
+        items[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
+        serve_job_fail(items[i].job, code, "%s", sentence);
     }
-    if (serve_seat_failed(seat))
-        serve_model_drop(seat);
+    if (serve_instance_failed(instance))
+        serve_model_unload(instance);
 }
 
-static void work_on(serve_worker *w) {
+static void run_batch(serve_worker *w) {
     server *s = w->server;
     const size_t count = w->count;
     serve_model *model = w->key.model;
-    serve_seat *seat = &model->seats[w->number];
-    tfm_status status = serve_model_need(w, model);
+    serve_instance *instance = &model->instances[w->number];
+    tfm_status status = serve_model_acquire(w, model);
     const bool loaded = status == TFM_OK;
     if (!loaded && w->number > 0) { /* the first has it loaded, and answers */
         cli_fail_library();
-        serve_queue_give_back(w, model);
+        serve_queue_return(w, model);
         return;
     }
-    const double start = cli_seconds(), built = serve_seat_built(seat);
+    const double start = cli_seconds(), built = serve_instance_build_seconds(instance);
     if (loaded) {
         pthread_mutex_lock(&s->lock);
-        serve_seat_name(s->device, sizeof(s->device), seat);
+        serve_instance_name(s->device, sizeof(s->device), instance);
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
         status = w->key.task == SERVE_TRANSLATE ? serve_work_translate(w, model)
-                 : w->key.task == SERVE_EMBED   ? serve_work_embed(w, model, w->units, count)
-                                                : serve_work_generate(w, model, w->units, count);
+                 : w->key.task == SERVE_EMBED   ? serve_work_embed(w, model, w->items, count)
+                                                : serve_work_generate(w, model, w->items, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
-        fail_all(seat, w->units, w->count, status, loaded);
-    if (seat->fleet)
-        atomic_store(&seat->memory, serve_seat_memory(seat));
-    const double building = seat->fleet ? serve_seat_built(seat) - built : 0; /* once for each kernel */
-    atomic_fetch_add(&s->counts.batches, 1);
+        fail_all(instance, w->items, w->count, status, loaded);
+    if (instance->fleet)
+        atomic_store(&instance->memory, serve_instance_memory(instance));
+    const double building =
+        instance->fleet ? serve_instance_build_seconds(instance) - built : 0; /* once for each kernel */
+    atomic_fetch_add(&s->counters.batches, 1);
     const double seconds = cli_seconds() - start - building;
     const double counted = w->accounted - w->since, rest = seconds - counted;
-    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(rest > 0 ? 1e6 * rest : 0));
+    atomic_fetch_add(&s->counters.work_micros, (unsigned long long)(rest > 0 ? 1e6 * rest : 0));
     if (status == TFM_OK)
-        serve_queue_worked(w, model, seconds);
+        serve_queue_record_time(w, model, seconds);
     serve_queue_finish(w, status == TFM_ERROR_CANCELLED);
 }
 
-void *serve_work(void *user) {
+void *serve_worker_run(void *user) {
     serve_worker *w = user;
     while (serve_queue_take(w))
-        work_on(w);
-    free(w->units);
+        run_batch(w);
+    free(w->items);
     for (size_t i = 0; i < w->server->models.count; i++)
-        serve_model_drop(&w->server->models.items[i].seats[w->number]);
+        serve_model_unload(&w->server->models.items[i].instances[w->number]);
     return NULL;
 }

@@ -24,7 +24,7 @@ static const char *find_paired(const train_recipe *o) {
         {"subword-alpha", o->subword_alpha != plain.subword_alpha},
         {"encoder-layers", o->encoder_layers != plain.encoder_layers},
         {"pre-norm", o->pre_norm},
-        {"valid-beam", o->valid_beam != plain.valid_beam},
+        {"valid-beam-size", o->valid_beam_size != plain.valid_beam_size},
         {"valid-tokenize", o->valid_tokenize != plain.valid_tokenize},
         {"valid-lowercase", o->valid_lowercase},
     };
@@ -53,72 +53,76 @@ static int settle_documents(train_recipe *o, const cli_syntax *syntax) {
     for (size_t i = 0; i < o->texts.count; i++)
         named += is_named_jsonl(o->texts.items[i]);
     if (o->separator && o->jsonl)
-        return cli_misuse(syntax, "--separator and --jsonl do not go together: give one");
+        return cli_usage_error(syntax, "--separator and --jsonl do not go together: give one");
     if (o->separator && is_line_ends(o->separator))
         o->separator = "";
     if (o->separator && strpbrk(o->separator, "\r\n"))
-        return cli_misuse(syntax, "--separator has a line end in it: it is looked for within lines, give it without");
+        return cli_usage_error(syntax,
+                               "--separator has a line end in it: it is looked for within lines, give it without");
     const bool all = named > 0 && named == o->texts.count, checked = o->valid_text && is_named_jsonl(o->valid_text);
     if (!o->separator && !o->jsonl && !all && (named > 0 || checked))
-        return cli_misuse(syntax, "files of JSON lines (*.jsonl) and others do not go together: give --jsonl if all "
-                                  "hold JSON lines");
+        return cli_usage_error(syntax,
+                               "files of JSON lines (*.jsonl) and others do not go together: give --jsonl if all "
+                               "hold JSON lines");
     o->jsonl = o->jsonl || (!o->separator && all);
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
-int train_texts_check(train_recipe *o, const cli_syntax *syntax) {
-    const bool texts = train_of_texts(o);
+int train_lm_check(train_recipe *o, const cli_syntax *syntax) {
+    const bool texts = train_is_lm(o);
     const char *paired = texts ? find_paired(o) : NULL;
     if (paired)
-        return cli_misuse(syntax, "--%s is for pairs of lines, and --text is plain text: give one kind", paired);
+        return cli_usage_error(syntax, "--%s is for pairs of lines, and --text is plain text: give one kind", paired);
     if (texts)
-        return o->resume ? CLI_GO : settle_documents(o, syntax);
-    if (o->valid_text || train_of_documents(o))
-        return cli_misuse(syntax, "--%s is for runs on --text",
-                          o->valid_text  ? "valid-text"
-                          : o->separator ? "separator"
-                                         : "jsonl");
-    if (!o->resume && (o->block >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
-        return cli_misuse(syntax, "--family, --kv-heads and --block are for runs on --text");
+        return o->resume ? CLI_CONTINUE : settle_documents(o, syntax);
+    if (o->valid_text || train_has_documents(o))
+        return cli_usage_error(syntax, "--%s is for runs on --text",
+                               o->valid_text  ? "valid-text"
+                               : o->separator ? "separator"
+                                              : "jsonl");
+    if (!o->resume && (o->seq_len >= 0 || o->kv_heads >= 0 || o->family != FAMILY_GPT))
+        return cli_usage_error(syntax, "--family, --kv-heads and --seq-len are for runs on --text");
     const size_t sources = o->sources.count, targets = o->targets.count, both = o->tsvs.count;
     if (both == 0 && (sources == 0 || targets == 0))
-        return cli_misuse(syntax, "--src and --tgt are needed, or --tsv, or --text for a language model");
+        return cli_usage_error(syntax, "--src and --tgt are needed, or --tsv, or --text for a language model");
     if (both > 0 && sources + targets > 0)
-        return cli_misuse(syntax, "give --src and --tgt, or --tsv, not both");
+        return cli_usage_error(syntax, "give --src and --tgt, or --tsv, not both");
     if (sources != targets)
-        return cli_misuse(syntax, "--src has %zu file%s and --tgt has %zu: give a --tgt for each --src, in their order",
-                          sources, sources == 1 ? "" : "s", targets);
+        return cli_usage_error(syntax,
+                               "--src has %zu file%s and --tgt has %zu: give a --tgt for each --src, in their order",
+                               sources, sources == 1 ? "" : "s", targets);
     if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
-        return cli_misuse(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
-    return CLI_GO;
+        return cli_usage_error(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
+    return CLI_CONTINUE;
 }
 
 /* 256, or what the model that is trained on takes, if that is less. A model that cannot be read is refused later. */
-static int default_block(const train_recipe *o) {
+static int default_seq_len(const train_recipe *o) {
     tfm_model_info info;
     const int most = 256;
-    return o->from && tfm_model_read_info(&info, o->from, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
+    return o->init_from &&
+                   tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
                    info.max_positions < most
                ? info.max_positions
                : most;
 }
 
 /* GPT-2's and Llama's own activations. */
-void train_texts_settle(train_recipe *o) {
+void train_lm_settle(train_recipe *o) {
     enum { GELU_TANH = 2, SILU = 3 }; /* of --activation's words */
-    if (o->block < 0)
-        o->block = default_block(o);
-    if (o->positions < 0)
-        o->positions = o->block;
+    if (o->seq_len < 0)
+        o->seq_len = default_seq_len(o);
+    if (o->max_positions < 0)
+        o->max_positions = o->seq_len;
     if (o->activation < 0)
         o->activation = o->family == FAMILY_LLAMA ? SILU : GELU_TANH;
-    if (isnan(o->smoothing))
-        o->smoothing = 0;
+    if (isnan(o->label_smoothing))
+        o->label_smoothing = 0;
     if (isnan(o->dropout))
         o->dropout = 0.1;
 }
 
-tfm_model_shape train_texts_shape(const train_run *r) {
+tfm_model_shape train_lm_shape(const train_run *r) {
     static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
     const train_recipe *o = &r->recipe;
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
@@ -126,10 +130,10 @@ tfm_model_shape train_texts_shape(const train_run *r) {
                              .width = o->width,
                              .heads = o->heads,
                              .kv_heads = o->kv_heads,
-                             .feed_forward = o->feed_forward,
+                             .feed_forward = o->ffn_dim,
                              .decoder_layers = o->decoder_layers,
                              .source_vocabulary = text.target_size,
-                             .max_positions = o->positions,
+                             .max_positions = o->max_positions,
                              .pad_id = text.target_pad,
                              .eos_id = text.target_eos,
                              .start_id = text.bos >= 0 ? text.bos : text.target_eos,

@@ -20,7 +20,7 @@ static bool wait_for(MPI_Request request) {
     return true;
 }
 
-static bool exchange(void *user, void *in, const void *out, size_t bytes) {
+static bool all_to_all(void *user, void *in, const void *out, size_t bytes) {
     MPI_Request request;
     (void)user;
     return MPI_Ialltoall(out, (int)bytes, MPI_BYTE, in, (int)bytes, MPI_BYTE, MPI_COMM_WORLD, &request) ==
@@ -28,7 +28,7 @@ static bool exchange(void *user, void *in, const void *out, size_t bytes) {
            wait_for(request);
 }
 
-static bool gather(void *user, void *all, const void *own, size_t bytes) {
+static bool all_gather(void *user, void *all, const void *own, size_t bytes) {
     MPI_Request request;
     (void)user;
     return MPI_Iallgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD, &request) ==
@@ -36,14 +36,14 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
            wait_for(request);
 }
 
-static tfm_ranks ours = {.exchange = exchange, .gather = gather};
+static tfm_ranks ours = {.exchange = all_to_all, .gather = all_gather};
 
-int ranks_open(const tfm_ranks **ranks, int *local) {
+int mpi_ranks_open(const tfm_ranks **ranks, int *local) {
     int rank, given;
     MPI_Comm machine;
     *ranks = NULL;
     *local = 0;
-    if (ranks_launched(&rank) == 1 && !getenv("PMIX_RANK"))
+    if (mpi_launched_ranks(&rank) == 1 && !getenv("PMIX_RANK"))
         return CLI_OK;
     /* Over one connection Open MPI's TCP sends in one direction at a time, over two in both: gradients took twice the
      * time that the link needs for them. */
@@ -60,7 +60,7 @@ int ranks_open(const tfm_ranks **ranks, int *local) {
     return CLI_OK;
 }
 
-void ranks_close(void) {
+void mpi_ranks_close(void) {
     int open = 0;
     if (MPI_Initialized(&open) == MPI_SUCCESS && open)
         MPI_Finalize();

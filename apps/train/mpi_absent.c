@@ -1,9 +1,9 @@
 /* Without MPI a process is alone, and says so where it is not. */
 #include "train/mpi_env.h"
 
-int ranks_open(const tfm_ranks **ranks, int *local) {
+int mpi_ranks_open(const tfm_ranks **ranks, int *local) {
     int rank;
-    const int world = ranks_launched(&rank);
+    const int world = mpi_launched_ranks(&rank);
     *ranks = NULL;
     *local = 0;
     if (world == 1)
@@ -14,5 +14,5 @@ int ranks_open(const tfm_ranks **ranks, int *local) {
                                world);
 }
 
-void ranks_close(void) {
+void mpi_ranks_close(void) {
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include "train/mpi_env.h"
 
-int ranks_launched(int *rank) {
+int mpi_launched_ranks(int *rank) {
     /* Open MPI's mpirun; MPICH's, and Slurm's srun with --mpi=pmi2. */
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}};
     *rank = 0;

@@ -5,12 +5,12 @@
 #include "cli/cli.h"
 
 /* How many of this program the launcher has started, and which this is, by its environment; 1 and 0 without one. */
-int ranks_launched(int *rank);
+int mpi_launched_ranks(int *rank);
 
 /* Joins the others. *ranks is how they talk, and *local the number of this one among those of its machine; NULL for a
  * process alone. Fails where the program cannot: then the first has said so (mpi.c, mpi_absent.c). */
-int ranks_open(const tfm_ranks **ranks, int *local);
+int mpi_ranks_open(const tfm_ranks **ranks, int *local);
 /* Leaves them. Every rank calls it, and waits for the others. */
-void ranks_close(void);
+void mpi_ranks_close(void);
 
 #endif

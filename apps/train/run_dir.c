@@ -64,11 +64,11 @@ static int check_free(const char *dir) {
 static int take(train_run *r) {
     int code = check_free(r->dir); /* another one may have been faster */
     if (code == CLI_OK && (code = train_recipe_write(&r->recipe, r->dir)) != CLI_OK)
-        train_folder_undo(r);
+        train_run_dir_release(r);
     return code;
 }
 
-int train_folder_claim(train_run *r) {
+int train_run_dir_claim(train_run *r) {
     if (check_free(r->dir) != CLI_OK)
         return CLI_FAILED;
     char *snapshots = train_path(r->dir, "snapshots");
@@ -92,7 +92,7 @@ static void remove_files(const char *dir) {
         closedir(folder);
 }
 
-void train_folder_undo(train_run *r) {
+void train_run_dir_release(train_run *r) {
     char *templates = train_path(r->dir, train_templates);
     remove_files(r->dir);
     if (templates) {

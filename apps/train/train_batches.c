@@ -37,13 +37,13 @@ static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
 }
 
 /* Of the batches of an update a rank keeps the rows that are its own by its share. */
-static bool keep_share(train_run *r, const double *shares, tfm_status *status) {
+static bool keep_own_part(train_run *r, const double *ratio, tfm_status *status) {
     train_batches *b = &r->last;
     tfm_pairs *all = b->items;
     tfm_pairs *own = calloc(b->count + 1, sizeof(*own));
     if (!own)
         return false;
-    *status = tfm_pairs_deal(own, &b->count, all, b->count, shares, r->ranks->world, r->ranks->rank);
+    *status = tfm_pairs_deal(own, &b->count, all, b->count, ratio, r->ranks->world, r->ranks->rank);
     b->items = own;
     free(all);
     return true;
@@ -54,9 +54,9 @@ static bool keep_share(train_run *r, const double *shares, tfm_status *status) {
 int train_batches_next(train_run *r, tfm_status *status) {
     train_batches *b = &r->last;
     train_batches_free(b);
-    const size_t count = (size_t)r->recipe.accumulate, world = (size_t)train_world(r);
+    const size_t count = (size_t)r->recipe.gradient_accumulation_steps, world = (size_t)train_world(r);
     const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
-    const double *shares = r->ranks ? tfm_trainer_shares(r->trainer) : NULL; /* a fleet deals by itself */
+    const double *ratio = r->ranks ? tfm_trainer_shares(r->trainer) : NULL; /* a fleet deals by itself */
     b->items = calloc(count, sizeof(*b->items));
     b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
@@ -69,12 +69,12 @@ int train_batches_next(train_run *r, tfm_status *status) {
         r->epoch = tfm_data_tell(r->data).epoch + 1;
         const tfm_status given = tfm_data_next(r->data, &p);
         *status = given != TFM_OK ? given : *status;
-        if (!good || *status != TFM_OK || (!shares && i % world != rank)) /* another rank learns it */
+        if (!good || *status != TFM_OK || (!ratio && i % world != rank)) /* another rank learns it */
             continue;
         good = hold(b, b->count, &p);
         b->count += good;
     }
-    if (good && *status == TFM_OK && shares)
-        good = keep_share(r, shares, status);
+    if (good && *status == TFM_OK && ratio)
+        good = keep_own_part(r, ratio, status);
     return good ? CLI_OK : cli_fail("out of memory for %zu batches", count);
 }

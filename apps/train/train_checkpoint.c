@@ -72,7 +72,7 @@ size_t train_snapshot_count(const char *dir) {
 
 /* What the checkpoint speaks of and is not there, the average goes without; rather now than at its end the run
  * finds that out. */
-static int miss_snapshots(train_run *r) {
+static int check_snapshots(train_run *r) {
     char *path = train_path(r->dir, "snapshots");
     int code = path && (mkdir(path, 0777) == 0 || errno == EEXIST)
                    ? CLI_OK
@@ -83,7 +83,7 @@ static int miss_snapshots(train_run *r) {
         if (!path)
             code = cli_fail("%s: out of memory", r->dir);
         else if (access(path, R_OK) != 0) {
-            train_say("%s is not there any more: the average will be without it", path);
+            train_print("%s is not there any more: the average will be without it", path);
             json_array_remove(r->at.snapshots, i);
         }
         free(path);
@@ -106,7 +106,7 @@ static void clear_snapshots(const train_run *r) {
 }
 
 /* The average without those that are damaged, which are said. Takes their paths. */
-static int average_whole(train_run *r, char **paths, size_t count) {
+static int average_readable(train_run *r, char **paths, size_t count) {
     size_t whole = 0;
     for (size_t i = 0; i < count; i++) {
         char *path = paths[i];
@@ -115,7 +115,7 @@ static int average_whole(train_run *r, char **paths, size_t count) {
             paths[whole++] = path;
             continue;
         }
-        train_say("%s: the average will be without it", tfm_error_message());
+        train_print("%s: the average will be without it", tfm_error_message());
         free(path);
     }
     return whole > 0 && tfm_trainer_average(r->trainer, (const char *const *)paths, whole) == TFM_OK
@@ -131,7 +131,7 @@ int train_snapshot_average(train_run *r) {
         good = (paths[i] = snapshot_path(r, i)) != NULL;
     int code = good ? CLI_OK : cli_fail("%s: out of memory", r->dir);
     if (code == CLI_OK && tfm_trainer_average(r->trainer, (const char *const *)paths, count) != TFM_OK)
-        code = average_whole(r, paths, count);
+        code = average_readable(r, paths, count);
     for (size_t i = 0; paths && i < count; i++)
         free(paths[i]);
     free(paths);
@@ -158,7 +158,7 @@ int train_checkpoint_write(train_run *r) {
     tfm_status status = tfm_trainer_set_note(r->trainer, text);
     free(text);
     if (status == TFM_OK && train_sharded(r))
-        train_ranks_call_to_save(r);
+        train_ranks_request_save(r);
     if (status == TFM_OK)
         status = tfm_trainer_save(r->trainer, r->data, r->checkpoint);
     if (status == TFM_ERROR_CANCELLED) /* another rank says why */
@@ -170,31 +170,31 @@ int train_checkpoint_write(train_run *r) {
     return CLI_OK;
 }
 
-int train_checkpoint_renew(train_run *r) {
+int train_checkpoint_rewrite(train_run *r) {
     return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r) : cli_fail_library();
 }
 
 /* The best model so far may be lost, though the run is not: then the next validation says which is the best.
  */
-static void miss_model(train_run *r) {
+static void check_model(train_run *r) {
     char *path = train_path(r->dir, "model.safetensors");
     if (path && r->at.best_update > 0 && access(path, F_OK) != 0) {
-        train_say("%s is not there any more: the best model is looked for anew", path);
+        train_print("%s is not there any more: the best model is looked for anew", path);
         r->at.best_update = r->at.milestone = 0;
         r->at.since_best = 0;
-        r->remeasure = false;
+        r->revalidate = false;
     }
     free(path);
 }
 
 /* The update by which a run has one, by its recipe as it was. */
 static int64_t first_checkpoint(const train_run *r) {
-    const json_t *every = json_object_get(r->recipe.stored, "valid-every");
-    return every ? json_integer_value(every) : r->recipe.valid_every;
+    const json_t *every = json_object_get(r->recipe.stored, "eval-steps");
+    return every ? json_integer_value(every) : r->recipe.eval_steps;
 }
 
 /* Without its file: the run was stopped before its first checkpoint, or that is lost. */
-static int begin_without(train_run *r) {
+static int begin_without_checkpoint(train_run *r) {
     bool ended, resumed;
     const int64_t last = train_log_last(&r->log, &ended, &resumed);
     if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
@@ -203,7 +203,7 @@ static int begin_without(train_run *r) {
                         "same vocabulary",
                         r->dir, ended ? "its end at update " : "update ", last, r->dir);
     if (r->recipe.resume)
-        train_say("%s has no checkpoint: the run begins again", r->dir);
+        train_print("%s has no checkpoint: the run begins again", r->dir);
     return CLI_OK;
 }
 
@@ -231,7 +231,7 @@ static int read_note(train_run *r, json_t *note) {
     json_decref(r->at.snapshots);
     r->at.snapshots = json_incref(snapshots);
     r->saved = tfm_trainer_updates(r->trainer);
-    r->remeasure =
+    r->revalidate =
         best_update > 0 && r->valid.count > 0 && (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
     return CLI_OK;
 }
@@ -245,13 +245,13 @@ int train_checkpoint_read(train_run *r) {
                         "stay as they are",
                         r->dir);
     if (r->valid.count > 0)
-        snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
+        snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_validation_hash(&r->valid));
     if (access(r->checkpoint, F_OK) != 0)
-        return begin_without(r);
+        return begin_without_checkpoint(r);
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
     const char *text = tfm_trainer_note(r->trainer);
-    char why[CLI_WHY];
+    char why[CLI_REASON];
     json_t *note = text ? cli_json_parse(text, strlen(text), why) : NULL;
     int code = read_note(r, note);
     json_decref(note);
@@ -259,6 +259,6 @@ int train_checkpoint_read(train_run *r) {
         return code;
     clear_snapshots(r); /* a killed run may not have come to it */
     forget_snapshots(r);
-    miss_model(r);
-    return miss_snapshots(r);
+    check_model(r);
+    return check_snapshots(r);
 }

@@ -40,7 +40,7 @@ static bool is_one_of(const char *const *names, size_t count, const char *name) 
 
 const char train_templates[] = "additional_chat_templates";
 
-bool train_is_text_file(const char *name) {
+bool train_is_tokenizer_file(const char *name) {
     static const char *const ENDS[] = {".spm", ".model", ".jinja", ".tiktoken"};
     const size_t length = strlen(name);
     for (size_t i = 0; i < CLI_COUNT(ENDS); i++)
@@ -50,7 +50,7 @@ bool train_is_text_file(const char *name) {
 }
 
 bool train_is_file(const char *name) {
-    return is_one_of(FILES, CLI_COUNT(FILES), name) || train_is_text_file(name);
+    return is_one_of(FILES, CLI_COUNT(FILES), name) || train_is_tokenizer_file(name);
 }
 
 /* Files that are written beside their names have names of their own until they are complete. */
@@ -131,7 +131,7 @@ void train_log_close(train_log *log) {
 
 int train_log_put(train_log *log, json_t *object) {
     cli_output out = {.file = log->file, .name = log->path};
-    cli_put_json(&out, object, 8);
+    cli_write_json(&out, object, 8);
     return cli_output_flush(&out);
 }
 
@@ -142,7 +142,7 @@ int train_log_sync(train_log *log, long *bytes) {
     return CLI_OK;
 }
 
-void train_say(const char *format, ...) {
+void train_print(const char *format, ...) {
     if (cli_silent())
         return;
     cli_progress(NULL);

@@ -27,12 +27,12 @@ static int report(train_run *r, const tfm_update_report *u) {
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
                   "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
                   "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
-    if (train_sharers(r) > 1) {
+    if (train_replicas(r) > 1) {
         const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
-        json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->wire.bytes)));
-        json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->wire.seconds));
-        json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->wire.early_seconds));
-        r->wire = sent;
+        json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->comm_stats.bytes)));
+        json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->comm_stats.seconds));
+        json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->comm_stats.early_seconds));
+        r->comm_stats = sent;
     }
     forget_sums(r);
     return train_log_put(&r->log, object);
@@ -64,19 +64,19 @@ static int update(train_run *r) {
     if (!train_first(r))
         return code;
     if (code == CLI_OK && tfm_data_count(r->data).whole)
-        code = train_counts_say(r);
+        code = train_print_counts(r);
     if (code != CLI_OK)
         return code;
-    const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;
+    const bool reported = u.update % r->recipe.logging_steps == 0 || u.update == 1;
     add_to_sums(r, &u);
-    train_progress_say(r, &u, reported);
+    train_progress_print(r, &u, reported);
     return reported ? report(r, &u) : CLI_OK;
 }
 
 /* Why no update follows, or NULL. */
 static const char *finished(const train_run *r) {
     const train_recipe *o = &r->recipe;
-    if (tfm_trainer_updates(r->trainer) >= o->updates)
+    if (tfm_trainer_updates(r->trainer) >= o->max_steps)
         return "updates";
     if (o->epochs > 0 && tfm_data_tell(r->data).epoch >= o->epochs)
         return "epochs";
@@ -88,12 +88,12 @@ static int train(train_run *r, int code) {
     r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
-    if (code == CLI_OK && train_first(r) && r->first > 0 && r->first % r->recipe.valid_every == 0 &&
+    if (code == CLI_OK && train_first(r) && r->first > 0 && r->first % r->recipe.eval_steps == 0 &&
         r->at.milestone != r->first)
         code = train_milestone(r); /* a signal cut it short, or its model is lost */
-    while (train_ranks_go_on(r, &code, finished(r) != NULL)) {
+    while (train_ranks_continue(r, &code, finished(r) != NULL)) {
         code = update(r);
-        if (code == CLI_OK && train_first(r) && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
+        if (code == CLI_OK && train_first(r) && tfm_trainer_updates(r->trainer) % r->recipe.eval_steps == 0)
             code = train_milestone(r);
     }
     return code;
@@ -107,9 +107,10 @@ static int interrupted(train_run *r) {
     if (r->saved != tfm_trainer_updates(r->trainer) &&
         (train_parameters_check(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK))
         return CLI_FAILED;
-    train_draw(r);
+    train_plot_curves(r);
     char command[5000];
-    train_say("stopped after update %" PRId64 "; go on with: %s", r->saved, train_go_on(command, sizeof(command), r));
+    train_print("stopped after update %" PRId64 "; go on with: %s", r->saved,
+                train_resume_command(command, sizeof(command), r));
     return CLI_OK;
 }
 
@@ -122,20 +123,20 @@ static int finish_average(train_run *r, bool *kept) {
         code = train_validate(r, "average", r->recipe.keep_average);
     *kept = r->at.since_best == 0;
     r->at.since_best = since_best;
-    return code == CLI_OK && *kept ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
+    return code == CLI_OK && *kept ? train_checkpoint_rewrite(r) : code; /* a run that goes on has to beat it */
 }
 
 /* Without validation nothing says which model is better: keep the last one, unless the recipe asks for the average. */
 static int finish_unseen(train_run *r) {
     int code = r->recipe.keep_average ? train_snapshot_average(r) : CLI_OK;
     if (code == CLI_OK)
-        code = train_model_keep(r); /* older programs left the average there */
+        code = train_model_save_best(r); /* older programs left the average there */
     if (code == CLI_OK && r->recipe.keep_average)
-        train_say("the model is the average of the snapshots");
+        train_print("the model is the average of the snapshots");
     else if (code == CLI_OK)
-        train_say("the model is that of update %" PRId64
-                  ": without validation nothing says whether the average is better",
-                  tfm_trainer_updates(r->trainer));
+        train_print("the model is that of update %" PRId64
+                    ": without validation nothing says whether the average is better",
+                    tfm_trainer_updates(r->trainer));
     return code;
 }
 
@@ -149,7 +150,7 @@ static int finish(train_run *r) {
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
         code = r->valid.count > 0 ? finish_average(r, &kept) : finish_unseen(r);
     else if (code == CLI_OK && r->recipe.keep_average)
-        train_say("there is one snapshot alone, so the model is no average: a smaller --valid-every makes more");
+        train_print("there is one snapshot alone, so the model is no average: a smaller --eval-steps makes more");
     if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
         code = train_update_failed(r, "no validation came to a finite loss, so there is no model: lower the rate");
     if (code == CLI_OK)
@@ -157,7 +158,7 @@ static int finish(train_run *r) {
                                                 (json_int_t)updates, "seconds", cli_seconds() - r->begun));
     if (code != CLI_OK)
         return code;
-    train_draw(r);
+    train_plot_curves(r);
     cli_progress(NULL);
     const char *which = kept && r->recipe.keep_average ? "the average" : "best";
     if (r->valid.count > 0 && r->at.best_update > 0 && r->valid.texts)
@@ -171,13 +172,13 @@ static int finish(train_run *r) {
 }
 
 int train_loop(train_run *r) {
-    train_catch(r->ranks != NULL);
+    train_catch_signals(r->ranks != NULL);
     if (!train_first(r)) {
         const int code = train(r, CLI_OK);
         train_batches_free(&r->last);
         return code;
     }
-    int code = r->remeasure ? train_remeasure(r) : CLI_OK;
+    int code = r->revalidate ? train_revalidate(r) : CLI_OK;
     const bool proven = code == CLI_OK || r->cut;
     if (proven && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
         r->cut = false;
@@ -185,7 +186,7 @@ int train_loop(train_run *r) {
     }
     code = train(r, code);
     if (code == CLI_OK)
-        code = train_counts_say(r);
+        code = train_print_counts(r);
     const bool over = code == CLI_OK && finished(r); /* what finish() finds may change that */
     if (over)
         code = finish(r);

@@ -7,9 +7,9 @@
 #include "train/train.h"
 
 /* The picture of the log, where tfm can draw. A run does not end for one that fails. */
-void train_draw(const train_run *r) {
+void train_plot_curves(const train_run *r) {
     char *path = tfm_trainer_updates(r->trainer) > 0 ? train_path(r->dir, "curves.svg") : NULL;
-    if (path && picture_there())
+    if (path && picture_available())
         picture_curves(r->log.path, r->dir, path);
     free(path);
 }
@@ -19,15 +19,15 @@ static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
     if (!isfinite(s->nll) || r->at.best_update == 0)
         return isfinite(s->nll);
-    if (r->recipe.best_by == BEST_PPL || r->valid.texts || s->bleu == r->at.best_bleu ||
+    if (r->recipe.best_metric == BEST_PPL || r->valid.texts || s->bleu == r->at.best_bleu ||
         (s->bleu < nothing && r->at.best_bleu < nothing))
         return s->nll < r->at.best_nll;
     return s->bleu > r->at.best_bleu;
 }
 
-int train_model_keep(train_run *r) {
+int train_model_save_best(train_run *r) {
     static const tfm_dtype dtypes[] = {TFM_F32, TFM_F16, TFM_BF16};
-    return tfm_model_save(r->model, r->dir, dtypes[r->recipe.store]) == TFM_OK ? CLI_OK : cli_fail_library();
+    return tfm_model_save(r->model, r->dir, dtypes[r->recipe.save_dtype]) == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
 /* What went wrong, and what is left. */
@@ -50,7 +50,7 @@ static int fail_validation(const train_run *r) {
 /* A validation that was stopped: after a signal it is left undone, and made anew when the run goes on, since what it
  * has found so far is not saved. Without a signal it has failed, and its sentence has been said. */
 static int cut_short(train_run *r) {
-    r->cut = train_asked_to_stop();
+    r->cut = train_stop_requested();
     return CLI_FAILED;
 }
 
@@ -83,15 +83,15 @@ int train_validate(train_run *r, const char *what, bool keep) {
     if (r->valid.count > 0) {
         cli_progress("update %" PRId64 ": validation on %zu line%s", update, r->valid.count,
                      r->valid.count == 1 ? "" : "s");
-        const tfm_status status = train_valid_run(&r->valid, r->model, &s);
+        const tfm_status status = train_validation_run(&r->valid, r->model, &s);
         if (status != TFM_OK)
             return status == TFM_ERROR_CANCELLED ? cut_short(r) : fail_validation(r);
         best = keep ? isfinite(s.nll) : is_best(r, &s);
         char words[128];
-        train_say("update %" PRId64 "  %s  %s%s", update, what, score_words(words, sizeof(words), r, &s),
-                  !best  ? ""
-                  : keep ? "  kept"
-                         : "  best so far");
+        train_print("update %" PRId64 "  %s  %s%s", update, what, score_words(words, sizeof(words), r, &s),
+                    !best  ? ""
+                    : keep ? "  kept"
+                           : "  best so far");
         json_t *object = score_json(r, what, update, &s);
         json_object_set_new(object, "best", json_boolean(best));
         json_object_set_new(object, "seconds", json_real(cli_seconds() - r->begun));
@@ -105,7 +105,7 @@ int train_validate(train_run *r, const char *what, bool keep) {
     r->at.best_ppl = s.ppl;
     r->at.best_nll = s.nll;
     r->at.best_update = update;
-    return train_model_keep(r);
+    return train_model_save_best(r);
 }
 
 /* The model that is kept, by what validation is now. */
@@ -113,13 +113,13 @@ static tfm_status score_best(const train_run *r, train_score *s) {
     tfm_model *best = NULL;
     tfm_status status = tfm_model_open(&best, r->ctx, r->dir, NULL);
     if (status == TFM_OK)
-        status = train_valid_run(&r->valid, best, s);
+        status = train_validation_run(&r->valid, best, s);
     tfm_model_free(&best);
     return status;
 }
 
 /* Validation may be what it was not when the best so far was scored: it is scored again. */
-int train_remeasure(train_run *r) {
+int train_revalidate(train_run *r) {
     train_score s = {0};
     const tfm_status status = score_best(r, &s);
     if (status == TFM_ERROR_CANCELLED)
@@ -131,8 +131,8 @@ int train_remeasure(train_run *r) {
     if (status != TFM_OK)
         return fail_validation(r);
     char words[128];
-    train_say("validation has changed: measured anew, the best model so far, of update %" PRId64 ", has %s",
-              r->at.best_update, score_words(words, sizeof(words), r, &s));
+    train_print("validation has changed: measured anew, the best model so far, of update %" PRId64 ", has %s",
+                r->at.best_update, score_words(words, sizeof(words), r, &s));
     const bool known = isfinite(s.nll);
     r->at.best_update = known ? r->at.best_update : 0;
     r->at.best_bleu = known ? s.bleu : 0;
@@ -144,7 +144,7 @@ int train_remeasure(train_run *r) {
 
 /* The pairs of a pass, once they are known. Before that bad ones, where there are more than were told of; of
  * a run that goes on in the middle of a pass they would be those of its rest. */
-int train_counts_say(train_run *r) {
+int train_print_counts(train_run *r) {
     const tfm_data_counts c = tfm_data_count(r->data);
     const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
     if (r->counted || (!c.whole && (bad <= r->told || r->first > 0)))
@@ -152,19 +152,19 @@ int train_counts_say(train_run *r) {
     r->counted = c.whole;
     r->told = bad;
     if (bad > 0 && r->valid.texts)
-        train_say("%" PRIu64 " %s %s; left out: %" PRIu64 " empty line%s, %" PRIu64 " invalid", c.pairs,
-                  train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty,
-                  c.empty == 1 ? "" : "s", c.invalid);
+        train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " empty line%s, %" PRIu64 " invalid", c.pairs,
+                    train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty,
+                    c.empty == 1 ? "" : "s", c.invalid);
     else if (bad > 0)
-        train_say("%" PRIu64 " %s %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
-                  " invalid, %" PRIu64 " without a partner",
-                  c.pairs, train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty, c.long_,
-                  c.invalid, c.unpaired);
+        train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
+                    " invalid, %" PRIu64 " without a partner",
+                    c.pairs, train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty, c.long_,
+                    c.invalid, c.unpaired);
     else
-        train_say("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe, c.pairs));
+        train_print("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe, c.pairs));
     if (!c.whole)
         return CLI_OK;
-    train_texts_warn(&r->recipe, c.pairs);
+    train_lm_warn(&r->recipe, c.pairs);
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
                                             (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
                                             "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",
@@ -190,7 +190,7 @@ int train_parameters_check(const train_run *r) {
 /* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
 int train_milestone(train_run *r) {
     const double begun = cli_seconds();
-    int code = train_counts_say(r);
+    int code = train_print_counts(r);
     if (code == CLI_OK && r->valid.count == 0)
         code = train_parameters_check(r);
     if (code == CLI_OK)
@@ -201,7 +201,7 @@ int train_milestone(train_run *r) {
         r->at.milestone = tfm_trainer_updates(r->trainer);
         code = train_checkpoint_write(r);
     }
-    train_draw(r);
+    train_plot_curves(r);
     r->since += cli_seconds() - begun;
     return code;
 }

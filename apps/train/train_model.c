@@ -20,39 +20,42 @@ bool train_exists(const char *dir, const char *name) {
 /* What is for a new vocabulary is no option of one that is there. */
 static bool shapes_vocabulary(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
-    return o->vocabulary_size || o->separate || o->unigram || o->coverage != plain.coverage ||
+    return o->vocabulary_size || o->separate || o->unigram || o->character_coverage != plain.character_coverage ||
            o->normalization != plain.normalization || o->vocabulary_lines != plain.vocabulary_lines;
 }
 
 /* What is for a new model is no option of one that is there. */
 static bool shapes_model(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
-    return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->kv_heads >= 0 || o->feed_forward >= 0 ||
-           o->encoder_layers >= 0 || o->decoder_layers >= 0 || o->positions >= 0 || o->activation >= 0 || o->init ||
+    return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->kv_heads >= 0 || o->ffn_dim >= 0 ||
+           o->encoder_layers >= 0 || o->decoder_layers >= 0 || o->max_positions >= 0 || o->activation >= 0 || o->init ||
            o->pre_norm || o->family != plain.family;
 }
 
 int train_model_check(train_recipe *o, const cli_syntax *syntax) {
     if (o->vocabulary && (o->source_language || o->target_language || shapes_vocabulary(o)))
-        return cli_misuse(
-            syntax, "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
-                    "--vocab-lines, --separate-vocab, --unigram, --coverage and --normalization are for a new one");
-    if (!o->from)
-        return CLI_GO;
+        return cli_usage_error(
+            syntax,
+            "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
+            "--vocab-lines, --separate-vocab, --unigram, --character-coverage and --normalization are for a new one");
+    if (!o->init_from)
+        return CLI_CONTINUE;
     if (o->vocabulary || shapes_vocabulary(o))
-        return cli_misuse(syntax, "--from is a model with its vocabulary: options of another one do not go with it");
+        return cli_usage_error(syntax,
+                               "--init-from is a model with its vocabulary: options of another one do not go with it");
     if (shapes_model(o))
-        return cli_misuse(syntax,
-                          "--from is a model that is there: --family, --preset, --width, --heads, --kv-heads, --ffn, "
-                          "--encoder-layers, --decoder-layers, --positions, --activation, --init and --pre-norm are "
-                          "for a new one");
+        return cli_usage_error(
+            syntax,
+            "--init-from is a model that is there: --family, --preset, --width, --heads, --kv-heads, --ffn-dim, "
+            "--encoder-layers, --decoder-layers, --max-positions, --activation, --init and --pre-norm are "
+            "for a new one");
     tfm_model_info info;
-    if (train_exists(o->from, "config.json"))
-        return CLI_GO;
+    if (train_exists(o->init_from, "config.json"))
+        return CLI_CONTINUE;
     /* What else it is, the library may know. */
-    if (tfm_model_read_info(&info, o->from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
+    if (tfm_model_read_info(&info, o->init_from, &(tfm_model_options){.no_tokenizer = true}) == TFM_ERROR_UNSUPPORTED)
         return cli_fail_library();
-    return cli_fail("%s has no config.json: --from is for the directory of a model", o->from);
+    return cli_fail("%s has no config.json: --init-from is for the directory of a model", o->init_from);
 }
 
 /* ---- The tokenizer ---- */
@@ -95,7 +98,7 @@ static int copy_tokenizer(const char *from, const char *to) {
     for (struct dirent *entry; code == CLI_OK && (entry = readdir(folder));) {
         const char *name = entry->d_name;
         last = last || strcmp(name, LAST) == 0;
-        if (train_is_text_file(name) && strcmp(name, LAST) != 0)
+        if (train_is_tokenizer_file(name) && strcmp(name, LAST) != 0)
             code = copy_named(from, to, name);
     }
     if (folder)
@@ -126,11 +129,11 @@ static int check_given(train_run *r) {
         return cli_fail_library();
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
     tfm_tokenizer_free(&r->tokenizer);
-    if (train_of_texts(o) && text.target_eos < 0)
+    if (train_is_lm(o) && text.target_eos < 0)
         return cli_fail("the tokenizer of %s does not say which token ends a text: name it as `eos_token` in "
                         "tokenizer_config.json",
                         o->vocabulary);
-    if (!train_of_texts(o) && text.target_pad < 0) /* what decoding starts with, too */
+    if (!train_is_lm(o) && text.target_pad < 0) /* what decoding starts with, too */
         return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
                         text.separate ? "target_vocab.json" : "vocab.json");
     return CLI_OK;
@@ -142,24 +145,24 @@ static tfm_status learn_tokenizer(const train_run *r) {
     const tfm_vocabulary_options options = {.size = o->vocabulary_size,
                                             .separate = o->separate,
                                             .unigram = o->unigram,
-                                            .coverage = o->coverage,
+                                            .coverage = o->character_coverage,
                                             .sentences = o->vocabulary_lines,
                                             .normalization = rules[o->normalization],
                                             .source_language = o->source_language,
                                             .target_language = o->target_language,
                                             .seed = (uint64_t)o->seed,
-                                            .documents = train_documents(o)};
+                                            .documents = train_document_options(o)};
     const char *const *targets;
-    const cli_texts *sources = train_pairs(o, &targets);
+    const cli_strings *sources = train_pair_files(o, &targets);
     cli_progress("training a vocabulary");
-    return train_of_texts(o) ? tfm_tokenizer_train_texts(r->dir, o->texts.items, o->texts.count, &options)
-                             : tfm_tokenizer_train_pairs(r->dir, sources->items, targets, sources->count, &options);
+    return train_is_lm(o) ? tfm_tokenizer_train_texts(r->dir, o->texts.items, o->texts.count, &options)
+                          : tfm_tokenizer_train_pairs(r->dir, sources->items, targets, sources->count, &options);
 }
 
 /* The tokenizer of this run: there, given, or trained now. */
 static int open_tokenizer(train_run *r) {
     const train_recipe *o = &r->recipe;
-    if (train_exists(r->dir, train_of_texts(o) ? "tokenizer.json" : "vocab.json"))
+    if (train_exists(r->dir, train_is_lm(o) ? "tokenizer.json" : "vocab.json"))
         return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
     if (o->vocabulary && (check_given(r) != CLI_OK || copy_tokenizer(o->vocabulary, r->dir) != CLI_OK))
         return CLI_FAILED;
@@ -174,12 +177,12 @@ static tfm_model_shape shape(const train_run *r) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
     return (tfm_model_shape){.width = o->width,
                              .heads = o->heads,
-                             .feed_forward = o->feed_forward,
+                             .feed_forward = o->ffn_dim,
                              .encoder_layers = o->encoder_layers,
                              .decoder_layers = o->decoder_layers,
                              .source_vocabulary = text.source_size,
                              .target_vocabulary = text.separate ? text.target_size : 0,
-                             .max_positions = o->positions,
+                             .max_positions = o->max_positions,
                              .pad_id = text.target_pad,
                              .eos_id = text.target_eos,
                              .start_id = text.target_pad,
@@ -196,7 +199,7 @@ static int name_languages(const train_run *r) {
     const train_recipe *o = &r->recipe;
     const char *const names[][2] = {{"src_lang", o->source_language}, {"tgt_lang", o->target_language}};
     char *path = train_path(r->dir, "tokenizer_config.json");
-    char why[CLI_WHY] = "it is not an object";
+    char why[CLI_REASON] = "it is not an object";
     json_t *config = path && access(path, F_OK) == 0 ? cli_json_load(path, why) : json_object();
     int code = json_is_object(config) ? CLI_OK : cli_fail("%s/tokenizer_config.json is not JSON: %s", r->dir, why);
     for (size_t i = 0; i < CLI_COUNT(names); i++)
@@ -221,46 +224,48 @@ static int check_languages(train_run *r) {
     const train_recipe *o = &r->recipe;
     const tfm_tokenizer *tokenizer = tfm_model_tokenizer(r->model);
     if (o->source_language && tfm_tokenizer_language_id(tokenizer, o->source_language) < 0)
-        return cli_fail("the model of %s does not have the source language '%s'", o->from, o->source_language);
+        return cli_fail("the model of %s does not have the source language '%s'", o->init_from, o->source_language);
     return !o->target_language || tfm_model_set_target_language(r->model, o->target_language) == TFM_OK
                ? CLI_OK
                : cli_fail_library();
 }
 
-/* The model of --from with its own parameters: a run that goes on takes those that it trains from its checkpoint. */
+/* The model of --init-from with its own parameters: a run that goes on takes those that it trains from its checkpoint.
+ */
 static int open_given(train_run *r) {
     const train_recipe *o = &r->recipe;
-    if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->from, NULL)
-                  : tfm_model_open(&r->model, r->ctx, o->from, NULL)) != TFM_OK)
+    if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->init_from, NULL)
+                  : tfm_model_open(&r->model, r->ctx, o->init_from, NULL)) != TFM_OK)
         return cli_fail_library();
-    if (check_languages(r) != CLI_OK || (!o->resume && copy_tokenizer(o->from, r->dir) != CLI_OK) ||
+    if (check_languages(r) != CLI_OK || (!o->resume && copy_tokenizer(o->init_from, r->dir) != CLI_OK) ||
         (!o->resume && (o->source_language || o->target_language) && name_languages(r) != CLI_OK))
         return CLI_FAILED;
     if (tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)
         return cli_fail_library();
     const tfm_model_info info = *tfm_model_get_info(r->model);
-    const bool texts = train_of_texts(o);
+    const bool texts = train_is_lm(o);
     if (texts != (info.encoder_layers == 0))
-        return cli_fail("the model of %s, of the family %s, is of the kind %s: %s", o->from, info.family, info.kind,
+        return cli_fail("the model of %s, of the family %s, is of the kind %s: %s", o->init_from, info.family,
+                        info.kind,
                         texts                     ? "it learns pairs of lines, --src and --tgt"
                         : info.decoder_layers > 0 ? "it learns plain text, --text"
                                                   : "tfm trains models with a decoder");
     if (!info.written)
         return cli_fail("the model of %s is of the family %s, which tfm runs and does not write: it cannot be trained",
-                        o->from, info.family);
-    if ((texts ? o->block : o->max_length) > info.max_positions)
+                        o->init_from, info.family);
+    if ((texts ? o->seq_len : o->max_length) > info.max_positions)
         return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give --%s %d, or less",
-                        texts ? "block" : "max-length", texts ? o->block : o->max_length, o->from, info.max_positions,
-                        texts ? "block" : "max-length", info.max_positions);
+                        texts ? "seq-len" : "max-length", texts ? o->seq_len : o->max_length, o->init_from,
+                        info.max_positions, texts ? "seq-len" : "max-length", info.max_positions);
     return CLI_OK;
 }
 
 int train_model_open(train_run *r) {
-    if (r->recipe.from)
+    if (r->recipe.init_from)
         return open_given(r);
     if (open_tokenizer(r) != CLI_OK)
         return CLI_FAILED;
-    const tfm_model_shape size = train_of_texts(&r->recipe) ? train_texts_shape(r) : shape(r);
+    const tfm_model_shape size = train_is_lm(&r->recipe) ? train_lm_shape(r) : shape(r);
     const tfm_status made =
         r->fleet ? tfm_fleet_new_model(&r->model, r->fleet, &size) : tfm_model_new(&r->model, r->ctx, &size);
     return made == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();

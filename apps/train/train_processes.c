@@ -9,16 +9,16 @@
 #include "train/train.h"
 
 /* What a rank says between updates. */
-typedef struct word {
+typedef struct rank_state {
     int code;       /* what it is to return so far */
     int stop, over; /* a signal asks it to stop; no update follows */
     int told;       /* it has a sentence to say */
-    int save;       /* the first: all are to save, and to say this word again */
+    int save;       /* the first: all are to save, and to send this state again */
     uint64_t text;  /* a hash of what it learns */
-} word;
+} rank_state;
 
 /* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
-static void *hear_all(const train_run *r, const void *own, size_t bytes) {
+static void *gather_bytes(const train_run *r, const void *own, size_t bytes) {
     void *all = calloc((size_t)r->ranks->world, bytes);
     if (!all || !r->ranks->gather(r->ranks->user, all, own, bytes)) {
         fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
@@ -27,9 +27,9 @@ static void *hear_all(const train_run *r, const void *own, size_t bytes) {
     return all;
 }
 
-/* One word for each rank, in memory for free(). */
-static word *hear(const train_run *r, word own) {
-    return hear_all(r, &own, sizeof(own));
+/* The state of each rank, in memory for free(). */
+static rank_state *gather_states(const train_run *r, rank_state own) {
+    return gather_bytes(r, &own, sizeof(own));
 }
 
 int train_save_failed(const train_run *r) {
@@ -50,15 +50,15 @@ static int save_part(train_run *r) {
 }
 
 /* The same, once the first one wants nothing saved. */
-static word *hear_saving(train_run *r, word own) {
+static rank_state *gather_states_saving(train_run *r, rank_state own) {
     for (;;) {
-        word *words = hear(r, own);
-        if (!words[0].save)
-            return words;
-        free(words);
+        rank_state *states = gather_states(r, own);
+        if (!states[0].save)
+            return states;
+        free(states);
         const int code = save_part(r);
         own.code = own.code == CLI_OK ? code : own.code;
-        own.told = cli_held()[0] != 0;
+        own.told = cli_deferred_error()[0] != 0;
     }
 }
 
@@ -70,7 +70,7 @@ int train_world(const train_run *r) {
     return r->ranks ? r->ranks->world : 1;
 }
 
-int train_sharers(const train_run *r) {
+int train_replicas(const train_run *r) {
     return r->ranks ? r->ranks->world : r->devices;
 }
 
@@ -92,10 +92,10 @@ static void name_trace(int rank) {
 }
 
 int train_ranks_open(train_run *r) {
-    const int code = ranks_open(&r->ranks, &r->local);
+    const int code = mpi_ranks_open(&r->ranks, &r->local);
     if (code != CLI_OK || !r->ranks)
         return code;
-    cli_hold(!train_first(r));
+    cli_defer_errors(!train_first(r));
     name_trace(r->ranks->rank);
     const int nowhere = train_first(r) ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* the first says all that is said */
@@ -104,52 +104,52 @@ int train_ranks_open(train_run *r) {
 }
 
 bool train_sharded(const train_run *r) {
-    return r->ranks && r->recipe.shard;
+    return r->ranks && r->recipe.shard_optimizer;
 }
 
-void train_ranks_call_to_save(const train_run *r) {
-    free(hear(r, (word){.save = 1}));
+void train_ranks_request_save(const train_run *r) {
+    free(gather_states(r, (rank_state){.save = 1}));
 }
 
 int train_ranks_close(train_run *r, int code) {
     if (!r->ranks) { /* a launcher may have started this one alone */
-        ranks_close();
+        mpi_ranks_close();
         return code;
     }
-    const char *const sentence = cli_held();
-    word *words = hear_saving(r, (word){.code = code, .told = sentence[0] != 0});
+    const char *const sentence = cli_deferred_error();
+    rank_state *states = gather_states_saving(r, (rank_state){.code = code, .told = sentence[0] != 0});
     int first = 0;
-    while (first < r->ranks->world && !words[first].told)
+    while (first < r->ranks->world && !states[first].told)
         first++;
     const bool failed = first < r->ranks->world;
-    const int end = words[failed ? first : 0].code;
+    const int end = states[failed ? first : 0].code;
     char whose[32] = "";
-    free(words);
+    free(states);
     if (first > 0)
         snprintf(whose, sizeof(whose), "rank %d: ", first);
     if (failed && first == r->ranks->rank)
-        cli_say_held(whose);
-    ranks_close();
+        cli_print_deferred_error(whose);
+    mpi_ranks_close();
     return failed && end == CLI_OK ? CLI_FAILED : end;
 }
 
 /* What a rank was given. */
-typedef struct given {
+typedef struct rank_options {
     int code; /* what parsing it came to */
     uint64_t options[TRAIN_OPTIONS];
-} given;
+} rank_options;
 
 /* Whether all is ready for the first update: then the recipe is what the options have come to. */
-static bool begun(const train_run *r) {
+static bool is_ready(const train_run *r) {
     return r->trainer != NULL;
 }
 
-static bool same(const given *a, const given *b) {
+static bool same(const rank_options *a, const rank_options *b) {
     return a->code == b->code && memcmp(a->options, b->options, sizeof(a->options)) == 0;
 }
 
 /* The options that differ, with commas between; of one that was asked for help, and got no further, only that. */
-static void list_options(char *text, size_t size, const given *a, const given *b) {
+static void list_options(char *text, size_t size, const rank_options *a, const rank_options *b) {
     size_t used = 0;
     snprintf(text, size, "%s", a->code == b->code ? "" : "--help");
     for (size_t i = 0; a->code == b->code && i < TRAIN_OPTIONS && used < size; i++)
@@ -158,7 +158,7 @@ static void list_options(char *text, size_t size, const given *a, const given *b
 }
 
 /* Names the first rank that has other options than the first of all. */
-static int refuse_others(const train_run *r, const given *all) {
+static int check_same_options(const train_run *r, const rank_options *all) {
     char options[2048], more[64] = "";
     int first = 0, others = 0;
     for (int i = r->ranks->world - 1; i > 0; i--)
@@ -175,67 +175,70 @@ static int refuse_others(const train_run *r, const given *all) {
         snprintf(more, sizeof(more), ", and so has another");
     else if (others > 2)
         snprintf(more, sizeof(more), ", and so have %d more", others - 1);
-    if (begun(r))
+    if (is_ready(r))
         return cli_fail("rank %d has another recipe in %s than rank 0 (%s)%s: all must see the same directory", first,
                         r->dir, options, more);
-    return cli_fail("rank %d has other options than rank 0 (%s)%s: give the same to all; only --device, --recompute "
-                    "and the names of text files may differ",
-                    first, options, more);
+    return cli_fail(
+        "rank %d has other options than rank 0 (%s)%s: give the same to all; only --device, --gradient-checkpointing "
+        "and the names of text files may differ",
+        first, options, more);
 }
 
 int train_ranks_compare(const train_run *r, int code) {
     if (!r->ranks)
         return code;
-    given own = {.code = code};
+    rank_options own = {.code = code};
     train_recipe_hash(&r->recipe, own.options);
-    if (begun(r)) /* the way to the directory was compared before */
-        memset(own.options, 0, TRAIN_UNSTORED * sizeof(*own.options));
-    given *all = hear_all(r, &own, sizeof(own));
-    for (int i = 0; i < r->ranks->world && (code == CLI_GO || code == CLI_OK); i++)
-        if (all[i].code != CLI_GO && all[i].code != CLI_OK)
+    if (is_ready(r)) /* the way to the directory was compared before */
+        memset(own.options, 0, TRAIN_UNSAVED * sizeof(*own.options));
+    rank_options *all = gather_bytes(r, &own, sizeof(own));
+    for (int i = 0; i < r->ranks->world && (code == CLI_CONTINUE || code == CLI_OK); i++)
+        if (all[i].code != CLI_CONTINUE && all[i].code != CLI_OK)
             code = all[i].code;
-    if (code == CLI_GO || code == CLI_OK)
-        code = refuse_others(r, all) == CLI_OK ? code : CLI_FAILED;
+    if (code == CLI_CONTINUE || code == CLI_OK)
+        code = check_same_options(r, all) == CLI_OK ? code : CLI_FAILED;
     free(all);
     return code;
 }
 
 int train_ranks_check(const train_run *r, const cli_syntax *syntax) {
-    if (r->recipe.accumulate >= train_sharers(r))
-        return CLI_GO;
-    return cli_misuse(syntax, "an update has %d batches, --accumulate, and %d %s share them: give at least as many",
-                      r->recipe.accumulate, train_sharers(r), r->ranks ? "ranks" : "devices");
+    if (r->recipe.gradient_accumulation_steps >= train_replicas(r))
+        return CLI_CONTINUE;
+    return cli_usage_error(
+        syntax, "an update has %d batches, --gradient-accumulation-steps, and %d %s share them: give at least as many",
+        r->recipe.gradient_accumulation_steps, train_replicas(r), r->ranks ? "ranks" : "devices");
 }
 
 int train_ranks_agree(const train_run *r, int code) {
     if (!r->ranks)
         return code;
     char *text = r->corpus ? json_dumps(r->corpus, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    word *words = hear(r, (word){.code = code, .text = text ? train_hash(TRAIN_HASH, text, strlen(text)) : 0});
+    rank_state *states =
+        gather_states(r, (rank_state){.code = code, .text = text ? train_hash(TRAIN_HASH, text, strlen(text)) : 0});
     free(text);
     for (int i = 0; i < r->ranks->world && code == CLI_OK; i++) {
-        if (words[i].code != CLI_OK)
-            code = words[i].code;
-        else if (words[i].text && words[0].text && words[i].text != words[0].text)
+        if (states[i].code != CLI_OK)
+            code = states[i].code;
+        else if (states[i].text && states[0].text && states[i].text != states[0].text)
             code = train_first(r) ? cli_fail("rank %d has other training files than rank 0: all must have the same", i)
                                   : CLI_FAILED;
     }
-    free(words);
+    free(states);
     return code;
 }
 
-bool train_ranks_go_on(train_run *r, int *code, bool over) {
-    const bool stop = train_asked_to_stop();
+bool train_ranks_continue(train_run *r, int *code, bool over) {
+    const bool stop = train_stop_requested();
     if (!r->ranks)
         return *code == CLI_OK && !stop && !over;
-    word *words = hear_saving(r, (word){.code = *code, .stop = stop, .over = over});
-    bool on = !words[0].over;
+    rank_state *states = gather_states_saving(r, (rank_state){.code = *code, .stop = stop, .over = over});
+    bool on = !states[0].over;
     for (int i = 0; i < r->ranks->world; i++) {
-        on = on && !words[i].stop && words[i].code == CLI_OK;
-        if (words[i].code != CLI_OK && *code == CLI_OK)
+        on = on && !states[i].stop && states[i].code == CLI_OK;
+        if (states[i].code != CLI_OK && *code == CLI_OK)
             *code = CLI_FAILED;
     }
-    free(words);
+    free(states);
     return on;
 }
 
@@ -256,10 +259,11 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
     size_t count, named = 1;
     r->devices = 1;
     if (r->ranks)
-        return r->recipe.workers == 1 ? CLI_GO
-                                      : cli_misuse(syntax, "--workers is for one process: start as many more ranks");
+        return r->recipe.workers == 1
+                   ? CLI_CONTINUE
+                   : cli_usage_error(syntax, "--workers is for one process: start as many more ranks");
     const int code = cli_check_workers(syntax, r->recipe.workers);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (r->recipe.device || getenv("TFM_DEVICE")) {
         if (list_devices(r, &devices, &count, &named) != CLI_OK)
@@ -267,7 +271,7 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
         tfm_devices_free(&devices);
     }
     r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* one that there is not is told when it is opened */
-    return CLI_GO;
+    return CLI_CONTINUE;
 }
 
 /* Of the devices that are named, the ranks of a machine take one each. A list, such as "all", may name a single one,

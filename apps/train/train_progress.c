@@ -24,22 +24,22 @@ static train_sums sum_of_window(const train_window *w) {
 /* Whether patience, or the number of epochs, may end the run before its last update. */
 static bool may_end_sooner(const train_run *r, int64_t update) {
     const train_recipe *o = &r->recipe;
-    const int64_t every = o->valid_every, wanting = o->patience - r->at.since_best;
-    const bool impatient = o->patience > 0 && r->valid.count > 0 && (update / every + wanting) * every < o->updates;
+    const int64_t every = o->eval_steps, wanting = o->patience - r->at.since_best;
+    const bool impatient = o->patience > 0 && r->valid.count > 0 && (update / every + wanting) * every < o->max_steps;
     return o->epochs > 0 || impatient;
 }
 
 /* How long the updates that are left will take, by those since the first, which compiles. */
 static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update, double now) {
     const double each = (now - r->second_began) / (double)(update - r->first - 1);
-    const double left = each * (double)(r->recipe.updates - update);
+    const double left = each * (double)(r->recipe.max_steps - update);
     *out = 0;
     if (update > r->first + 1 && left < 1e6 * 3600)
         snprintf(out, bytes, "ETA %s%d:%02d:%02d", may_end_sooner(r, update) ? "at most " : "", (int)(left / 3600),
                  (int)fmod(left / 60, 60), (int)fmod(left, 60));
 }
 
-void train_progress_say(train_run *r, const tfm_update_report *u, bool lasting) {
+void train_progress_print(train_run *r, const tfm_update_report *u, bool lasting) {
     enum { UPDATE, EPOCH, LOSS, PPL, NORM, RATE, SPEED, ETA, FIELDS };
     char text[FIELDS][48];
     /* The higher its rank, the sooner a field is left out where the terminal is narrow. */
@@ -51,7 +51,7 @@ void train_progress_say(train_run *r, const tfm_update_report *u, bool lasting) 
     add_to_window(&r->shown, u);
     const train_sums sums = sum_of_window(&r->shown);
     const char *update = r->log.terminal ? "" : "update ";
-    snprintf(text[UPDATE], sizeof(text[0]), "%s%" PRId64 "/%d", update, u->update, r->recipe.updates);
+    snprintf(text[UPDATE], sizeof(text[0]), "%s%" PRId64 "/%d", update, u->update, r->recipe.max_steps);
     snprintf(text[EPOCH], sizeof(text[0]), "epoch %" PRId64, r->epoch);
     snprintf(text[LOSS], sizeof(text[0]), "loss %.3f", sums.loss / sums.targets);
     snprintf(text[PPL], sizeof(text[0]), "ppl %.5g", exp(sums.nll / sums.targets));
@@ -64,6 +64,6 @@ void train_progress_say(train_run *r, const tfm_update_report *u, bool lasting) 
     if (r->log.terminal)
         cli_progress_fields(fields, FIELDS);
     else if (lasting)
-        train_say("%s  %s  %s  %s  %s  %s  %s%s%s", text[UPDATE], text[EPOCH], text[LOSS], text[PPL], text[NORM],
-                  text[RATE], text[SPEED], text[ETA][0] ? "  " : "", text[ETA]);
+        train_print("%s  %s  %s  %s  %s  %s  %s%s%s", text[UPDATE], text[EPOCH], text[LOSS], text[PPL], text[NORM],
+                    text[RATE], text[SPEED], text[ETA][0] ? "  " : "", text[ETA]);
 }

@@ -11,9 +11,9 @@ enum { TRAIN_OPTIONS = 75 };
 
 /* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
-    cli_texts sources, targets, tsvs; /* the files of pairs: as many targets as sources, or files of both */
+    cli_strings sources, targets, tsvs; /* the files of pairs: as many targets as sources, or files of both */
     const char *valid_source, *valid_target, *valid_tsv;
-    cli_texts texts; /* the files that a language model learns; none: the run is of pairs */
+    cli_strings texts; /* the files that a language model learns; none: the run is of pairs */
     const char *valid_text;
     const char *separator; /* of texts; or each line is a JSON object */
     bool jsonl;
@@ -21,63 +21,63 @@ typedef struct train_recipe {
     int64_t hold_every; /* one of so many pairs, or texts, is for validation; this is not in the file, but computed from
                            it */
     bool strict;
-    int max_length, block, buffer;
+    int max_length, seq_len, buffer_size;
 
     const char *source_language, *target_language;
     const char *vocabulary;
-    const char *from, *freeze;
+    const char *init_from, *freeze;
     int vocabulary_size, vocabulary_lines;
     bool separate, unigram;
-    double coverage, subword_alpha;
+    double character_coverage, subword_alpha;
     int normalization;
 
     int preset, family;
-    int width, heads, kv_heads, feed_forward, encoder_layers, decoder_layers, positions;
+    int width, heads, kv_heads, ffn_dim, encoder_layers, decoder_layers, max_positions;
     int activation, init;
     bool pre_norm;
 
-    int updates, epochs, batch_tokens, accumulate;
-    int schedule, warmup;
-    double rate, beta1, beta2, epsilon, decay, clip;
-    double smoothing, dropout, attention_dropout, activation_dropout;
+    int max_steps, epochs, batch_tokens, gradient_accumulation_steps;
+    int lr_scheduler_type, warmup_steps;
+    double learning_rate, beta1, beta2, epsilon, weight_decay, max_grad_norm;
+    double label_smoothing, dropout, attention_dropout, activation_dropout;
     int seed;
 
-    int report_every, valid_every, patience, average;
-    int valid_beam, valid_tokenize, best_by;
+    int logging_steps, eval_steps, patience, average;
+    int valid_beam_size, valid_tokenize, best_metric;
     bool valid_lowercase, keep_average;
-    int store;
+    int save_dtype;
 
-    const char *out, *resume, *device; /* not in the file */
-    bool shard, recompute;             /* nor are these, by which no bit changes, */
-    int workers;                       /* nor this */
-    int wire, precision;
-    const char *deal; /* NULL: equal shares */
-    json_t *stored;   /* what texts above may lie in */
+    const char *out, *resume, *device;            /* not in the file */
+    bool shard_optimizer, gradient_checkpointing; /* nor are these, by which no bit changes, */
+    int workers;                                  /* nor this */
+    int comm_dtype, precision;
+    const char *balance; /* NULL: equal shares */
+    json_t *stored;      /* what texts above may lie in */
 } train_recipe;
 
 enum { BEST_BLEU, BEST_PPL };
 enum { FAMILY_GPT, FAMILY_LLAMA };
 
 /* Whether the run is of a language model, which learns texts and no pairs. */
-static inline bool train_of_texts(const train_recipe *recipe) {
+static inline bool train_is_lm(const train_recipe *recipe) {
     return recipe->texts.count > 0;
 }
 /* The files of its sources, or of both sides; *targets: those of its targets, NULL where there are none. */
-static inline const cli_texts *train_pairs(const train_recipe *recipe, const char *const **targets) {
+static inline const cli_strings *train_pair_files(const train_recipe *recipe, const char *const **targets) {
     *targets = recipe->tsvs.count > 0 ? NULL : recipe->targets.items;
     return recipe->tsvs.count > 0 ? &recipe->tsvs : &recipe->sources;
 }
 /* Where texts begin and end. */
-static inline tfm_document_options train_documents(const train_recipe *recipe) {
+static inline tfm_document_options train_document_options(const train_recipe *recipe) {
     return (tfm_document_options){.separator = recipe->separator, .json_lines = recipe->jsonl};
 }
 /* Whether they may have several lines. */
-static inline bool train_of_documents(const train_recipe *recipe) {
+static inline bool train_has_documents(const train_recipe *recipe) {
     return recipe->separator || recipe->jsonl;
 }
 /* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
 static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
-    return train_of_texts(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
+    return train_is_lm(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
 }
 
 /* A recipe of which nothing is given yet. */
@@ -85,28 +85,29 @@ train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
 /* The first options of the table, so many of them, are not written to the file. */
-enum { TRAIN_UNSTORED = 6 };
+enum { TRAIN_UNSAVED = 6 };
 /* Numbers in the file have so many significant digits. */
 enum { TRAIN_DIGITS = 12 };
 
 /* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
 size_t train_recipe_options(train_recipe *recipe, cli_option *options);
 
-/* Fills in what was not given: from the preset, then from what was. CLI_GO, or CLI_USAGE after its sentence
+/* Fills in what was not given: from the preset, then from what was. CLI_CONTINUE, or CLI_USAGE after its sentence
  * for numbers that cannot be, or not together. */
 int train_recipe_settle(train_recipe *recipe, const cli_syntax *syntax);
 
 /* Writes the recipe's file into `dir`. */
 int train_recipe_write(const train_recipe *recipe, const char *dir);
 /* Reads that of the directory `recipe->resume`, and lets the command line change what may change; *changed:
- * whether it has. CLI_GO, or what the command is to return. */
+ * whether it has. CLI_CONTINUE, or what the command is to return. */
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv);
 
 /* "dir/name", for free(); NULL when memory is out. */
 char *train_path(const char *dir, const char *name);
 
-/* A hash of what each option of the table is, for ranks that compare them: all but --device and --recompute must be the
- * same. Of files, which may have other names there, only whether they are given, and how many. */
+/* A hash of what each option of the table is, for ranks that compare them: all but --device and
+ * --gradient-checkpointing must be the same. Of files, which may have other names there, only whether they are given,
+ * and how many. */
 void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]);
 /* The option of this place in the table. */
 const char *train_recipe_name(size_t option);

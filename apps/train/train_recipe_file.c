@@ -79,9 +79,9 @@ static bool is_one_of(const char *const *names, size_t count, const char *name) 
 
 /* A list; but one file stands alone where older programs took no more. */
 static json_t *list_json(const cli_option *option, const char *dir) {
-    static const char *const ALONE[] = {"src", "tgt", "tsv"};
-    const cli_texts *list = option->value;
-    if (list->count == 1 && is_one_of(ALONE, CLI_COUNT(ALONE), option->name))
+    static const char *const SINGLE[] = {"src", "tgt", "tsv"};
+    const cli_strings *list = option->value;
+    if (list->count == 1 && is_one_of(SINGLE, CLI_COUNT(SINGLE), option->name))
         return path_json(list->items[0], dir);
     json_t *values = list->count > 0 ? json_array() : json_null();
     for (size_t i = 0; i < list->count; i++)
@@ -98,11 +98,11 @@ static json_t *value_json(const cli_option *option, const char *dir) {
         return list_json(option, dir);
     case CLI_FLAG:
         return json_boolean(*(bool *)option->value);
-    case CLI_TEXT:
+    case CLI_STRING:
         if (!is_path(option))
             return *(const char **)option->value ? json_string(*(const char **)option->value) : json_null();
         return path_json(*(const char **)option->value, dir);
-    case CLI_REAL:
+    case CLI_DOUBLE:
         return json_real(*(double *)option->value);
     case CLI_CHOICE:
         return word_json(option->argument, *(int *)option->value);
@@ -118,7 +118,7 @@ int train_recipe_write(const train_recipe *recipe, const char *dir) {
     char *path = train_path(dir, "recipe.json");
     json_t *root = json_object();
     int code = path && root ? CLI_OK : cli_fail("%s: out of memory", dir);
-    for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
+    for (size_t i = TRAIN_UNSAVED; code == CLI_OK && i < count; i++)
         if (json_object_set_new(root, options[i].name, value_json(&options[i], dir)) != 0)
             code = cli_fail("--%s cannot be noted in %s: it is no UTF-8, or memory is short", options[i].name, path);
     if (code == CLI_OK)
@@ -166,7 +166,7 @@ static bool set_path(const cli_option *option, json_t *object, const char *dir) 
 /* Several of them, of which a single one may stand alone. */
 static bool set_paths(const cli_option *option, json_t *object, const char *dir) {
     json_t *values = json_object_get(object, option->name);
-    cli_texts *list = option->value;
+    cli_strings *list = option->value;
     if (json_is_string(values)) {
         values = json_pack("[O]", values);
         if (json_object_set_new(object, option->name, values) != 0)
@@ -191,57 +191,63 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
     case CLI_FLAG:
         *(bool *)option->value = json_is_true(value);
         return json_is_boolean(value);
-    case CLI_TEXT:
+    case CLI_STRING:
         return (json_is_string(value) || json_is_null(value)) && set_path(option, object, dir);
     case CLI_LIST:
         return set_paths(option, object, dir);
-    case CLI_REAL:
+    case CLI_DOUBLE:
         *(double *)option->value = json_number_value(value);
         return json_is_number(value);
     case CLI_CHOICE:
         return set_word(option, json_string_value(value));
     default:
         *(int *)option->value = (int)number;
-        return json_is_integer(value) && number >= (option->kind == CLI_INT) && number <= 0x7fffffff;
+        return json_is_integer(value) && number >= (option->kind == CLI_POSITIVE) && number <= 0x7fffffff;
     }
 }
 
 /* What a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
-    "hold-out",       "max-length",     "buffer",        "vocab",      "vocab-size", "vocab-lines", "separate-vocab",
-    "unigram",        "coverage",       "normalization", "preset",     "width",      "heads",       "ffn",
-    "encoder-layers", "decoder-layers", "positions",     "activation", "init",       "pre-norm",    "batch-tokens",
-    "seed",           "source-lang",    "target-lang",   "from",       "freeze",     "block",       "family",
-    "kv-heads",       "separator",      "jsonl",
+    "hold-out",       "max-length",    "buffer-size",
+    "vocab",          "vocab-size",    "vocab-lines",
+    "separate-vocab", "unigram",       "character-coverage",
+    "normalization",  "preset",        "width",
+    "heads",          "ffn-dim",       "encoder-layers",
+    "decoder-layers", "max-positions", "activation",
+    "init",           "pre-norm",      "batch-tokens",
+    "seed",           "source-lang",   "target-lang",
+    "init-from",      "freeze",        "seq-len",
+    "family",         "kv-heads",      "separator",
+    "jsonl",
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {
-    "subword-alpha", "keep-average", "source-lang", "target-lang", "from", "freeze",    "text",      "valid-text",
-    "block",         "family",       "kv-heads",    "wire",        "deal", "precision", "separator", "jsonl"};
+static const char *const ADDED_LATER[] = {
+    "subword-alpha", "keep-average", "source-lang", "target-lang", "init-from", "freeze",    "text",      "valid-text",
+    "seq-len",       "family",       "kv-heads",    "comm-dtype",  "balance",   "precision", "separator", "jsonl"};
 
 static bool is_left_out(const json_t *stored, const char *name) {
-    return !json_object_get(stored, name) && is_one_of(YOUNGER, CLI_COUNT(YOUNGER), name);
+    return !json_object_get(stored, name) && is_one_of(ADDED_LATER, CLI_COUNT(ADDED_LATER), name);
 }
 
 /* Runs of older programs may balance by measured speed: they keep the ratio that their checkpoint has. */
 static void drop_measured_balance(train_recipe *recipe) {
     static const char *const WORDS[] = {"auto", "in-turn", "by-speed"};
-    if (recipe->deal && is_one_of(WORDS, CLI_COUNT(WORDS), recipe->deal))
-        recipe->deal = NULL;
+    if (recipe->balance && is_one_of(WORDS, CLI_COUNT(WORDS), recipe->balance))
+        recipe->balance = NULL;
 }
 
 static int read_file(train_recipe *recipe, const char *dir) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
     char *path = train_path(dir, "recipe.json");
-    char why[CLI_WHY];
+    char why[CLI_REASON];
     int code = path ? CLI_OK : cli_fail("%s: out of memory", dir);
     if (code == CLI_OK && access(path, R_OK) != 0)
         code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
     else if (code == CLI_OK && !(recipe->stored = cli_json_load(path, why)))
         code = cli_fail("%s is not JSON: %s", path, why);
-    for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
+    for (size_t i = TRAIN_UNSAVED; code == CLI_OK && i < count; i++)
         if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name, options[i].name);
     drop_measured_balance(recipe);
@@ -255,7 +261,7 @@ static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *
     const size_t count = train_recipe_options(recipe, options);
     train_recipe_options(before, old);
     *changed = false;
-    for (size_t i = TRAIN_UNSTORED; i < count; i++) {
+    for (size_t i = TRAIN_UNSAVED; i < count; i++) {
         json_t *a = value_json(&old[i], recipe->resume), *b = value_json(&options[i], recipe->resume);
         const bool same = json_equal(a, b);
         json_decref(a);
@@ -276,12 +282,13 @@ enum { LISTS = 4 };
 
 /* Parses the command line; the files that an option names there stand in the place of all that the file of the recipe
  * names for it, which *stored then has, for free(). */
-static int parse_over(train_recipe *recipe, cli_texts stored[LISTS], const cli_syntax *syntax, int argc, char **argv) {
+static int parse_over(train_recipe *recipe, cli_strings stored[LISTS], const cli_syntax *syntax, int argc,
+                      char **argv) {
     static const char *const NAMES[LISTS] = {"src", "tgt", "tsv", "text"};
-    cli_texts *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
+    cli_strings *const lists[LISTS] = {&recipe->sources, &recipe->targets, &recipe->tsvs, &recipe->texts};
     for (size_t i = 0; i < LISTS; i++) {
         stored[i] = *lists[i];
-        *lists[i] = (cli_texts){0};
+        *lists[i] = (cli_strings){0};
     }
     int code = cli_parse(syntax, argc, argv);
     for (size_t i = 0; i < LISTS; i++)
@@ -290,19 +297,19 @@ static int parse_over(train_recipe *recipe, cli_texts stored[LISTS], const cli_s
             *lists[i] = stored[i];
             stored[i].items = NULL;
         }
-    for (size_t i = 0; i < LISTS && code == CLI_GO; i++)
+    for (size_t i = 0; i < LISTS && code == CLI_CONTINUE; i++)
         if (stored[i].items && stored[i].count > 0 && stored[i].count != lists[i]->count)
-            code =
-                cli_misuse(syntax, "the run has %zu file%s of --%s, and %zu %s given: give all of them, in their order",
-                           stored[i].count, stored[i].count == 1 ? "" : "s", NAMES[i], lists[i]->count,
-                           lists[i]->count == 1 ? "is" : "are");
+            code = cli_usage_error(syntax,
+                                   "the run has %zu file%s of --%s, and %zu %s given: give all of them, in their order",
+                                   stored[i].count, stored[i].count == 1 ? "" : "s", NAMES[i], lists[i]->count,
+                                   lists[i]->count == 1 ? "is" : "are");
     return code;
 }
 
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
-    const bool shard = recipe->shard, recompute = recipe->recompute;
-    cli_texts stored[LISTS] = {{0}};
+    const bool shard_optimizer = recipe->shard_optimizer, gradient_checkpointing = recipe->gradient_checkpointing;
+    cli_strings stored[LISTS] = {{0}};
     train_recipe_free(recipe);
     *recipe = train_recipe_unset();
     recipe->resume = dir;
@@ -311,17 +318,17 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
     if (code == CLI_OK)
         code = parse_over(recipe, stored, syntax, argc, argv);
     recipe->device = device;
-    recipe->shard = shard;
-    recipe->recompute = recompute;
-    const char *fixed = code == CLI_GO ? find_fixed(recipe, &kept, changed) : NULL;
+    recipe->shard_optimizer = shard_optimizer;
+    recipe->gradient_checkpointing = gradient_checkpointing;
+    const char *fixed = code == CLI_CONTINUE ? find_fixed(recipe, &kept, changed) : NULL;
     for (size_t i = 0; i < LISTS; i++)
         free(stored[i].items);
-    if (code != CLI_GO)
+    if (code != CLI_CONTINUE)
         return code;
     if (fixed)
-        return cli_misuse(syntax, "--%s was chosen when the run began: give it to a new one", fixed);
+        return cli_usage_error(syntax, "--%s was chosen when the run began: give it to a new one", fixed);
     if (validated_apart(recipe) && !validated_apart(&kept) && kept.hold_out > 0) /* it would be trained on */
-        return cli_misuse(syntax, "the run holds pairs out for validation: give files for it to a new one");
+        return cli_usage_error(syntax, "the run holds pairs out for validation: give files for it to a new one");
     return train_recipe_settle(recipe, syntax);
 }
 
@@ -333,13 +340,13 @@ static const char *words_of(char *room, size_t size, const cli_option *option) {
     switch (option->kind) {
     case CLI_FLAG:
         return *(bool *)option->value ? "yes" : "no";
-    case CLI_TEXT:
+    case CLI_STRING:
         text = *(const char **)option->value;
         return !text ? "" : strcmp(option->argument, "FILE") == 0 ? "given" : text;
     case CLI_LIST:
-        snprintf(room, size, "%zu", ((cli_texts *)option->value)->count);
+        snprintf(room, size, "%zu", ((cli_strings *)option->value)->count);
         return room;
-    case CLI_REAL:
+    case CLI_DOUBLE:
         snprintf(room, size, "%.*g", TRAIN_DIGITS, *(double *)option->value);
         return isnan(*(double *)option->value) ? "" : room;
     default:
@@ -349,7 +356,7 @@ static const char *words_of(char *room, size_t size, const cli_option *option) {
 }
 
 void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]) {
-    static const char *const OWN[] = {"device", "recompute"};
+    static const char *const PER_RANK[] = {"device", "gradient-checkpointing"};
     cli_option options[TRAIN_OPTIONS];
     train_recipe own = *recipe;
     const size_t count = train_recipe_options(&own, options);
@@ -357,7 +364,7 @@ void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS
     memset(hashes, 0, TRAIN_OPTIONS * sizeof(*hashes));
     for (size_t i = 0; i < count; i++) {
         const char *text = words_of(room, sizeof(room), &options[i]);
-        if (!is_one_of(OWN, CLI_COUNT(OWN), options[i].name))
+        if (!is_one_of(PER_RANK, CLI_COUNT(PER_RANK), options[i].name))
             hashes[i] = train_hash(TRAIN_HASH, text, strlen(text));
     }
 }

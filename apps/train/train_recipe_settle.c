@@ -30,7 +30,7 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
     const struct {
         const char *name;
         double value;
-    } shares[] = {{"label-smoothing", r->smoothing},
+    } shares[] = {{"label-smoothing", r->label_smoothing},
                   {"dropout", r->dropout},
                   {"attention-dropout", r->attention_dropout},
                   {"activation-dropout", r->activation_dropout},
@@ -38,42 +38,49 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
       betas[] = {{"beta1", r->beta1}, {"beta2", r->beta2}};
     for (size_t i = 0; i < CLI_COUNT(shares); i++)
         if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* what the library gets are floats */
-            return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name, shares[i].value);
+            return cli_usage_error(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name,
+                                   shares[i].value);
     for (size_t i = 0; i < CLI_COUNT(betas); i++) /* the library takes 0 for its default */
         if (!(betas[i].value > 0 && betas[i].value < 1))
-            return cli_misuse(syntax, "--%s is %g: give a number above 0 and below 1", betas[i].name, betas[i].value);
+            return cli_usage_error(syntax, "--%s is %g: give a number above 0 and below 1", betas[i].name,
+                                   betas[i].value);
     if (!is_code(r->source_language) || !is_code(r->target_language))
-        return cli_misuse(syntax, "--%s is '%s': give the code of a language, such as de or pt-BR",
-                          is_code(r->source_language) ? "target-lang" : "source-lang",
-                          is_code(r->source_language) ? r->target_language : r->source_language);
+        return cli_usage_error(syntax, "--%s is '%s': give the code of a language, such as de or pt-BR",
+                               is_code(r->source_language) ? "target-lang" : "source-lang",
+                               is_code(r->source_language) ? r->target_language : r->source_language);
     if (r->width % r->heads != 0)
-        return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
-    if (train_of_texts(r) && r->width / r->heads % 2 != 0 && r->family == FAMILY_LLAMA)
-        return cli_misuse(syntax, "--width %d gives --heads %d an odd width each: they turn in pairs of columns",
-                          r->width, r->heads);
-    if (r->heads % r->kv_heads != 0 || (r->kv_heads != r->heads && (!train_of_texts(r) || r->family == FAMILY_GPT)))
-        return cli_misuse(syntax, "--kv-heads %d must divide --heads %d, and is for --family llama", r->kv_heads,
-                          r->heads);
-    if (!train_of_texts(r) && r->width % 2 != 0)
-        return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
-    if (!(r->rate > 0) || !(r->epsilon >= 1e-37) || r->decay < 0 || r->clip < 0) /* a float has no less */
-        return cli_misuse(syntax,
-                          "--rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
-                          "--clip %g not below 0",
-                          r->rate, r->epsilon, r->decay, r->clip);
+        return cli_usage_error(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
+    if (train_is_lm(r) && r->width / r->heads % 2 != 0 && r->family == FAMILY_LLAMA)
+        return cli_usage_error(syntax, "--width %d gives --heads %d an odd width each: they turn in pairs of columns",
+                               r->width, r->heads);
+    if (r->heads % r->kv_heads != 0 || (r->kv_heads != r->heads && (!train_is_lm(r) || r->family == FAMILY_GPT)))
+        return cli_usage_error(syntax, "--kv-heads %d must divide --heads %d, and is for --family llama", r->kv_heads,
+                               r->heads);
+    if (!train_is_lm(r) && r->width % 2 != 0)
+        return cli_usage_error(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
+    if (!(r->learning_rate > 0) || !(r->epsilon >= 1e-37) || r->weight_decay < 0 ||
+        r->max_grad_norm < 0) /* a float has no less */
+        return cli_usage_error(syntax,
+                               "--learning-rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
+                               "--max-grad-norm %g not below 0",
+                               r->learning_rate, r->epsilon, r->weight_decay, r->max_grad_norm);
     if (r->keep_average && r->average < 2)
-        return cli_misuse(syntax, "--keep-average needs an average of 2 at least: --average is %d", r->average);
-    if (!(r->coverage >= 0.98 && r->coverage <= 1))
-        return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
-    if (r->valid_beam > TFM_MAX_BEAM) /* and not only at the first validation */
-        return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, TFM_MAX_BEAM);
-    if (!r->from && train_of_texts(r) && r->block > r->positions)
-        return cli_misuse(syntax, "--block %d is more than --positions %d: the model could not read such blocks",
-                          r->block, r->positions);
-    if (!r->from && !train_of_texts(r) && r->max_length > r->positions)
-        return cli_misuse(syntax, "--max-length %d is more than --positions %d: the model could not read such pairs",
-                          r->max_length, r->positions);
-    return CLI_GO;
+        return cli_usage_error(syntax, "--keep-average needs an average of 2 at least: --average is %d", r->average);
+    if (!(r->character_coverage >= 0.98 && r->character_coverage <= 1))
+        return cli_usage_error(syntax, "--character-coverage is %g: give a number from 0.98 to 1",
+                               r->character_coverage);
+    if (r->valid_beam_size > TFM_MAX_BEAM) /* and not only at the first validation */
+        return cli_usage_error(syntax, "--valid-beam-size is %d: give a number from 1 to %d", r->valid_beam_size,
+                               TFM_MAX_BEAM);
+    if (!r->init_from && train_is_lm(r) && r->seq_len > r->max_positions)
+        return cli_usage_error(syntax,
+                               "--seq-len %d is more than --max-positions %d: the model could not read such blocks",
+                               r->seq_len, r->max_positions);
+    if (!r->init_from && !train_is_lm(r) && r->max_length > r->max_positions)
+        return cli_usage_error(syntax,
+                               "--max-length %d is more than --max-positions %d: the model could not read such pairs",
+                               r->max_length, r->max_positions);
+    return CLI_CONTINUE;
 }
 
 /* Numbers as the file will have them: a run that goes on by its file has the same bits. */
@@ -81,8 +88,8 @@ static void round_reals(train_recipe *r) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(r, options);
     char text[64];
-    for (size_t i = TRAIN_UNSTORED; i < count; i++)
-        if (options[i].kind == CLI_REAL) {
+    for (size_t i = TRAIN_UNSAVED; i < count; i++)
+        if (options[i].kind == CLI_DOUBLE) {
             double *value = options[i].value;
             snprintf(text, sizeof(text), "%.*g", TRAIN_DIGITS, *value);
             *value = strtod(text, NULL);
@@ -96,42 +103,42 @@ static void set_real(double *value, double otherwise) {
 
 /* What suits a model that is trained already: small steps, and the dropout that it was trained with. A directory that
  * cannot be read is refused later. */
-static void settle_from(train_recipe *r) {
+static void settle_init_from(train_recipe *r) {
     tfm_model_info info = {0};
     const bool open = isnan(r->dropout) || isnan(r->attention_dropout) || isnan(r->activation_dropout);
-    if (open && tfm_model_read_info(&info, r->from, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+    if (open && tfm_model_read_info(&info, r->init_from, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
         info = (tfm_model_info){.dropout = 0};
     set_real(&r->dropout, info.dropout);
     set_real(&r->attention_dropout, info.attention_dropout);
     set_real(&r->activation_dropout, info.activation_dropout);
-    set_real(&r->rate, 5e-5);
-    set_real(&r->clip, 1);
+    set_real(&r->learning_rate, 5e-5);
+    set_real(&r->max_grad_norm, 1);
 }
 
 int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     const int warmup = PRESETS[r->preset].warmup;
-    if (r->from)
-        settle_from(r);
-    if (train_of_texts(r))
-        train_texts_settle(r);
-    set_default(&r->block, 256);
-    set_default(&r->positions, 512);
+    if (r->init_from)
+        settle_init_from(r);
+    if (train_is_lm(r))
+        train_lm_settle(r);
+    set_default(&r->seq_len, 256);
+    set_default(&r->max_positions, 512);
     set_default(&r->activation, 0);
-    set_real(&r->smoothing, 0.1);
+    set_real(&r->label_smoothing, 0.1);
     set_default(&r->width, PRESETS[r->preset].width);
     set_default(&r->heads, PRESETS[r->preset].heads);
     set_default(&r->kv_heads, r->heads);
-    set_default(&r->feed_forward, PRESETS[r->preset].feed_forward);
+    set_default(&r->ffn_dim, PRESETS[r->preset].feed_forward);
     set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
     set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
     set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
-    set_default(&r->accumulate, 1);
-    set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
+    set_default(&r->gradient_accumulation_steps, 1);
+    set_default(&r->warmup_steps, warmup < r->max_steps / 4 ? warmup : r->max_steps / 4);
     set_real(&r->dropout, PRESETS[r->preset].dropout);
     set_real(&r->attention_dropout, 0);
     set_real(&r->activation_dropout, 0);
-    set_real(&r->clip, 0);
-    set_real(&r->rate, 1 / sqrt((double)r->width * warmup)); /* section 5.3 */
+    set_real(&r->max_grad_norm, 0);
+    set_real(&r->learning_rate, 1 / sqrt((double)r->width * warmup)); /* section 5.3 */
     round_reals(r);
     return check(r, syntax);
 }

@@ -35,11 +35,11 @@ static void catch_signals(void (*handler)(int)) {
     }
 }
 
-bool train_asked_to_stop(void) {
+bool train_stop_requested(void) {
     return asked_to_stop;
 }
 
-void train_catch(bool ranks) {
+void train_catch_signals(bool ranks) {
     catch_signals(on_signal);
     if (ranks)
         sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART}, NULL);
@@ -60,7 +60,7 @@ static void append_word(char *text, size_t size, const char *word) {
     append(text, size, quotes);
 }
 
-const char *train_go_on(char *text, size_t size, const train_run *r) {
+const char *train_resume_command(char *text, size_t size, const train_run *r) {
     *text = 0;
     if (r->ranks)
         snprintf(text, size, "mpirun -n %d ", r->ranks->world);
@@ -72,16 +72,16 @@ const char *train_go_on(char *text, size_t size, const train_run *r) {
     }
     if (r->recipe.workers > 1)
         snprintf(text + strlen(text), size - strlen(text), " --workers %d", r->recipe.workers);
-    if (r->recipe.shard)
-        append(text, size, " --shard");
-    if (r->recipe.recompute)
-        append(text, size, " --recompute");
+    if (r->recipe.shard_optimizer)
+        append(text, size, " --shard-optimizer");
+    if (r->recipe.gradient_checkpointing)
+        append(text, size, " --gradient-checkpointing");
     return text;
 }
 
-void train_catch_early(const train_run *r) {
+void train_catch_signals_early(const train_run *r) {
     char command[sizeof(goodbye) - 100];
     snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; go on with: %s\n",
-             isatty(STDERR_FILENO) ? "\r\033[K" : "", train_go_on(command, sizeof(command), r));
+             isatty(STDERR_FILENO) ? "\r\033[K" : "", train_resume_command(command, sizeof(command), r));
     catch_signals(on_early_signal);
 }

@@ -10,7 +10,7 @@ enum { PARAMETERS_PER_TOKEN = 20, LEAST_PARAMETERS = 1000000 };
 
 /* The bytes that are learned to be written: of targets, or texts; of TSV files half of all. */
 static double corpus_bytes(const train_recipe *o) {
-    const cli_texts *files = o->tsvs.count > 0 ? &o->tsvs : train_of_texts(o) ? &o->texts : &o->targets;
+    const cli_strings *files = o->tsvs.count > 0 ? &o->tsvs : train_is_lm(o) ? &o->texts : &o->targets;
     struct stat info;
     double bytes = 0;
     for (size_t i = 0; i < files->count; i++)
@@ -35,23 +35,23 @@ static double bytes_per_token(const train_run *r) {
     return tokens > 0 ? bytes / tokens : USUAL;
 }
 
-int train_size_warn(train_run *r) {
+int train_warn_corpus_size(train_run *r) {
     const train_recipe *o = &r->recipe;
     const double parameters = (double)tfm_model_get_info(r->model)->parameters;
     const double tokens = corpus_bytes(o) / bytes_per_token(r);
-    if (o->from || parameters < LEAST_PARAMETERS || tokens * PARAMETERS_PER_TOKEN >= parameters)
+    if (o->init_from || parameters < LEAST_PARAMETERS || tokens * PARAMETERS_PER_TOKEN >= parameters)
         return CLI_OK;
     if (r->lines < 0 && train_count_all(o, &r->lines) != CLI_OK)
         return CLI_FAILED;
-    train_say("warning: %" PRId64 " %s, about %.0f tokens, are too few to train a model of %.1f million parameters "
-              "from scratch, which takes at least %.0f: give more text or a smaller model (--preset tiny, --width, "
-              "--decoder-layers), or fine-tune one that is trained already (--from DIR)",
-              r->lines, train_unit(o, (uint64_t)r->lines), tokens, 1e-6 * parameters,
-              parameters / PARAMETERS_PER_TOKEN);
+    train_print("warning: %" PRId64 " %s, about %.0f tokens, are too few to train a model of %.1f million parameters "
+                "from scratch, which takes at least %.0f: give more text or a smaller model (--preset tiny, --width, "
+                "--decoder-layers), or fine-tune one that is trained already (--init-from DIR)",
+                r->lines, train_unit(o, (uint64_t)r->lines), tokens, 1e-6 * parameters,
+                parameters / PARAMETERS_PER_TOKEN);
     return CLI_OK;
 }
 
-void train_texts_warn(const train_recipe *o, uint64_t texts) {
+void train_lm_warn(const train_recipe *o, uint64_t texts) {
     if (o->separator && *o->separator && texts <= o->texts.count)
-        train_say("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
+        train_print("warning: \"%s\" is nowhere in the text, so each file is one text: see --separator", o->separator);
 }

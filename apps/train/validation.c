@@ -9,7 +9,7 @@ enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Lines --------------------------------------------------------------------------------------------- */
 
-static int add(train_valid *v, const char *source, size_t source_bytes, const char *target, size_t target_bytes) {
+static int add(train_validation *v, const char *source, size_t source_bytes, const char *target, size_t target_bytes) {
     size_t rooms[] = {v->room, v->room, v->room, v->room}; /* the same in all, unless memory is out */
     if (!cli_grow(&v->sources, &rooms[0], v->count + 1, sizeof(*v->sources)) ||
         !cli_grow(&v->targets, &rooms[1], v->count + 1, sizeof(*v->targets)) ||
@@ -101,7 +101,7 @@ static const char *why_bad(char *room, size_t room_bytes, const char *side, cons
 
 /* Every `every`-th pair of the files, of which *before come before these; with 1, all. Bad pairs are left out, and
  * counted, or refused if `strict`. */
-static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every, int64_t *before,
+static int read_pairs(train_validation *v, const char *source, const char *target, int64_t every, int64_t *before,
                       bool strict) {
     reader r;
     bool there = true;
@@ -129,18 +129,18 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
         (r.source_used < r.source.count || r.target_used < r.target.count))
         code = cli_fail("%s and %s are not of equal length: give a translation for each line", source, target);
     if (code == CLI_OK && bad > 0)
-        train_say("validation: %zu bad pairs of %s are left out", bad, source);
+        train_print("validation: %zu bad pairs of %s are left out", bad, source);
     close_files(&r);
     *before += line;
     return code;
 }
 
 /* Those that are held out of the training files. */
-static int read_held(train_valid *v, const train_recipe *recipe) {
+static int read_held_out(train_validation *v, const train_recipe *recipe) {
     int64_t line = 0;
     int code = CLI_OK;
     const char *const *targets;
-    const cli_texts *sources = train_pairs(recipe, &targets);
+    const cli_strings *sources = train_pair_files(recipe, &targets);
     for (size_t i = 0; i < sources->count && code == CLI_OK; i++)
         code = read_pairs(v, sources->items[i], targets ? targets[i] : NULL, recipe->hold_every, &line, recipe->strict);
     return code;
@@ -148,7 +148,7 @@ static int read_held(train_valid *v, const train_recipe *recipe) {
 
 /* ---- Texts --------------------------------------------------------------------------------------------- */
 
-static int add_text(train_valid *v, const char *text, size_t bytes) {
+static int add_text(train_validation *v, const char *text, size_t bytes) {
     size_t rooms[] = {v->room, v->room}; /* the same in both, unless memory is out */
     if (!cli_grow(&v->targets, &rooms[0], v->count + 1, sizeof(*v->targets)) ||
         !cli_grow(&v->target_bytes, &rooms[1], v->count + 1, sizeof(*v->target_bytes)) ||
@@ -167,7 +167,7 @@ static bool is_blank(const char *text, size_t bytes) {
 }
 
 /* Every `every`-th line of the files, of which *before come before this one's; empty ones are passed over. */
-static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *before, bool strict) {
+static int read_texts(train_validation *v, const char *path, int64_t every, int64_t *before, bool strict) {
     cli_lines lines = {.fd = -1};
     size_t used = 0, bad = 0;
     int64_t line = 0;
@@ -189,7 +189,7 @@ static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *
             bad++;
     }
     if (code == CLI_OK && bad > 0)
-        train_say("validation: %zu bad lines of %s are left out", bad, path);
+        train_print("validation: %zu bad lines of %s are left out", bad, path);
     cli_lines_close(&lines);
     *before += line;
     return code;
@@ -203,9 +203,9 @@ static int next_document(tfm_documents *documents, const char **text, size_t *by
 }
 
 /* The same of documents that are no single lines; v NULL: they are only counted, into *before. */
-static int read_documents(train_valid *v, const char *path, const train_recipe *recipe, int64_t every,
+static int read_documents(train_validation *v, const char *path, const train_recipe *recipe, int64_t every,
                           int64_t *before) {
-    const tfm_document_options form = train_documents(recipe);
+    const tfm_document_options form = train_document_options(recipe);
     tfm_documents *documents;
     size_t bad_count = 0;
     int code = tfm_documents_open(&documents, path, &form) == TFM_OK ? CLI_OK : cli_fail_library();
@@ -227,16 +227,16 @@ static int read_documents(train_valid *v, const char *path, const train_recipe *
     }
     tfm_documents_free(&documents);
     if (code == CLI_OK && bad_count > 0)
-        train_say("validation: %zu bad texts of %s are left out", bad_count, path);
+        train_print("validation: %zu bad texts of %s are left out", bad_count, path);
     return code;
 }
 
-static int read_any(train_valid *v, const char *path, const train_recipe *recipe, int64_t every, int64_t *before) {
-    return train_of_documents(recipe) ? read_documents(v, path, recipe, every, before)
-                                      : read_texts(v, path, every, before, recipe->strict);
+static int read_any(train_validation *v, const char *path, const train_recipe *recipe, int64_t every, int64_t *before) {
+    return train_has_documents(recipe) ? read_documents(v, path, recipe, every, before)
+                                       : read_texts(v, path, every, before, recipe->strict);
 }
 
-static int open_texts(train_valid *v, const train_recipe *recipe) {
+static int open_texts(train_validation *v, const train_recipe *recipe) {
     int64_t before = 0;
     int code = CLI_OK;
     if (recipe->valid_text) {
@@ -250,13 +250,13 @@ static int open_texts(train_valid *v, const train_recipe *recipe) {
 
 /* ---- The set ------------------------------------------------------------------------------------------- */
 
-int train_valid_open(train_valid *v, const train_recipe *recipe) {
-    *v = (train_valid){
-        .texts = train_of_texts(recipe),
+int train_validation_open(train_validation *v, const train_recipe *recipe) {
+    *v = (train_validation){
+        .texts = train_is_lm(recipe),
         .metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize, .lowercase = recipe->valid_lowercase},
-        .search = {.beam = recipe->valid_beam},
-        .source_language = recipe->from ? recipe->source_language : NULL,
-        .target_language = recipe->from ? recipe->target_language : NULL};
+        .search = {.beam = recipe->valid_beam_size},
+        .source_language = recipe->init_from ? recipe->source_language : NULL,
+        .target_language = recipe->init_from ? recipe->target_language : NULL};
     int code = CLI_OK;
     int64_t line = 0;
     if (v->texts)
@@ -268,19 +268,19 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
             code =
                 cli_fail("%s has no pair for validation", recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
     } else if (recipe->hold_every > 0) {
-        code = read_held(v, recipe);
+        code = read_held_out(v, recipe);
     }
     return code;
 }
 
-int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int positions) {
+int train_validation_warn(const train_validation *v, const tfm_tokenizer *tokenizer, int positions) {
     size_t cut = 0;
-    cli_spaces spaces = {0};
+    cli_word_spacing spaces = {0};
     if (v->texts) /* long ones are scored in parts */
         return CLI_OK;
     for (size_t i = 0; i < v->count; i++) {
         size_t counts[2] = {0, 0};
-        cli_spaces_add(&spaces, v->targets[i], v->target_bytes[i]);
+        cli_word_spacing_add(&spaces, v->targets[i], v->target_bytes[i]);
         for (int side = 0; side < 2; side++) {
             int32_t *ids;
             if (tfm_tokenizer_encode(tokenizer, &ids, &counts[side], side ? TFM_TARGET : TFM_SOURCE,
@@ -292,16 +292,16 @@ int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int p
         cut += counts[0] > (size_t)positions || counts[1] > (size_t)positions;
     }
     if (cut > 0)
-        train_say("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run "
-                  "larger --positions",
-                  cut, positions);
-    if (v->metrics.tokenizer == TFM_TOKENIZE_13A && cli_spaces_none(&spaces))
-        train_say("validation: the translations are written without spaces, so BLEU takes whole clauses for words: "
-                  "--valid-tokenize char counts characters");
+        train_print("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run "
+                    "larger --max-positions",
+                    cut, positions);
+    if (v->metrics.tokenizer == TFM_TOKENIZE_13A && cli_word_spacing_none(&spaces))
+        train_print("validation: the translations are written without spaces, so BLEU takes whole clauses for words: "
+                    "--valid-tokenize char counts characters");
     return CLI_OK;
 }
 
-uint64_t train_valid_hash(const train_valid *v) {
+uint64_t train_validation_hash(const train_validation *v) {
     const int how[] = {(int)v->metrics.tokenizer, v->metrics.lowercase, v->search.beam};
     uint64_t hash = train_hash(TRAIN_HASH, how, sizeof(how));
     for (size_t i = 0; i < v->count; i++) {
@@ -326,19 +326,19 @@ int train_count_lines(const char *path, int64_t *count) {
 
 int train_count_all(const train_recipe *recipe, int64_t *count) {
     const char *const *targets;
-    const cli_texts *files = train_of_texts(recipe) ? &recipe->texts : train_pairs(recipe, &targets);
+    const cli_strings *files = train_is_lm(recipe) ? &recipe->texts : train_pair_files(recipe, &targets);
     int code = CLI_OK;
     *count = 0;
     for (size_t i = 0; i < files->count && code == CLI_OK; i++) {
         int64_t more = 0;
-        code = train_of_documents(recipe) ? read_documents(NULL, files->items[i], recipe, 1, &more)
-                                          : train_count_lines(files->items[i], &more);
+        code = train_has_documents(recipe) ? read_documents(NULL, files->items[i], recipe, 1, &more)
+                                           : train_count_lines(files->items[i], &more);
         *count += more;
     }
     return code;
 }
 
-void train_valid_close(train_valid *v) {
+void train_validation_close(train_validation *v) {
     for (size_t i = 0; i < v->count; i++) {
         if (v->sources)
             free(v->sources[i]);
@@ -348,14 +348,14 @@ void train_valid_close(train_valid *v) {
     free(v->targets);
     free(v->source_bytes);
     free(v->target_bytes);
-    *v = (train_valid){0};
+    *v = (train_validation){0};
 }
 
 /* ---- Scores -------------------------------------------------------------------------------------------- */
 
 static bool go_on(void *user) {
     (void)user;
-    return !train_asked_to_stop();
+    return !train_stop_requested();
 }
 
 static bool on_progress(void *user, uint64_t done, uint64_t total) {
@@ -363,21 +363,21 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
     return go_on(user);
 }
 
-static tfm_status run_texts(const train_valid *v, tfm_model *model, train_score *score) {
-    cli_measure m = {0};
+static tfm_status run_texts(const train_validation *v, tfm_model *model, train_score *score) {
+    cli_evaluation m = {0};
     const tfm_text_options options = {.line_bytes = v->target_bytes, .ends = true, .progress = on_progress};
-    const tfm_status status = cli_measure_texts(&m, model, (const char *const *)v->targets, v->count, &options);
-    *score = (train_score){.nll = cli_measure_nll(&m), .ppl = cli_measure_perplexity(&m)};
+    const tfm_status status = cli_evaluate_texts(&m, model, (const char *const *)v->targets, v->count, &options);
+    *score = (train_score){.nll = cli_evaluation_nll(&m), .ppl = cli_evaluation_perplexity(&m)};
     return status;
 }
 
-tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
+tfm_status train_validation_run(const train_validation *v, tfm_model *model, train_score *score) {
     if (v->texts)
         return run_texts(v, model, score);
-    cli_measure m = {.references = (const char *const *)v->targets,
-                     .reference_bytes = v->target_bytes,
-                     .source_name = "the validation's source",
-                     .reference_name = "its target"};
+    cli_evaluation m = {.references = (const char *const *)v->targets,
+                        .reference_bytes = v->target_bytes,
+                        .source_name = "the validation's source",
+                        .reference_name = "its target"};
     tfm_search_options search = v->search;
     search.go_on = go_on;
     const tfm_text_options text = {.line_bytes = v->source_bytes,
@@ -388,8 +388,8 @@ tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *
     tfm_status status = tfm_metrics_new(&m.metrics, &v->metrics);
     if (status != TFM_OK)
         return status;
-    status = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &text, &search);
-    score->nll = cli_measure_nll(&m);
+    status = cli_evaluate_pairs(&m, model, (const char *const *)v->sources, v->count, &text, &search);
+    score->nll = cli_evaluation_nll(&m);
     score->ppl = exp(score->nll);
     score->bleu = tfm_metrics_bleu(m.metrics).score;
     score->chrf = tfm_metrics_chrf(m.metrics);

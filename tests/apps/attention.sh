@@ -1,4 +1,4 @@
-# tfm attend: attention weights as JSON and as pictures.
+# tfm attention: attention weights as JSON and as pictures.
 #     sh tests/apps/attention.sh PROGRAM SOURCE_ROOT PROGRAM_WITHOUT_PICTURES
 # Prints TAP.
 plain=$(realpath "$3")
@@ -9,8 +9,8 @@ demo_sizes
 pieces() {
     echo "▁$1" | sed 's/ /▁/g'
 }
-attend() {
-    run attend -m "$demo" "$@"
+attention() {
+    run attention -m "$demo" "$@"
 }
 # shapes FILE: a line `layers first last heads rows columns good`; good is whether all rows are attention weights.
 shapes() {
@@ -37,44 +37,44 @@ picture() {
     *) grep -q '<svg ' "$1" && tail -n 1 "$1" | grep -q '^</svg>$' && echo svg ;;
     esac
 }
-attend "$german" --json
-check "attend --json prints the attention weights of all layers and heads" [ "$code" = 0 -a "$(shapes out)" = "$((encoder_layers + 2 * decoder_layers)) encoder.1.self \
+attention "$german" --json
+check "attention --json prints the attention weights of all layers and heads" [ "$code" = 0 -a "$(shapes out)" = "$((encoder_layers + 2 * decoder_layers)) encoder.1.self \
 decoder.$decoder_layers.cross $decoder_attention_heads <pad>$(pieces "$english") $(pieces "$german")</s> True" ]
 mv out whole.json
-attend "$german" -o numbers.json
-check "attend -o FILE.json writes the attention weights" both 0 cmp -s numbers.json whole.json
-attend "$german" -o numbers.json --json
-check "attend -o FILE.json --json writes and prints the attention weights" both 0 cmp -s numbers.json out
-attend "Ich liebe dich." --json --target "I love Tom" --kind cross --layer 2 --head 3
-check "attend --target --kind --layer --head selects one head of one layer" [ "$code" = 0 -a "$(shapes out)" = \
+attention "$german" -o numbers.json
+check "attention -o FILE.json writes the attention weights" both 0 cmp -s numbers.json whole.json
+attention "$german" -o numbers.json --json
+check "attention -o FILE.json --json writes and prints the attention weights" both 0 cmp -s numbers.json out
+attention "Ich liebe dich." --json --target "I love Tom" --kind cross --layer 2 --head 3
+check "attention --target --kind --layer --head selects one head of one layer" [ "$code" = 0 -a "$(shapes out)" = \
     "1 decoder.2.cross decoder.2.cross 1 <pad>▁I▁love▁Tom ▁Ich▁liebe▁dich.</s> True" ]
-attend "Danke." --json --kind encoder
-check "attend --kind encoder selects the encoder's layers" [ "$(shapes out | cut -d' ' -f1-3)" = \
+attention "Danke." --json --kind encoder
+check "attention --kind encoder selects the encoder's layers" [ "$(shapes out | cut -d' ' -f1-3)" = \
     "$encoder_layers encoder.1.self encoder.$encoder_layers.self" ]
-attend "Danke." --json --k encoder
-check "attend accepts the unique beginning of an option's name" [ "$code" = 0 ]
-attend "Danke." --json --h 1
-check "attend rejects an ambiguous beginning of an option's name" one_sentence 2 '--h may be more than one option'
-attend "Danke." -o picture.gif
-check "attend rejects an unknown file extension" one_sentence 2 "'picture.gif'"
-attend "Danke."
-check "attend without --json or -o is a usage error" one_sentence 2 '--json'
-attend --json
-check "attend without a text is a usage error" one_sentence 2 'missing'
-run attend "Danke." --json
-check "attend without -m is a usage error" one_sentence 2 '-m DIR'
-attend "" --json
-check "attend rejects an empty text" one_sentence 1 'no words'
-attend "$(printf 'Dan\377ke.')" --json
-check "attend rejects a source text with invalid UTF-8" one_sentence 1 'source text: byte 4'
-attend "Danke." --target "$(printf 'Th\377anks.')" --json
-check "attend rejects a target text with invalid UTF-8" one_sentence 1 'target text: byte 3'
-attend "$(awk 'BEGIN { for (i = 0; i < 900; i++) printf "Haus " }')" --json
-check "attend rejects a text that is too long for the model" one_sentence 1 'takes at most'
-attend "Danke." --layer $((encoder_layers + 1)) --json
-check "attend rejects a layer that the model does not have" one_sentence 1 "--layer is $((encoder_layers + 1))"
-attend "Danke." --head $((encoder_attention_heads + 1)) --json
-check "attend rejects a head that the model does not have" one_sentence 1 "--head is $((encoder_attention_heads + 1))"
+attention "Danke." --json --k encoder
+check "attention accepts the unique beginning of an option's name" [ "$code" = 0 ]
+attention "Danke." --json --h 1
+check "attention rejects an ambiguous beginning of an option's name" one_sentence 2 '--h may be more than one option'
+attention "Danke." -o picture.gif
+check "attention rejects an unknown file extension" one_sentence 2 "'picture.gif'"
+attention "Danke."
+check "attention without --json or -o is a usage error" one_sentence 2 '--json'
+attention --json
+check "attention without a text is a usage error" one_sentence 2 'missing'
+run attention "Danke." --json
+check "attention without -m is a usage error" one_sentence 2 '-m DIR'
+attention "" --json
+check "attention rejects an empty text" one_sentence 1 'no words'
+attention "$(printf 'Dan\377ke.')" --json
+check "attention rejects a source text with invalid UTF-8" one_sentence 1 'source text: byte 4'
+attention "Danke." --target "$(printf 'Th\377anks.')" --json
+check "attention rejects a target text with invalid UTF-8" one_sentence 1 'target text: byte 3'
+attention "$(awk 'BEGIN { for (i = 0; i < 900; i++) printf "Haus " }')" --json
+check "attention rejects a text that is too long for the model" one_sentence 1 'takes at most'
+attention "Danke." --layer $((encoder_layers + 1)) --json
+check "attention rejects a layer that the model does not have" one_sentence 1 "--layer is $((encoder_layers + 1))"
+attention "Danke." --head $((encoder_attention_heads + 1)) --json
+check "attention rejects a head that the model does not have" one_sentence 1 "--head is $((encoder_attention_heads + 1))"
 mkdir damaged && cp "$demo"/*.json "$demo"/*.spm damaged && python3 - "$demo/model.safetensors" damaged/model.safetensors <<'END'
 import json, struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
@@ -83,48 +83,48 @@ at = start + json.loads(data[8:start])["model.encoder.layers.0.self_attn.q_proj.
 data[at:at + 2] = b"\x00\x7e"  # a NaN of half precision
 open(sys.argv[2], "wb").write(data)
 END
-run attend -m damaged "Danke." --target "Thanks." --json
-check "attend reports parameters that are NaN" one_sentence 1 'are no numbers'
-"$plain" attend -m "$demo" "$german" --json >out 2>err
+run attention -m damaged "Danke." --target "Thanks." --json
+check "attention reports parameters that are NaN" one_sentence 1 'are no numbers'
+"$plain" attention -m "$demo" "$german" --json >out 2>err
 code=$?
-check "attend without cairo prints the attention weights" both 0 cmp -s out whole.json
-"$plain" attend -m "$demo" "Danke." -o picture.svg >out 2>err
+check "attention without cairo prints the attention weights" both 0 cmp -s out whole.json
+"$plain" attention -m "$demo" "Danke." -o picture.svg >out 2>err
 code=$?
-check "attend -o picture.svg without cairo names the package to install" one_sentence 1 'libcairo2-dev'
-attend "Danke." -o picture.svg
+check "attention -o picture.svg without cairo names the package to install" one_sentence 1 'libcairo2-dev'
+attention "Danke." -o picture.svg
 if [ "$code" = 1 ] && grep -q 'libcairo2-dev\|fonts-dejavu-core' err; then
-    skip "attend -o renders pictures" "$(cat err)"
+    skip "attention -o renders pictures" "$(cat err)"
 else
-    check "attend -o picture.svg writes SVG" [ "$code" = 0 -a "$(picture picture.svg)" = svg -a ! -s err ]
+    check "attention -o picture.svg writes SVG" [ "$code" = 0 -a "$(picture picture.svg)" = svg -a ! -s err ]
     cp picture.svg again.svg
-    attend "Danke." -o picture.svg
-    check "attend -o picture.svg writes the same bytes again" same picture.svg again.svg
-    attend "Danke." --kind cross -o cross.svg
-    check "attend -o cross.svg labels the rows of cross-attention with target tokens" both 0 grep -q '<title>.* looks at .*Danke: [01]\.' cross.svg
-    check "attend -o cross.svg has no row for the start token" [ "$(grep -c '&lt;pad&gt;</text>' cross.svg)" = 0 ]
-    check "attend -o cross.svg shows the mean of the heads" grep -q ">mean of $decoder_attention_heads heads</text>" cross.svg
-    attend "$german" -o picture.PNG --json
-    check "attend -o picture.PNG writes PNG" [ "$code" = 0 -a "$(picture picture.PNG)" = png ]
-    check "attend -o picture.PNG --json also prints the attention weights" cmp -s out whole.json
-    attend "$(sed -n '1,8p' "$demo/test.de" | tr '\n' ' ')" --kind cross -o long.png
-    check "attend -o long.png renders a long text" [ "$code" = 0 -a "$(picture long.png)" = png ]
+    attention "Danke." -o picture.svg
+    check "attention -o picture.svg writes the same bytes again" same picture.svg again.svg
+    attention "Danke." --kind cross -o cross.svg
+    check "attention -o cross.svg labels the rows of cross-attention with target tokens" both 0 grep -q '<title>.* looks at .*Danke: [01]\.' cross.svg
+    check "attention -o cross.svg has no row for the start token" [ "$(grep -c '&lt;pad&gt;</text>' cross.svg)" = 0 ]
+    check "attention -o cross.svg shows the mean of the heads" grep -q ">mean of $decoder_attention_heads heads</text>" cross.svg
+    attention "$german" -o picture.PNG --json
+    check "attention -o picture.PNG writes PNG" [ "$code" = 0 -a "$(picture picture.PNG)" = png ]
+    check "attention -o picture.PNG --json also prints the attention weights" cmp -s out whole.json
+    attention "$(sed -n '1,8p' "$demo/test.de" | tr '\n' ' ')" --kind cross -o long.png
+    check "attention -o long.png renders a long text" [ "$code" = 0 -a "$(picture long.png)" = png ]
     long=$(awk 'BEGIN { for (i = 0; i < 480; i++) printf "Haus " }')
-    attend "$long" --target "$long" -o huge.png
-    check "attend -o huge.png rejects a picture with too many pixels for PNG" one_sentence 1 'with --kind'
-    attend "Danke." -o nowhere/picture.svg
-    check "attend -o in a directory that does not exist is an error" one_sentence 1 'nowhere/picture.svg'
+    attention "$long" --target "$long" -o huge.png
+    check "attention -o huge.png rejects a picture with too many pixels for PNG" one_sentence 1 'with --kind'
+    attention "Danke." -o nowhere/picture.svg
+    check "attention -o in a directory that does not exist is an error" one_sentence 1 'nowhere/picture.svg'
     echo old >old.svg
-    attend "$(printf 'Dan\377ke.')" -o old.svg
-    check "attend -o leaves the old file after a failure" [ "$code" = 1 -a "$(cat old.svg)" = old -a "$(echo old.svg*)" = old.svg ]
+    attention "$(printf 'Dan\377ke.')" -o old.svg
+    check "attention -o leaves the old file after a failure" [ "$code" = 1 -a "$(cat old.svg)" = old -a "$(echo old.svg*)" = old.svg ]
     echo '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig></fontconfig>' >fonts.conf
-    FONTCONFIG_FILE=$here/fonts.conf "$tfm" attend -m "$demo" "Danke." -o bare.svg >out 2>err
+    FONTCONFIG_FILE=$here/fonts.conf "$tfm" attention -m "$demo" "Danke." -o bare.svg >out 2>err
     code=$?
-    check "attend -o bare.svg without fonts names the package to install" one_sentence 1 'fonts-dejavu-core'
+    check "attention -o bare.svg without fonts names the package to install" one_sentence 1 'fonts-dejavu-core'
     if [ -w /dev/full ]; then
         for ending in svg png; do
             ln -s /dev/full full.$ending
-            attend "Danke." -o full.$ending
-            check "attend -o full.$ending reports a full disk" one_sentence 1 'No space left'
+            attention "Danke." -o full.$ending
+            check "attention -o full.$ending reports a full disk" one_sentence 1 'No space left'
         done
     fi
 fi

@@ -47,7 +47,7 @@ check "embed prints null for a line with invalid UTF-8 and exits with 1" [ "$cod
 check "embed names a line with invalid UTF-8 and prints nothing else" one_sentence 1 'bad, line 2: '
 
 # ---- Neighbours
-embed -i lines --similar others --top 2
+embed -i lines --similar others --top-k 2
 check "embed --similar prints score, line number and text" says out '^1\.000000	2	a dog$'
 check "embed --similar prints a group for each line" [ "$(grep -c . out)" = 6 -a "$(grep -vc . out)" = 2 ]
 check "embed --similar prints the nearest line first" awk -F'\t' '
@@ -63,12 +63,12 @@ run embed -m "$golden/classifier" --classify --pairs -i pairs
 check "embed --classify names a pair without a tab" one_sentence 1 'pairs, line 2: there is no tab'
 check "embed --classify prints an empty line for a pair without a tab" [ "$(sed -n 2p out)" = "" -a "$(wc -l <out)" = 2 ]
 echo "the [MASK] sits in [MASK]." >masks
-run embed -m "$golden/masked" --fill-mask --top 2 -i masks
+run embed -m "$golden/masked" --fill-mask --top-k 2 -i masks
 check "embed --fill-mask prints one line for each mask" [ "$code" = 0 -a "$(awk -F'\t' 'NF == 4' out | wc -l)" = 2 ]
 run embed -m "$golden/masked" --fill-mask -i lines
 check "embed --fill-mask names a line without a mask" both 1 says err 'line 1: there is no \[MASK\]'
 echo "[MASK] cat" >masks
-run embed -m "$golden/masked" --fill-mask --top 64 --format json -i masks
+run embed -m "$golden/masked" --fill-mask --top-k 64 --format json -i masks
 check "embed --fill-mask prints special tokens by their names" \
     both 0 [ "$(grep -c '"text":""' out)" = 0 -a "$(grep -o '"text":"\[[A-Z]*\]"' out | wc -l)" -gt 1 ]
 # A token more than the embeddings have rows, as Gemma 3 has one for pictures.
@@ -95,9 +95,9 @@ check "embed --classify prints an empty line for a text with a NUL and continues
 cp lines in
 in_terminal 80 embed -m "$golden/embedder"
 check "embed leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' screen)" = 3 ]
-in_terminal 80 embed -m "$golden/embedder" --similar others --top 1
+in_terminal 80 embed -m "$golden/embedder" --similar others --top-k 1
 check "embed --similar leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^[01]\.[0-9]*	' screen)" = 3 ]
-in_terminal 80 embed -m "$golden/classifier" --classify --top 1
+in_terminal 80 embed -m "$golden/classifier" --classify --top-k 1
 check "embed --classify leaves no progress line on a terminal" [ "$code" = 0 -a "$(grep -c '^[a-z]*	0\.[0-9]*$' screen)" = 3 ]
 
 # ---- What a directory is

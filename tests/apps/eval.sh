@@ -56,10 +56,10 @@ run eval --hyp - --ref -
 check "eval with two files from standard input is a usage error" one_sentence 2 'standard input'
 run eval --hyp hyp --ref hyp --tokenize intl
 check "eval with an unknown --tokenize is a usage error" one_sentence 2 '13a|none|char'
-run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam 4 --alpha 0.6
+run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam-size 4 --length-penalty 0.6
 check "eval with a model translates as translate does" both 0 says out '^BLEU = 100.00 '
 check "eval with a model prints a perplexity" [ "$(sed -n '4s/^ppl = [0-9.]*$/ppl/p' out)" = ppl ]
-run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam 1 --json
+run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam-size 1 --json
 "$tfm" eval --hyp "$demo/greedy.en" --ref "$demo/beam4.en" --json >files
 "$tfm" score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en" >scores
 check "eval with a model gives the BLEU of the files and the perplexity of score" python3 -c '

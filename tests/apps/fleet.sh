@@ -19,7 +19,7 @@ for pass in 1 2 3; do
 done >lines
 demo=$root/apps/demo
 translate() {
-    run translate -m "$demo" -i lines --beam 1 --batch-tokens 64 "$@"
+    run translate -m "$demo" -i lines --beam-size 1 --batch-tokens 64 "$@"
 }
 warned() { # warned COUNT: so many warnings, and nothing else on standard error
     [ "$(grep -c '^tfm: warning: device [12] of the fleet' err)" = "$1" ] && [ "$(wc -l <err)" = "$1" ]
@@ -67,9 +67,9 @@ mkdir model
 for first in $(seq 3 30); do
     echo "$first $((first + 1)) $((33 - first))"
 done >prompts
-run generate -m model --ids --max-new 8 --batch-tokens 64 -i prompts --device pocl
+run generate -m model --token-ids --max-new-tokens 8 --batch-tokens 64 -i prompts --device pocl
 cp out one
-run generate -m model --ids --max-new 8 --batch-tokens 64 -i prompts --device pocl,pocl
+run generate -m model --token-ids --max-new-tokens 8 --batch-tokens 64 -i prompts --device pocl,pocl
 check "generate on two devices equals one device" same out one
 
 # ---- Workers: the batches of one, and so its numbers to the last digit
@@ -85,11 +85,11 @@ check "translate --workers 17 is a usage error" one_sentence 2 '--workers is 17:
 # ---- eval: the figures of one device, also where a kernel fails on one of two
 cat "$demo/test.de" >src
 cp "$demo/test.de" ref
-run eval -m "$demo" --src src --ref ref --beam 1 --device pocl
+run eval -m "$demo" --src src --ref ref --beam-size 1 --device pocl
 cp out one
 (
     export OPENCL_LAYERS="$layer" TFM_FAULT_CALL=300 TFM_FAULT_NAME=clEnqueueNDRangeKernel
-    run eval -m "$demo" --src src --ref ref --beam 1 --batch-tokens 64 --device pocl,pocl
+    run eval -m "$demo" --src src --ref ref --beam-size 1 --batch-tokens 64 --device pocl,pocl
     echo "$code" >code
 )
 code=$(cat code)

@@ -10,7 +10,7 @@ layer=$(realpath "$4")
 mkdir model
 "$maker" model || exit 1
 generate() {
-    run generate -m model --ids --max-new 12 "$@"
+    run generate -m model --token-ids --max-new-tokens 12 "$@"
 }
 words() {
     [ "$(wc -w <"$1")" = "$2" ]
@@ -22,7 +22,7 @@ differ() {
 # ---- One prompt
 generate "10 11 12"
 cp out one
-check "generate --ids streams the ids of a prompt given as an argument" both 0 words one 12
+check "generate --token-ids streams the ids of a prompt given as an argument" both 0 words one 12
 printf '10 11\n12\n' >stdin
 generate <stdin
 check "generate reads all of standard input as one prompt" same out one
@@ -31,7 +31,7 @@ check "generate --temperature 0 is greedy" same out one
 generate -o file "10 11 12"
 check "generate -o writes the text to a file" same file one
 {
-    "$tfm" generate -m model --ids --max-new 12 "10 11 12" 2>err
+    "$tfm" generate -m model --token-ids --max-new-tokens 12 "10 11 12" 2>err
     echo $? >code
 } | :
 code=$(cat code)
@@ -39,14 +39,14 @@ check "generate ends quietly by SIGPIPE when the reader has closed the pipe" [ "
 if [ -w /dev/full ]; then
     for flags in "" --json "-o /dev/full"; do
         # shellcheck disable=SC2086 # words
-        "$tfm" generate -m model --ids --max-new 12 $flags "10 11 12" >/dev/full 2>err
+        "$tfm" generate -m model --token-ids --max-new-tokens 12 $flags "10 11 12" >/dev/full 2>err
         code=$?
         check "generate $flags reports a full disk" one_sentence 1 'No space left'
     done
 fi
 generate --stats "10 11 12"
 check "generate --stats prints counts and times" both 0 says err '^stats {"prompts":1,"prompt_tokens":3,"new_tokens":12,.*"decode_seconds":0\.'
-generate --max-new 100 "$(seq -s ' ' 3 32)"
+generate --max-new-tokens 100 "$(seq -s ' ' 3 32)"
 check "generate stops at the model's maximum position" both 0 words out 11
 generate ""
 check "generate of an empty prompt starts from the model's first token" both 0 words out 12
@@ -68,8 +68,8 @@ generate -i - <lines
 check "generate -i - reads prompts from standard input" same out three
 generate -i lines --batch-tokens 20
 check "generate in batches of one prompt gives the same texts" same out three
-generate -i lines --beam 4 --n-best 2
-check "generate --beam --n-best prints index, text and score" both 0 [ "$(grep -c '^[012] ||| [0-9 ]* ||| -[0-9.]*$' out)" = 6 ]
+generate -i lines --beam-size 4 --n-best 2
+check "generate --beam-size --n-best prints index, text and score" both 0 [ "$(grep -c '^[012] ||| [0-9 ]* ||| -[0-9.]*$' out)" = 6 ]
 generate -i lines --json
 check "generate --json prints one object a line" both 0 python3 -c '
 import json
@@ -91,36 +91,36 @@ check "generate --n-best with sampling gives five texts of one prompt" both 0 [ 
 
 # ---- What is wrong
 generate "10 x"
-check "generate --ids rejects a prompt that is not whole numbers" one_sentence 1 'prompt 1: with --ids a prompt is whole numbers'
+check "generate --token-ids rejects a prompt that is not whole numbers" one_sentence 1 'prompt 1: with --token-ids a prompt is whole numbers'
 generate "10 50"
-check "generate --ids rejects an id outside the vocabulary" both 1 says err 'prompt 1: .*the id 50; the vocabulary has 50'
+check "generate --token-ids rejects an id outside the vocabulary" both 1 says err 'prompt 1: .*the id 50; the vocabulary has 50'
 printf '10 11 12\n%s\n20\n' "$(seq -s ' ' 3 45)" >long
 generate -i long
 check "generate rejects a prompt longer than the context and generates the others" \
     both 1 says err 'line 2: the prompt has 43 tokens, and the model has 40 positions: shorten it'
 check "generate prints an empty line for a rejected prompt" [ "$(wc -l <out)" = 3 -a -z "$(sed -n 2p out)" ]
-generate --beam 40 1
-check "generate --beam above 32 is a usage error" one_sentence 2 'beam is 40: give 1 to 32'
-generate --beam 2 --sample 1
+generate --beam-size 40 1
+check "generate --beam-size above 32 is a usage error" one_sentence 2 'beam-size is 40: give 1 to 32'
+generate --beam-size 2 --sample 1
 check "generate with beam search and sampling is a usage error" one_sentence 2 'do not go together'
 generate --n-best 3 1
-check "generate with --n-best above --beam is a usage error" one_sentence 2 'more than the beam of 1'
+check "generate with --n-best above --beam-size is a usage error" one_sentence 2 'more than the beam of 1'
 generate --stop a 1
-check "generate --stop with --ids is a usage error" one_sentence 2 '--stop is text'
+check "generate --stop with --token-ids is a usage error" one_sentence 2 '--stop is text'
 generate --top-p 1.5 --sample 1
 check "generate --top-p above 1 is a usage error" one_sentence 2 '--top-p and --min-p are from 0 to 1'
 generate --top-p 0 --sample 1
 check "generate --top-p 0 is a usage error" one_sentence 2 '--top-p is 0'
 generate --repetition-penalty 0 1
 check "generate --repetition-penalty 0 is a usage error" one_sentence 2 '--repetition-penalty is above 0'
-run generate --ids 1
+run generate --token-ids 1
 check "generate without -m is a usage error" one_sentence 2 'give -m DIR'
-run generate -m "$root/apps/demo" --ids 1
+run generate -m "$root/apps/demo" --token-ids 1
 check "generate refuses a translation model" one_sentence 1 'does not go on with prompts'
 
 # ---- Faults: whichever OpenCL call fails, the right texts come, or one sentence
 fail_call() { # NUMBER SETTING...
-    env OPENCL_LAYERS="$layer" "TFM_FAULT_CALL=$@" "$tfm" generate -m model --ids --max-new 12 -i lines --batch-tokens 60 >out 2>err
+    env OPENCL_LAYERS="$layer" "TFM_FAULT_CALL=$@" "$tfm" generate -m model --token-ids --max-new-tokens 12 -i lines --batch-tokens 60 >out 2>err
     code=$?
     if [ "$code" = 0 ]; then
         cmp -s out three
@@ -128,7 +128,7 @@ fail_call() { # NUMBER SETTING...
         [ "$code" = 1 ] && [ "$(grep -vc '^tfm: warning: ' err)" = 1 ]
     fi
 }
-OPENCL_LAYERS=$layer TFM_FAULT_REPORT=report "$tfm" generate -m model --ids --max-new 12 -i lines --batch-tokens 60 >out 2>err
+OPENCL_LAYERS=$layer TFM_FAULT_REPORT=report "$tfm" generate -m model --token-ids --max-new-tokens 12 -i lines --batch-tokens 60 >out 2>err
 calls=$(sed -n 's/^calls //p' report)
 wrong=
 sample=24 step=5

@@ -6,7 +6,7 @@
 demo_sizes
 run info "$demo"
 check "info prints the number of parameters" both 0 says out "parameters *$parameters "
-check "info lists the commands that accept a translation model" says out '^commands  *translate, score, eval, attend, train --from$'
+check "info lists the commands that accept a translation model" says out '^commands  *translate, score, eval, attention, train --init-from$'
 run info --json "$demo"
 check "info --json has the number of parameters" [ "$(python3 -c 'import json; print(json.load(open("out"))["parameters"])')" = "$parameters" ]
 check "the demo model takes at most 12 MB on disk" [ "$(cat "$demo"/*.json "$demo"/*.spm \
@@ -35,12 +35,12 @@ if unprivileged --version && [ "$code" = 0 ]; then
     for place in below/model folder config weights; do
         unprivileged info denied/$place
         check "info reports permission denied for an unreadable model ($place)" one_sentence 1 'Permission denied'
-        unprivileged train --from denied/$place --src "$demo/test.de" --tgt "$demo/greedy.en" -o open/run
-        check "train --from reports permission denied for an unreadable model ($place)" both 1 says err 'Permission denied'
+        unprivileged train --init-from denied/$place --src "$demo/test.de" --tgt "$demo/greedy.en" -o open/run
+        check "train --init-from reports permission denied for an unreadable model ($place)" both 1 says err 'Permission denied'
     done
     chmod -R u+rwx denied
 else
-    skip "info and train --from report permission denied for an unreadable model" "the program cannot be run without root's permissions here"
+    skip "info and train --init-from report permission denied for an unreadable model" "the program cannot be run without root's permissions here"
 fi
 run info "$demo/config.json"
 check "info of a file instead of a directory says what to give" one_sentence 1 'config.json is a file: give the folder that it is in'

@@ -27,7 +27,7 @@ bare() {
 unbuilt() {
     grep -q "^clCreateProgramWithBinary [1-9]" counted && ! grep -q "^clCreateProgramWithSource [1-9]" counted
 }
-generate="generate -m model --ids --max-new 12"
+generate="generate -m model --token-ids --max-new-tokens 12"
 kernels() {
     run kernels "$@"
 }
@@ -172,7 +172,7 @@ check "a damaged manifest is rejected" one_sentence 1 'is no manifest of kernels
 # ---- The sample
 kernels --export sample -m model
 check "kernels --export -m exports what a model runs" both 0 says err '^sample has [1-9]'
-for way in "" "--beam 4" "--sample --seed 3 --top-k 5 -t 0.8"; do
+for way in "" "--beam-size 4" "--sample --seed 3 --top-k 5 -t 0.8"; do
     # shellcheck disable=SC2086
     kernels --export ways -- $generate $way "10 11 12" "1 2 3 4 5 6 7" 20
 done

@@ -9,7 +9,7 @@ run --help
 check "tfm --help lists the commands" both 0 says out 'translate'
 run help --help
 check "tfm help --help lists the commands" both 0 says out 'translate'
-for command in devices selftest info train translate score eval attend bench quantize tune report completion generate embed kernels; do
+for command in devices selftest info train translate score eval attention bench quantize tune report completion generate embed kernels; do
     run $command --help
     check "tfm $command --help has examples" both 0 says out 'examples:'
     check "tfm $command --help is narrower than 80 columns" [ "$(wc -L <out)" -lt 80 ]
@@ -33,17 +33,17 @@ check "an option without its value is a usage error" one_sentence 2 '-m needs a 
 run translate
 check "translate without -m is a usage error" one_sentence 2 '-m DIR'
 for value in 0 -1 4x '' 99999999999; do
-    translate --beam "$value"
-    check "translate --beam '$value' is a usage error" one_sentence 2 "'$value'"
+    translate --beam-size "$value"
+    check "translate --beam-size '$value' is a usage error" one_sentence 2 "'$value'"
 done
-translate --alpha nan
-check "translate --alpha nan is a usage error" one_sentence 2 "'nan'"
-translate --length-penalty long
-check "translate --length-penalty with an unknown value is a usage error" one_sentence 2 'paper|hf'
-translate --beam 2 --n-best 3
-check "translate with --n-best above --beam is a usage error" one_sentence 2 '--n-best is 3'
+translate --length-penalty nan
+check "translate --length-penalty nan is a usage error" one_sentence 2 "'nan'"
+translate --length-norm long
+check "translate --length-norm with an unknown value is a usage error" one_sentence 2 'paper|hf'
+translate --beam-size 2 --n-best 3
+check "translate with --n-best above --beam-size is a usage error" one_sentence 2 '--n-best is 3'
 translate -n 5
-check "translate with -n above the model's own beam size is a usage error" one_sentence 2 'give --beam 5'
+check "translate with -n above the model's own beam size is a usage error" one_sentence 2 'give --beam-size 5'
 translate --language de
 check "translate --language without --split is a usage error" one_sentence 2 '--language is for --split'
 translate stray

@@ -22,26 +22,26 @@ check "quantize does not copy a training run's checkpoints and logs" [ "$code" =
     -z "$(ls of-a-run | grep -E 'checkpoint|train.jsonl|recipe|snapshots')" ]
 rm -rf ran of-a-run
 run info bytes
-check "info lists no training for an int8 model" says out '^commands  *translate, score, eval, attend$'
+check "info lists no training for an int8 model" says out '^commands  *translate, score, eval, attention$'
 run quantize bytes -o again
 check "quantize rejects a model that is int8 already" one_sentence 1 'quantised already'
-unkept run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"
+unkept run translate -m "$demo" --precision int8 --beam-size 1 -i "$demo/test.de"
 mv out want
 check "translate --precision int8 prints one line per input line" [ "$(wc -l <want)" = 20 ]
-unkept run translate -m bytes --beam 1 -i "$demo/test.de"
+unkept run translate -m bytes --beam-size 1 -i "$demo/test.de"
 check "translate of an int8 model equals --precision int8 of the fp16 model" same out want
 unkept run score -m bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 mv out want
 unkept run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "score of an int8 model equals --precision int8 of the fp16 model" same out want
-unkept run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+unkept run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
 check "eval of an int8 model has a BLEU of at least 80 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
 # Halves: the demo's are fp16, so nothing is lost; bf16 has fewer digits.
-unkept run translate -m "$demo" --precision fp16 --beam 1 -i "$demo/test.de"
+unkept run translate -m "$demo" --precision fp16 --beam-size 1 -i "$demo/test.de"
 check "translate --precision fp16 gives the original framework's text" same out "$demo/greedy.en"
-unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam-size 1
 check "eval --precision bf16 has a BLEU of at least 90 against greedy fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
-run train -o more --from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
-check "train --from refuses an int8 model" one_sentence 1 'bytes'
+run train -o more --init-from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+check "train --init-from refuses an int8 model" one_sentence 1 'bytes'
 
 echo "1..$count"

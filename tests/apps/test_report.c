@@ -11,7 +11,7 @@ static const report_owner OWNER = {.folders = {"/srv/own data/ada", "/root"},
                                    .hosts = {"engine.example.org", "engine"}};
 
 static void shows(const char *text, const char *want) {
-    char *got = report_public_of(&OWNER, text);
+    char *got = report_redact_owner(&OWNER, text);
     assert_non_null(got);
     assert_string_equal(got, want);
     free(got);
@@ -130,7 +130,7 @@ static void test_kernels_built_later_are_announced_too(void **state) {
     const int old = dup(STDERR_FILENO), file = open(scratch_path("said"), O_RDWR | O_CREAT, 0600);
     assert_true(old >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
     for (int i = 0; i < (int)TFM__COUNT(SECONDS); i++)
-        cli_building(NULL, i + 1, SECONDS[i]);
+        cli_on_build(NULL, i + 1, SECONDS[i]);
     fflush(stderr);
     dup2(old, STDERR_FILENO);
     char text[1024];

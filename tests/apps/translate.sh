@@ -4,11 +4,11 @@
 . "$(dirname "$0")/common.sh"
 
 # ---- Search and scores
-translate --beam 1 -i "$demo/test.de"
+translate --beam-size 1 -i "$demo/test.de"
 check "translate with greedy search gives the original framework's text" same out "$demo/greedy.en"
-translate --beam 4 --alpha 0.6 -i "$demo/test.de"
+translate --beam-size 4 --length-penalty 0.6 -i "$demo/test.de"
 check "translate with beam size 4 gives the original framework's text" same out "$demo/beam4.en"
-translate --beam 4 --alpha 0.6 --scores <"$demo/test.de"
+translate --beam-size 4 --length-penalty 0.6 --scores <"$demo/test.de"
 check "translate --scores gives the original framework's scores" close_to out "$demo/beam4.scores" 2
 check "translate --scores prints each score after a tab" [ "$(cut -f1 out | cmp - "$demo/beam4.en" && echo same)" = same ]
 translate --batch-tokens 16 --stats <"$demo/test.de"
@@ -16,7 +16,7 @@ check "translate --batch-tokens 16 does not change the translations" same out "$
 check "translate --stats prints one JSON line last on stderr" [ "$(tail -n 1 err | sed 's/:[0-9.]*/:N/g')" = \
     'stats {"sentences":N,"source_tokens":N,"target_tokens":N,"load_seconds":N,"build_seconds":N,"seconds":N,"sentences_per_s":N,"tokens_per_s":N}' ]
 check "translate --stats counts the sentences" says err '"sentences":20,'
-translate --beam 4 --n-best 3 <"$demo/test.de"
+translate --beam-size 4 --n-best 3 <"$demo/test.de"
 check "translate --n-best 3 prints three hypotheses a line" [ "$(grep -cE '^[0-9]+ \|\|\| .* \|\|\| -?[0-9.]+$' out)" = 60 ]
 check "translate --n-best 3 numbers the lines from 0" [ "$(head -n 1 out | cut -d' ' -f1) $(tail -n 1 out | cut -d' ' -f1)" = "0 19" ]
 sed -n '1~3s/^[0-9]* ||| \(.*\) ||| .*$/\1/p' out >best
@@ -67,8 +67,8 @@ END
 run translate -m padless -i two.de
 head -n 2 "$demo/beam4.en" >want
 check "translate works where the padding token is the end-of-sentence token" same out want
-translate --length-penalty hf --alpha 1 --scores -i two.de
-check "translate --length-penalty hf --alpha 1 gives scores" both 0 says out '	-0\.'
+translate --length-norm hf --length-penalty 1 --scores -i two.de
+check "translate --length-norm hf --length-penalty 1 gives scores" both 0 says out '	-0\.'
 translate --max-length 2 -i two.de
 check "translate --max-length limits the length of a translation" [ "$(wc -w <out)" -le 4 ]
 
@@ -120,7 +120,7 @@ check "translate --split with --n-best is a usage error" one_sentence 2 '--split
 translate --alignments -i lines
 check "translate --alignments without --json is a usage error" one_sentence 2 '--json'
 printf '%s\n\n%s\n' "$german" "$two" >lines
-translate --beam 4 --json --alignments --split --language de -i lines
+translate --beam-size 4 --json --alignments --split --language de -i lines
 check "translate --json has log probabilities and alignment rows that add up" both 0 python3 -c '
 import json, sys
 rows = [json.loads(line) for line in open("out", encoding="utf-8")]
@@ -143,9 +143,9 @@ if [ -f "$corpus/test.de" ]; then
     head -n 400 "$corpus/test.en" >single.en
     paste -d' ' - - - - <single.de >joined.de
     paste -d' ' - - - - <single.en >joined.en
-    translate --beam 1 -i single.de
+    translate --beam-size 1 -i single.de
     paste -d' ' - - - - <out >joined.single
-    translate --beam 1 --split --language de -i joined.de
+    translate --beam-size 1 --split --language de -i joined.de
     mv out joined.split
     for name in single split; do
         run eval --hyp joined.$name --ref joined.en

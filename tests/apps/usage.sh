@@ -30,8 +30,8 @@ run translate -m "$demo" file.txt
 check "a file given as an argument is an error that suggests -i" one_sentence 2 'use -i file.txt'
 for command in translate "eval --src x --ref x"; do
     # shellcheck disable=SC2086
-    run $command -m nowhere --beam 4000
-    check "${command% --src*} rejects --beam 4000 before it reads anything" one_sentence 2 'beam is 4000: give 1 to 32'
+    run $command -m nowhere --beam-size 4000
+    check "${command% --src*} rejects --beam-size 4000 before it reads anything" one_sentence 2 'beam-size is 4000: give 1 to 32'
 done
 
 # ---- Completion
@@ -45,13 +45,13 @@ if command -v bash >/dev/null; then
         "complete -o filenames -F _tfm tfm" ]
     check "bash completion offers commands" [ "$(complete s)" = "score selftest serve " ]
     check "bash completion offers commands after help" [ "$(complete help tra)" = "train translate " ]
-    check "bash completion offers options" [ "$(complete translate --b)" = "--batch-tokens --beam " ]
-    check "bash completion offers the values of an option" [ "$(complete translate --length-penalty '')" = "hf paper " ]
+    check "bash completion offers options" [ "$(complete translate --b)" = "--batch-tokens --beam-size " ]
+    check "bash completion offers the values of an option" [ "$(complete translate --length-norm '')" = "hf paper " ]
     check "bash completion offers operands" [ "$(complete bench '')" = "attention gemm norm translate " ]
     mkdir -p completed && : >completed.txt
     check "bash completion offers directories for -m" [ "$(complete translate -m complet)" = "completed " ]
     check "bash completion offers files for -i" [ "$(complete translate -i complet)" = "completed completed.txt " ]
-    check "bash completion offers nothing for a number" [ "$(complete translate --beam '')" = " " ]
+    check "bash completion offers nothing for a number" [ "$(complete translate --beam-size '')" = " " ]
     for name in $("$tfm" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         "$tfm" "$name" --help | sed -n 's/^  \(    \|-., \)\(--[a-z0-9-]*\).*/\2/p' | sort -u >want
         complete "$name" -- | tr ' ' '\n' | grep . | sort | cmp -s - want || echo "$name"
@@ -60,7 +60,7 @@ if command -v bash >/dev/null; then
 fi
 "$tfm" completion zsh >_tfm 2>err
 check "completion zsh prints nothing on stderr" [ ! -s err ]
-check "zsh completion offers the values of an option" grep -q -- "--length-penalty\[.*\]:value:(paper hf)'" _tfm
+check "zsh completion offers the values of an option" grep -q -- "--length-norm\[.*\]:value:(paper hf)'" _tfm
 if command -v zsh >/dev/null; then
     check "zsh completion is valid zsh" zsh -n _tfm
 fi

@@ -7,7 +7,7 @@
 
 /* Both readers' value of a text; NULL where both refuse it. They must agree. */
 static json_t *parsed(const char *text, size_t bytes) {
-    char why[CLI_WHY] = "";
+    char why[CLI_REASON] = "";
     json_t *library = NULL, *program = cli_json_parse(text, bytes, why);
     const tfm_status status = tfm__json_read(&library, text, bytes, "x.json");
     if (!json_equal(library, program) && (library || program))
@@ -91,7 +91,7 @@ static void test_duplicate_keys(void **state) {
     (void)state;
     static const char *const CASES[] = {"{\"a\": 1, \"a\": 2}", "{\"a\": 99999999999999999999, \"a\": 2}"};
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
-        char why[CLI_WHY];
+        char why[CLI_REASON];
         json_t *library, *program = cli_json_parse(CASES[i], strlen(CASES[i]), why);
         harness_refused(tfm__json_read(&library, CASES[i], strlen(CASES[i]), "x.json"), TFM_ERROR_FORMAT, "duplicate");
         assert_int_equal(json_integer_value(json_object_get(program, "a")), 2);
@@ -101,7 +101,7 @@ static void test_duplicate_keys(void **state) {
 
 static void test_files_are_read_and_named(void **state) {
     (void)state;
-    char why[CLI_WHY];
+    char why[CLI_REASON];
     scratch_text("x.json", BOM "{\"model_max_length\": 1000000000000000019884624838656}");
     json_t *library = NULL, *program = cli_json_load(scratch_path("x.json"), why);
     harness_ok(tfm__json_load(&library, scratch_path("x.json")));

@@ -143,11 +143,11 @@ def decoding(rounds):
     def seconds(who, length):
         folder = models[who][0]
         if who == 'translator':
-            stats = run.Done(run.TFM, 'translate', '-m', folder, '-i', source, '--beam', 1, '--max-length', length,
+            stats = run.Done(run.TFM, 'translate', '-m', folder, '-i', source, '--beam-size', 1, '--max-length', length,
                              '--stats').stats()
             count, taken = stats['target_tokens'], stats['seconds']
         else:
-            done = run.Done(run.TFM, 'generate', '-m', folder, '--ids', '--max-new', length, '--stats', prompt)
+            done = run.Done(run.TFM, 'generate', '-m', folder, '--token-ids', '--max-new-tokens', length, '--stats', prompt)
             count, taken = len(done.out.split()), done.stats()['decode_seconds']
         if abs(count - length) > 1:
             sys.exit('growth.py: the %s wrote %d tokens where %d were asked for' % (who, count, length))
@@ -256,7 +256,7 @@ def training(rounds):
     text = ['The preset tiny (4 + 4 layers of 128) with the demo\'s vocabulary, 6 updates, fp32; the estimate is that of '
             '`tfm_trainer_memory`, which `tfm train` says when it starts. Pairs are those of the demo: its longest again and '
             'again, or all. Where lines have many lengths, batches have many shapes, and the pool counts what it keeps in '
-            'reserve of those that were before. The last three columns are of lines of one length with `--recompute`, by which '
+            'reserve of those that were before. The last three columns are of lines of one length with `--gradient-checkpointing`, by which '
             'the backward pass runs each block once more.']
     above = ['%s (by %.0f %%)' % ('{:,}'.format(n), 100 * (one['pool_bytes'] / one['estimated_bytes'] - 1))
              for (kind, n), one in got.items() if kind == 'many lengths' and one['pool_bytes'] > one['estimated_bytes']]

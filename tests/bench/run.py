@@ -214,7 +214,7 @@ def translation(kind, model, folder, precision, beam, count, alone=False, key='s
         # Texts end at each program's default limit: 256 tokens for CTranslate2, which its script asks for, too; for tfm
         # a number that depends on the source's length.
         limits = ['--max-length', 30] if kind == 'fixed' else []
-        done = Done(TFM, 'translate', '-m', where, '-i', lines, '-o', WORK / 'out.txt', '--beam', beam, '--stats', *limits,
+        done = Done(TFM, 'translate', '-m', where, '-i', lines, '-o', WORK / 'out.txt', '--beam-size', beam, '--stats', *limits,
                     *(['--batch-tokens', 1] if alone else []))
         return {'tfm': done.stats()['seconds'] if key == 'seconds' else done.peak}
 

@@ -50,8 +50,8 @@ def measure_run(program, folder, world, width, wire):
     out = os.path.join(folder, 'run')
     subprocess.run(('rm', '-rf', out), check=True)
     net('mpirun', str(world), program, 'train', '-o', out, '--src', 'a', '--tgt', 'b', '--hold-out', '0', '--width',
-        str(width), '--ffn', str(4 * width), '--heads', '4', '--encoder-layers', '1', '--decoder-layers', '1',
-        '--batch-tokens', '16', '--updates', '22', '--report-every', '1', '--wire', wire, cwd=folder,
+        str(width), '--ffn-dim', str(4 * width), '--heads', '4', '--encoder-layers', '1', '--decoder-layers', '1',
+        '--batch-tokens', '16', '--max-steps', '22', '--logging-steps', '1', '--comm-dtype', wire, cwd=folder,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
     with open(os.path.join(out, 'train.jsonl'), encoding='utf-8') as log:
         lines = [json.loads(line) for line in log]

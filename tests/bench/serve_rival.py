@@ -235,8 +235,8 @@ class Server:
 
 def by_command(program, model, lines, out, beam, penalty):
     """How many seconds `tfm translate` takes, without loading and building."""
-    done = subprocess.run([program, "translate", "-m", model, "-i", lines, "-o", out, "--split", "--beam", str(beam),
-                           "--length-penalty", penalty, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run([program, "translate", "-m", model, "-i", lines, "-o", out, "--split", "--beam-size", str(beam),
+                           "--length-norm", penalty, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
     return {"seconds": json.loads(re.search(r"^stats (.*)$", done.stderr, re.MULTILINE)[1])["seconds"]}
 
 
@@ -350,7 +350,7 @@ def main():
         convert(a.model, converted)
     kept = [json.loads(line) for line in Path(a.keep).read_text(encoding="utf-8").split("\n")[:-1]] if a.keep and Path(a.keep).exists() else []
     commands = {"tfm serve": [a.program, "serve", "-m", "%s=%s" % (a.languages, a.model), "--port", "0", "--quiet",
-                              "--length-penalty", a.length_penalty, "--beam", str(a.beam)],
+                              "--length-norm", a.length_penalty, "--beam-size", str(a.beam)],
                 "CTranslate2": [sys.executable, __file__, "--serve", str(converted), a.model, "--beam", str(a.beam)]}
     servers = []
     try:

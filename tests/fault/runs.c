@@ -103,7 +103,7 @@ static void start(int number, const char *const *settings, bool again) {
     redirect(2, file_of(number, "err"), O_WRONLY | O_CREAT | O_TRUNC);
     if (again)
         execl("/proc/self/exe", "test", "again", most_tokens, (char *)NULL);
-    execl(TFM_PROGRAM, "tfm", "translate", "-m", TFM_ROOT "/apps/demo", "--beam", "4", "--max-length", most_tokens,
+    execl(TFM_PROGRAM, "tfm", "translate", "-m", TFM_ROOT "/apps/demo", "--beam-size", "4", "--max-length", most_tokens,
           (char *)NULL);
     _exit(127);
 }

@@ -227,7 +227,7 @@ static void test_pack(void **state) {
     runs_add_refused("no compiler and no pack", bare, "has no compiler: set TFM_KERNELS to a pack of its kernels");
     runs_add_refused("no compiler, and a pack that is not there", settings, "kernels.pack");
     runs_finish("no compiler");
-    tfm("kernels --export '%s' -- translate -m '%s/apps/demo' --beam 4 -i '%s/in' -o '%s/translated'", exported,
+    tfm("kernels --export '%s' -- translate -m '%s/apps/demo' --beam-size 4 -i '%s/in' -o '%s/translated'", exported,
         TFM_ROOT, runs_folder(), runs_folder());
     DIR *listing = opendir(runs_cache());
     assert_non_null(listing);

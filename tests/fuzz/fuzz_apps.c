@@ -34,7 +34,7 @@ static bool recipe(const uint8_t *data, size_t size) {
     r.resume = fuzz_folder();
     const int old = quiet();
     optind = 1;
-    const bool good = train_recipe_resume(&r, &changed, &syntax, 1, argv) == CLI_GO;
+    const bool good = train_recipe_resume(&r, &changed, &syntax, 1, argv) == CLI_CONTINUE;
     loud(old);
     train_recipe_free(&r);
     return good;

@@ -75,7 +75,7 @@ def known(description):
                 if name in fields:
                     fields[name] = {"type": "string", "enum": values}
             if "max_tokens" in fields:
-                fields["max_tokens"]["maximum"] = 64  # --max-new
+                fields["max_tokens"]["maximum"] = 64  # --max-new-tokens
     return description
 
 

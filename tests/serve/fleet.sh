@@ -24,7 +24,7 @@ serve() {
         shift
     done
     shift
-    start --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty -m "vec=$root/tests/golden/embedder" --beam 1 "$@"
+    start --quiet --timeout 600 --batch-tokens 256 -m "$demo" -m chatty -m "vec=$root/tests/golden/embedder" --beam-size 1 "$@"
 }
 # translate, embed, write: requests; leave `out` and the status in $code
 translate() {

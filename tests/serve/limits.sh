@@ -76,7 +76,7 @@ check "the server exits with 0 after malformed requests" [ "$ended" = 0 ]
 
 # ---- Models that fail to load, timeouts, and a second signal
 cp -r "$demo" damaged
-start -m "$demo" -m fr-en=damaged --timeout 3 --beam 8
+start -m "$demo" -m fr-en=damaged --timeout 3 --beam-size 8
 : >damaged/model.safetensors
 ask "$at/translate" -d q=a -d source=fr -d target=en
 check "a model that fails to load answers 500 without its path" [ "$code" = 500 -a "$(cat out)" = '{"error":"The model or the device failed"}' ]
@@ -86,7 +86,7 @@ check "a request beyond --timeout answers 503" [ "$code" = 503 -a \
     "$(cat out)" = '{"error":"The request took longer than 3 s: try again later"}' ]
 form -d q=Danke.
 check "the request after a timeout gets its translation" [ "$code" = 200 ]
-start -m "$demo" --beam 8
+start -m "$demo" --beam-size 8
 form -d q=Danke. # it is loaded
 head -200 lines >many.de
 ask "$at/translate" --data-urlencode "q@many.de" -d source=de -d target=en

@@ -18,8 +18,8 @@ cp chatty/* sentences
 echo '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' >sentences/modules.json
 echo '{"word_embedding_dimension": 24, "pooling_mode_lasttoken": true}' >sentences/1_Pooling/config.json
-start -m chatty -m other -m sentences --max-new 20
-"$tfm" generate -m chatty --max-new 12 "w10 w11 w12" >want
+start -m chatty -m other -m sentences --max-new-tokens 20
+"$tfm" generate -m chatty --max-new-tokens 12 "w10 w11 w12" >want
 json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
 check "POST /v1/completions answers the text of tfm generate" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
 cp out whole.json
@@ -44,7 +44,7 @@ check "GET /status says which models have a chat template" [ -n "$(grep '"name":
 json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
 check "POST /v1/chat/completions rejects an unsupported chat template" [ "$code" = 400 -a -n "$(grep 'not ChatML' out)" ]
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
-check "POST /v1/completions rejects max_tokens above --max-new" [ "$code" = 400 ]
+check "POST /v1/completions rejects max_tokens above --max-new-tokens" [ "$code" = 400 ]
 json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
 check "POST /v1/completions names an unsupported field" [ "$code" = 400 -a -n "$(grep '"message":"Invalid request: echo is not supported.*"param":"echo"' out)" ]
 # fields that change nothing or are supported, unsupported values, and unknown fields

@@ -22,7 +22,7 @@ cd "$folder" || exit 1
 rm -rf chatty && mkdir chatty && "$make_decoder" chatty && python3 "$here/make_words.py" chatty || exit 1
 other=$root/tests/golden/untied-gelu-bf16
 : >log # one of before has another port
-"$tfm" serve --port 0 -m "$root/apps/demo" -m "fr-en=$other" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new 64 2>log &
+"$tfm" serve --port 0 -m "$root/apps/demo" -m "fr-en=$other" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new-tokens 64 2>log &
 server=$!
 trap 'kill $server' EXIT
 for _ in $(seq 600); do
@@ -35,6 +35,6 @@ want=$(printf '%s\n' "$line" | "$tfm" translate -m "$root/apps/demo" 2>/dev/null
 "$python" "$here/clients.py" "$port" "$line" "$want" chatty embedder | tee clients
 prompt="w10 w11 w12"
 "$python" "$here/page.py" "$port" "$line" "$want" "$(printf '%s\n' "$line" | "$tfm" translate -m "$other" --split 2>/dev/null)" \
-    "$prompt" "$("$tfm" generate -m chatty --max-new 12 "$prompt" 2>/dev/null)" . | tee page
+    "$prompt" "$("$tfm" generate -m chatty --max-new-tokens 12 "$prompt" 2>/dev/null)" . | tee page
 "$python" "$here/openai_types.py" "$port" chatty embedder | tee types
 tail -qn 1 clients page types | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'

@@ -118,7 +118,7 @@ class Wants:
         self.texts = [" ".join(words[n % 7:n % 7 + 1 + n // 7]) for n in range(40)]
         self.vectors = [json.loads(line) for line in lines_from("embed", "embedder", lines=self.texts)]
         self.prompts = [" ".join("w%d" % (3 + (n * k + n) % 47) for k in range(1, 2 + n % 8)) for n in range(60)]
-        generated = lines_from("generate", "decoder", "-i", "-", "--json", "--max-new", str(NEW_TOKENS), lines=self.prompts)
+        generated = lines_from("generate", "decoder", "-i", "-", "--json", "--max-new-tokens", str(NEW_TOKENS), lines=self.prompts)
         ends = {"end": "stop", "stop": "stop", "length": "length"}
         self.generations = [(one["text"], ends[one["end"]]) for one in map(json.loads, generated)]
 

@@ -35,7 +35,7 @@ cut -f2 text.tsv >text.en
 text 10 2 >valid.tsv
 cut -f1 valid.tsv >valid.de
 cut -f2 valid.tsv >valid.en
-small="--width 32 --heads 2 --ffn 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 128"
+small="--width 32 --heads 2 --ffn-dim 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 128"
 files="--src text.de --tgt text.en"
 
 # begin DIR ARGUMENT...: a new run of the small model; resume DIR ARGUMENT...: one that goes on. As `run` does, both try
@@ -120,7 +120,7 @@ tidy() {
 options() {
     sed -n '/^\.SS train/,/^\.SS translate/s/^\.B[IR]* .*\\-\\-\([a-z0-9\\-]*\).*/--\1/p' "$root/apps/tfm.1" | tr -d '\\'
 }
-# Whether `tfm attend` draws: not where cairo or all fonts are missing. Leaves why in `err`.
+# Whether `tfm attention` draws: not where cairo or all fonts are missing. Leaves why in `err`.
 draws() { # MODEL
-    "$tfm" attend -m "$1" "eins" -o attention.svg >out 2>err
+    "$tfm" attention -m "$1" "eins" -o attention.svg >out 2>err
 }

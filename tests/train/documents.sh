@@ -1,8 +1,8 @@
-# tfm train --text on documents of several lines; and --from with the model's own dropout, files and small steps.
+# tfm train --text on documents of several lines; and --init-from with the model's own dropout, files and small steps.
 . "$(dirname "$0")/common.sh"
 
-small="--width 32 --heads 4 --ffn 64 --decoder-layers 1 --batch-tokens 128 --block 16"
-plan="--updates 6 --valid-every 3 --report-every 2 --warmup 2 --rate 0.01 --average 2"
+small="--width 32 --heads 4 --ffn-dim 64 --decoder-layers 1 --batch-tokens 128 --seq-len 16"
+plan="--max-steps 6 --eval-steps 3 --logging-steps 2 --warmup-steps 2 --learning-rate 0.01 --average 2"
 
 # ---- The same documents in five forms
 python3 - <<'X'
@@ -31,8 +31,8 @@ check "train on a .jsonl file has jsonl in its recipe" [ "$(value json jsonl)" =
 cp texts.jsonl texts.txt
 begin named --text texts.txt --jsonl $plan
 check "train --jsonl accepts any file name" both 0 alike own named
-begin cut --text own.txt --separator '<|end|>' $plan --updates 4
-resume cut --updates 6
+begin cut --text own.txt --separator '<|end|>' $plan --max-steps 4
+resume cut --max-steps 6
 check "train --resume within documents gives the same parameters" both 0 cmp own/snapshots/00000006.safetensors \
     cut/snapshots/00000006.safetensors
 begin valid --text texts.jsonl --valid-text texts.jsonl $plan
@@ -77,25 +77,25 @@ echo '{{ messages }}' >own/chat_template.jinja
 echo '{}' >own/special_tokens_map.json
 mkdir own/additional_chat_templates
 echo '{{ tools }}' >own/additional_chat_templates/tool_use.jinja
-fine="--text own.txt --separator <|end|> --updates 2 --valid-every 2 --report-every 1 --average 0"
-run train -o tuned --from own $fine
-check "train --from takes the dropouts of config.json" [ "$(value tuned dropout) $(value tuned attention-dropout) $(value tuned activation-dropout)" = "0.3 0.2 0.0" ]
-check "train --from has a small learning rate and clips gradients at norm 1" [ "$(value tuned rate) $(value tuned clip)" = "5e-5 1.0" ]
-check "train --from copies chat template and special token files" both 0 cmp own/chat_template.jinja tuned/chat_template.jinja
-check "train --from copies all tokenizer files" cmp own/special_tokens_map.json tuned/special_tokens_map.json
-check "train --from copies further chat templates" cmp own/additional_chat_templates/tool_use.jinja \
+fine="--text own.txt --separator <|end|> --max-steps 2 --eval-steps 2 --logging-steps 1 --average 0"
+run train -o tuned --init-from own $fine
+check "train --init-from takes the dropouts of config.json" [ "$(value tuned dropout) $(value tuned attention-dropout) $(value tuned activation-dropout)" = "0.3 0.2 0.0" ]
+check "train --init-from has a small learning rate and clips gradients at norm 1" [ "$(value tuned learning-rate) $(value tuned max-grad-norm)" = "5e-5 1.0" ]
+check "train --init-from copies chat template and special token files" both 0 cmp own/chat_template.jinja tuned/chat_template.jinja
+check "train --init-from copies all tokenizer files" cmp own/special_tokens_map.json tuned/special_tokens_map.json
+check "train --init-from copies further chat templates" cmp own/additional_chat_templates/tool_use.jinja \
     tuned/additional_chat_templates/tool_use.jinja
-check "train --from writes the dropouts into the new model" grep -q '"attn_pdrop": 0.2' tuned/config.json
-check "train --from prints no hint about little text" [ "$(grep -c 'too few' err)" = 0 ]
-run train -o flags --from own $fine --dropout 0 --clip 0 --rate 0.001
-check "train --from prefers options over its defaults" [ "$(value flags dropout) $(value flags attention-dropout) $(value flags clip) $(value flags rate)" = "0.0 0.2 0.0 0.001" ]
-resume flags --updates 3
-check "train --resume keeps the defaults of --from" [ "$code $(value flags dropout) $(value flags attention-dropout) $(value flags clip) $(value flags rate)" = "0 0.0 0.2 0.0 0.001" ]
-run train -o refused --from own $fine --block 9999
-check "train --from that is rejected leaves no file" [ "$code" = 1 ] && [ ! -e refused ]
+check "train --init-from writes the dropouts into the new model" grep -q '"attn_pdrop": 0.2' tuned/config.json
+check "train --init-from prints no hint about little text" [ "$(grep -c 'too few' err)" = 0 ]
+run train -o flags --init-from own $fine --dropout 0 --max-grad-norm 0 --learning-rate 0.001
+check "train --init-from prefers options over its defaults" [ "$(value flags dropout) $(value flags attention-dropout) $(value flags max-grad-norm) $(value flags learning-rate)" = "0.0 0.2 0.0 0.001" ]
+resume flags --max-steps 3
+check "train --resume keeps the defaults of --init-from" [ "$code $(value flags dropout) $(value flags attention-dropout) $(value flags max-grad-norm) $(value flags learning-rate)" = "0 0.0 0.2 0.0 0.001" ]
+run train -o refused --init-from own $fine --seq-len 9999
+check "train --init-from that is rejected leaves no file" [ "$code" = 1 ] && [ ! -e refused ]
 
 # ---- Too little text
-begin poor $pairs --preset tiny --updates 1 --batch-tokens 128
+begin poor $pairs --preset tiny --max-steps 1 --batch-tokens 128
 check "train of a new model warns of too little text and says what to do" says err \
     '^warning: 240 pairs, about [0-9]* tokens, are too few .* 1\.[0-9] million parameters .* or fine-tune one'
 check "train continues after the warning of too little text" says err '^update 1/1 '

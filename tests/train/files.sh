@@ -10,7 +10,7 @@ done
 head -n 90 text.tsv | head -c -1 >one.tsv
 tail -n +91 text.tsv >three.tsv
 several="--src one.de --tgt one.en --src two.de --tgt two.en --src three.de --tgt three.en"
-plan="--updates 12 --valid-every 4 --report-every 2 --buffer 60 --average 2 --warmup 2"
+plan="--max-steps 12 --eval-steps 4 --logging-steps 2 --buffer-size 60 --average 2 --warmup-steps 2"
 
 # shellcheck disable=SC2086 # words, here and below
 begin whole $files $plan
@@ -34,22 +34,22 @@ check "train on several TSV files gives the same run" both 0 alike columns pages
 
 # ---- Going on
 # shellcheck disable=SC2086
-begin part $several $plan --updates 5
-resume part --updates 12
+begin part $several $plan --max-steps 5
+resume part --max-steps 12
 check "train --resume with several files gives the same parameters" both 0 cmp part/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mkdir moved
 mv three.de moved
-resume part --updates 13
+resume part --max-steps 13
 check "train --resume names a file that does not exist" one_sentence 1 'three.de: No such file or directory; if it lies elsewhere now, give all 3 files of --src again, in their order'
-resume part --updates 13 --src moved/three.de
+resume part --max-steps 13 --src moved/three.de
 check "train --resume rejects fewer files for one side" one_sentence 2 'the run has 3 files of --src, and 1 is given: give all of them, in their order'
-resume part --updates 13 --src one.de --src two.de --src moved/three.de
+resume part --max-steps 13 --src one.de --src two.de --src moved/three.de
 check "train --resume accepts files at other paths" both 0 grep -q '"../moved/three.de"' part/recipe.json
 mv moved/three.de .
-resume part --updates 14 --src one.de --src three.de --src two.de --tgt one.en --tgt three.en --tgt two.en
+resume part --max-steps 14 --src one.de --src three.de --src two.de --tgt one.en --tgt three.en --tgt two.en
 check "train --resume rejects files in another order" one_sentence 1 'the training files have changed since'
 sed 's/eins/zwei/' three.de >other.de
-resume part --updates 14 --src one.de --src two.de --src other.de
+resume part --max-steps 14 --src one.de --src two.de --src other.de
 check "train --resume rejects changed text" one_sentence 1 'the training files have changed since'
 # One file is noted as older programs did, by its name; a list of it would do, too.
 python3 -c '
@@ -58,13 +58,13 @@ recipe = json.load(open("same/recipe.json"))
 assert recipe["src"] == "../text.de" and recipe["tgt"] == "../text.en", recipe
 recipe["src"] = [recipe["src"]]
 json.dump(recipe, open("same/recipe.json", "w"))'
-resume same --updates 13
+resume same --max-steps 13
 check "train --resume accepts a recipe with one file" [ "$code" = 0 -a "$(value same src) $(value same tgt)" = '"../text.de" "../text.en"' ]
 
 # ---- Unlike files
 head -n 87 text.en >short.en
 # shellcheck disable=SC2086
-begin uneven --src one.de --tgt short.en --src three.de --tgt three.en $plan --buffer 1000 --updates 1 --vocab whole
+begin uneven --src one.de --tgt short.en --src three.de --tgt three.en $plan --buffer-size 1000 --max-steps 1 --vocab whole
 check "train stays aligned after a file longer than its translation" both 0 says err '^226 pairs for training; left out: .* 3 without a partner'
 check "train warns of a file longer than its translation" says err '^warning: one.de has 90 lines and short.en 87:'
 sed '7s/.*//' three.de >bad.de

@@ -2,7 +2,7 @@
 #     sh tests/train/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # With TFM_BRIEF=1 fewer calls fail, and the device compiles without optimization.
 . "$(dirname "$0")/ranks_common.sh"
-plan="$files --updates 6 --valid-every 3 --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
+plan="$files --max-steps 6 --eval-steps 3 --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
 # spoilt NUMBER ARGUMENT...: as `run`, and the read of this number fails
 spoilt() {
     number=$1
@@ -16,7 +16,7 @@ spoilt() {
 }
 
 # shellcheck disable=SC2086 # words
-begin one $plan --accumulate 2
+begin one $plan --gradient-accumulation-steps 2
 check "train on one device with two micro-batches" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 begin two $plan --workers 2
@@ -25,14 +25,14 @@ check "train with two workers has the losses of one with both micro-batches" nea
 check "train with two workers writes the files of one" tidy two
 check "train with two workers says once what it does" [ "$(grep -c '2 devices share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
-begin again $plan --workers 2 --shard
+begin again $plan --workers 2 --shard-optimizer
 check "train with two workers and sharded optimizer state gives the same parameters" both 0 alike two again
 check "train with sharded optimizer state writes one file a worker" [ "$(shards again)" = "00000006-0-of-2 00000006-1-of-2 " ]
-resume again --updates 9 --workers 2
+resume again --max-steps 9 --workers 2
 check "train --resume of sharded state without sharding gives the same parameters" both 0 [ "$(shards again)" = "" ]
-resume two --updates 9 --workers 2 --shard
+resume two --max-steps 9 --workers 2 --shard-optimizer
 check "train --resume of unsharded state with sharding gives the same parameters" both 0 alike two again
-resume two --updates 10
+resume two --max-steps 10
 check "train --resume with one worker gives the same parameters" both 0 says err 'update 10'
 if ! unlaunched; then
     # shellcheck disable=SC2086
@@ -40,7 +40,7 @@ if ! unlaunched; then
     # shellcheck disable=SC2086
     begin two $plan --workers 2
     check "train with two MPI ranks gives the parameters of two workers" both 0 alike ranks two
-    ranks 2 --resume ranks --updates 7 --workers 2
+    ranks 2 --resume ranks --max-steps 7 --workers 2
     check "train with workers in an MPI rank is an error" both 2 says err 'workers is for one process'
 fi
 
@@ -71,41 +71,41 @@ export TFM_CACHE_DIR="$binaries"
 
 # ---- Shares
 # shellcheck disable=SC2086
-begin shares $plan --dropout 0 --workers 2 --deal 3,1
+begin shares $plan --dropout 0 --workers 2 --balance 3,1
 check "train with load balancing gives each device its share" both 0 says err 'from update 1 on the devices have 75 %, 25 % of the tokens'
 check "train with load balancing prints the shares once" [ "$(grep -c 'of the tokens' err)" = 1 ]
 # shellcheck disable=SC2086
-begin plain $plan --dropout 0 --accumulate 2
+begin plain $plan --dropout 0 --gradient-accumulation-steps 2
 check "train with load balancing has the losses of one device" near shares plain
 # shellcheck disable=SC2086
-begin whole $plan --dropout 0 --updates 9 --schedule constant --workers 2 --deal 3,1
+begin whole $plan --dropout 0 --max-steps 9 --lr-scheduler-type constant --workers 2 --balance 3,1
 # shellcheck disable=SC2086
-begin part $plan --dropout 0 --updates 6 --schedule constant --workers 2 --deal 3,1 --warmup "$(value whole warmup)"
-sed 's/"deal": "3,1"/"deal": "by-speed"/' part/recipe.json >older
+begin part $plan --dropout 0 --max-steps 6 --lr-scheduler-type constant --workers 2 --balance 3,1 --warmup-steps "$(value whole warmup-steps)"
+sed 's/"balance": "3,1"/"balance": "by-speed"/' part/recipe.json >older
 cp older part/recipe.json
-resume part --updates 9 --workers 2
+resume part --max-steps 9 --workers 2
 check "train --resume keeps the checkpoint's shares and gives the same parameters" both 0 alike part whole
 check "train --resume says that it keeps the checkpoint's shares" says err 'from update 7 on the devices have 75 %, 25 % of the tokens'
-sed 's/"deal": null/"deal": "3,1"/' part/recipe.json >older
+sed 's/"balance": null/"balance": "3,1"/' part/recipe.json >older
 cp older part/recipe.json
-resume part --updates 10 --workers 3 --accumulate 3
-check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "deal is '3,1', and an update is shared by 3"
+resume part --max-steps 10 --workers 3 --gradient-accumulation-steps 3
+check "train --resume with more devices rejects the checkpoint's shares" both 2 says err "balance is '3,1', and an update is shared by 3"
 rm -rf whole part
-for deal in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
+for ratio in 3 3,1,2 3,x 0,0 3,-1 3, ,1 "" by-speed; do
     # shellcheck disable=SC2086
-    begin refused $plan --workers 2 --deal "$deal"
-    check "train rejects the shares '$deal'" both 2 says err "deal is '$deal', and"
+    begin refused $plan --workers 2 --balance "$ratio"
+    check "train rejects the shares '$ratio'" both 2 says err "balance is '$ratio', and"
 done
 
 # ---- What fails
 # shellcheck disable=SC2086
-begin refused $plan --accumulate 1 --workers 2
-check "train rejects fewer micro-batches than devices" both 2 says err 'an update has 1 batches, --accumulate, and 2 devices'
+begin refused $plan --gradient-accumulation-steps 1 --workers 2
+check "train rejects fewer micro-batches than devices" both 2 says err 'an update has 1 batches, --gradient-accumulation-steps, and 2 devices'
 # shellcheck disable=SC2086
 begin refused $plan --workers 17
 check "train rejects too many workers" both 2 says err 'workers is 17'
 # shellcheck disable=SC2086
-begin whole $plan --updates 8 --schedule constant --valid-every 2 --workers 2
+begin whole $plan --max-steps 8 --lr-scheduler-type constant --eval-steps 2 --workers 2
 count_of() {
     sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' "$1/train.jsonl" | tail -n 1
 }
@@ -115,7 +115,7 @@ brief && numbers="150 210 270"
 for number in $numbers; do
     rm -rf broken
     # shellcheck disable=SC2086
-    spoilt $number -o broken $small $plan --updates 8 --schedule constant --valid-every 2 --workers 2
+    spoilt $number -o broken $small $plan --max-steps 8 --lr-scheduler-type constant --eval-steps 2 --workers 2
     if [ "$code" = 0 ] || [ ! -e broken/checkpoint.safetensors ]; then
         continue
     fi
@@ -128,13 +128,13 @@ check "some of the failing reads come after a checkpoint" [ $late -ge 1 ]
 
 # ---- A signal
 # shellcheck disable=SC2086
-launch -o stopped $small $plan --updates 100000 --patience 0 --workers 2 --shard
+launch -o stopped $small $plan --max-steps 100000 --patience 0 --workers 2 --shard-optimizer
 wait_for_update stopped 2
 kill -INT "$child"
 wait "$child"
 code=$?
-check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard'
+check "train with two workers ends with a checkpoint after SIGINT" both 0 says err 'go on with: tfm train --resume stopped --workers 2 --shard-optimizer'
 last=$(count_of stopped)
-resume stopped --updates $((last + 2)) --workers 2 --shard
+resume stopped --max-steps $((last + 2)) --workers 2 --shard-optimizer
 check "train --resume with two workers after SIGINT succeeds" both 0 says err "update $((last + 2))"
 echo "1..$count"

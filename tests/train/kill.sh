@@ -5,7 +5,7 @@
 delays() { # COUNT: seconds below one
     awk -v count="$1" 'BEGIN { srand(); for (i = 0; i < count; i++) printf "%.3f\n", 0.05 + 0.9 * rand() }'
 }
-plan="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
+plan="$files --max-steps 40 --eval-steps 1 --logging-steps 1 --hold-out 3 --buffer-size 70 --average 2 --patience 0"
 # shellcheck disable=SC2086
 begin whole $plan
 check "train with frequent validation" [ "$code" = 0 ]

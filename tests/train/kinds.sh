@@ -1,19 +1,19 @@
 # tfm train: models and updates of other kinds. With TFM_BRIEF=1 several of them in one run.
 . "$(dirname "$0")/common.sh"
 
-begin two $files --updates 1 --average 0
-usual="$files --updates 4 --warmup 1 --average 0 --vocab two"
+begin two $files --max-steps 1 --average 0
+usual="$files --max-steps 4 --warmup-steps 1 --average 0 --vocab two"
 # shellcheck disable=SC2086
 begin usual $usual
 mv usual/model.safetensors before
 if brief; then
-    set -- '--pre-norm --activation gelu --init gaussian --schedule linear --clip 0.5' \
-        '--activation gelu-tanh --store f16 --schedule cosine --weight-decay 0.1 --attention-dropout 0.1' \
-        '--activation silu --store bf16 --init kaiming --schedule constant --activation-dropout 0.1 --label-smoothing 0' \
+    set -- '--pre-norm --activation gelu --init gaussian --lr-scheduler-type linear --max-grad-norm 0.5' \
+        '--activation gelu-tanh --save-dtype f16 --lr-scheduler-type cosine --weight-decay 0.1 --attention-dropout 0.1' \
+        '--activation silu --save-dtype bf16 --init kaiming --lr-scheduler-type constant --activation-dropout 0.1 --label-smoothing 0' \
         '--beta1 0.8 --beta2 0.9 --epsilon 1e-3'
 else
     set -- --pre-norm '--activation gelu' '--activation gelu-tanh' '--activation silu' '--init gaussian' '--init kaiming' \
-        '--store f16' '--store bf16' '--schedule linear' '--schedule cosine' '--schedule constant' '--clip 0.5' \
+        '--save-dtype f16' '--save-dtype bf16' '--lr-scheduler-type linear' '--lr-scheduler-type cosine' '--lr-scheduler-type constant' '--max-grad-norm 0.5' \
         '--weight-decay 0.1' '--attention-dropout 0.1' '--activation-dropout 0.1' '--label-smoothing 0' '--beta1 0.8' \
         '--beta2 0.9' '--epsilon 1e-3'
 fi

@@ -1,7 +1,7 @@
-# tfm train --from a model of several languages: which of them it reads and writes.
+# tfm train --init-from a model of several languages: which of them it reads and writes.
 . "$(dirname "$0")/common.sh"
 
-plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 8 --batch-tokens 128 --max-length 40"
+plan="$files --eval-steps 4 --logging-steps 1 --warmup-steps 2 --average 2 --hold-out 8 --batch-tokens 128 --max-length 40"
 golden=$root/tests/golden/families
 
 # model DIR GOLDEN CLASS CODE...: a small model whose tokenizer has the words of `text`, or most, and languages
@@ -35,38 +35,38 @@ sed 1q text.de >line
 
 model nllb m2m_100-nllb-f16 NllbTokenizer deu_Latn eng_Latn fra_Latn
 # shellcheck disable=SC2086 # words, here and below
-run train -o tuned --from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --updates 8 --rate 0.01
-check "train --from a multilingual model trains" both 0 says err '^update 8/8 '
-check "train --from a multilingual model saves the forced first token" says tuned/generation_config.json '"forced_bos_token_id": 5'
-check "train --from a multilingual model saves the languages of the tokenizer" [ "$(grep -c '"src_lang": "deu_Latn"\|"tgt_lang": "eng_Latn"' tuned/tokenizer_config.json)" = 2 ]
+run train -o tuned --init-from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --max-steps 8 --learning-rate 0.01
+check "train --init-from a multilingual model trains" both 0 says err '^update 8/8 '
+check "train --init-from a multilingual model saves the forced first token" says tuned/generation_config.json '"forced_bos_token_id": 5'
+check "train --init-from a multilingual model saves the languages of the tokenizer" [ "$(grep -c '"src_lang": "deu_Latn"\|"tgt_lang": "eng_Latn"' tuned/tokenizer_config.json)" = 2 ]
 run translate -m tuned -i line
 cp out plain
 run translate -m tuned --source-lang deu_Latn --target-lang eng_Latn -i line
 check "translate uses the languages saved by train" both 0 cmp plain out
-run train -o tuned2 --from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --updates 5 --rate 0.01
-resume tuned2 --updates 8
+run train -o tuned2 --init-from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --max-steps 5 --learning-rate 0.01
+resume tuned2 --max-steps 8
 check "train --resume keeps the languages" both 0 cmp tuned/snapshots/00000008.safetensors \
     tuned2/snapshots/00000008.safetensors
-run train -o other --from nllb --source-lang fra_Latn --target-lang eng_Latn $plan --updates 8 --rate 0.01
-check "train --from with another source language is another run" [ "$code" = 0 ]
-check "train --from with another source language gives other parameters" [ -n "$(cmp tuned/snapshots/00000008.safetensors other/snapshots/00000008.safetensors)" ]
-run train -o none --from nllb --source-lang deu_Latn --target-lang eng $plan
-check "train --from rejects a target language that the model does not have" one_sentence 1 'did you mean eng_Latn'
-run train -o none --from nllb --source-lang xyz --target-lang eng_Latn $plan
-check "train --from rejects a source language that the model does not have" one_sentence 1 "source language 'xyz'"
-check "train --from with an unknown language leaves no run" [ ! -e none/recipe.json ]
+run train -o other --init-from nllb --source-lang fra_Latn --target-lang eng_Latn $plan --max-steps 8 --learning-rate 0.01
+check "train --init-from with another source language is another run" [ "$code" = 0 ]
+check "train --init-from with another source language gives other parameters" [ -n "$(cmp tuned/snapshots/00000008.safetensors other/snapshots/00000008.safetensors)" ]
+run train -o none --init-from nllb --source-lang deu_Latn --target-lang eng $plan
+check "train --init-from rejects a target language that the model does not have" one_sentence 1 'did you mean eng_Latn'
+run train -o none --init-from nllb --source-lang xyz --target-lang eng_Latn $plan
+check "train --init-from rejects a source language that the model does not have" one_sentence 1 "source language 'xyz'"
+check "train --init-from with an unknown language leaves no run" [ ! -e none/recipe.json ]
 
 # mBART's first models are told by the token that decoding starts with.
 model mbart mbart-languages-f16 MBartTokenizer de_DE en_XX
 rm mbart/generation_config.json
 sed 's/"decoder_start_token_id": 2/"decoder_start_token_id": 4/' mbart/config.json >new
 mv new mbart/config.json
-run train -o mtuned --from mbart --source-lang de_DE --target-lang en_XX $plan --updates 8 --rate 0.01
-check "train --from an mBART-25 model trains" both 0 says err '^update 8/8 '
-check "train --from an mBART-25 model starts decoding with the language" says mtuned/generation_config.json \
+run train -o mtuned --init-from mbart --source-lang de_DE --target-lang en_XX $plan --max-steps 8 --learning-rate 0.01
+check "train --init-from an mBART-25 model trains" both 0 says err '^update 8/8 '
+check "train --init-from an mBART-25 model starts decoding with the language" says mtuned/generation_config.json \
     '"decoder_start_token_id": 5'
 
-run train -o plain0 --from tuned $plan --updates 8
-check "train --from a model with saved languages needs no language options" both 0 says err '^update 8/8 '
+run train -o plain0 --init-from tuned $plan --max-steps 8
+check "train --init-from a model with saved languages needs no language options" both 0 says err '^update 8/8 '
 
 echo "1..$count"

@@ -1,14 +1,14 @@
 # tfm train: bad pairs of lines, left out and counted, or refused by --strict.
 . "$(dirname "$0")/common.sh"
 
-begin run $files --updates 1 --average 0
+begin run $files --max-steps 1 --average 0
 bad() { # LINE SOURCE TARGET: the text with another pair there
     { head -n $(($1 - 1)) text.de && printf "$2\n" && tail -n +$(($1 + 1)) text.de; } >bad.de
     { head -n $(($1 - 1)) text.en && printf "$3\n" && tail -n +$(($1 + 1)) text.en; } >bad.en
     paste bad.de bad.en >bad.tsv
 }
 many=$(awk 'BEGIN { for (i = 0; i < 80; i++) printf "eins " }')
-quick="--updates 1 --average 0 --vocab run"
+quick="--max-steps 1 --average 0 --vocab run"
 for kind in "empty::zero:the source is empty:1 with an empty side" "empty:eins:  :the target is empty:1 with an empty side" \
     "long:$many:one:the source has [0-9]* tokens, and max_length is 40:1 too long" "invalid:ei\\377ns:one:byte 3:1 invalid" "invalid:eins:o\\000ne:byte 2:1 invalid"; do
     IFS=: read -r name source target why said <<END
@@ -42,7 +42,7 @@ check "train counts pairs of files with different numbers of lines" both 0 says 
 check "train warns of files with different numbers of lines" says err '^warning: text.de has 240 lines and bad.en 236:'
 check "train warns of few validation pairs" says err '^warning: with only [0-9]* pairs for validation'
 # shellcheck disable=SC2086
-resume bad --updates 5
+resume bad --max-steps 5
 check "train --resume does not repeat the warnings" both 0 [ "$(grep -c '^warning:' err)" = 0 ]
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick --strict
@@ -54,10 +54,10 @@ for side in de en; do
     sed "3s/\$/$(seq -s ' ' 50)/" valid.$side >long.$side
 done
 # shellcheck disable=SC2086
-begin bad $files --valid-src long.de --valid-tgt valid.en $quick --positions 40 --max-length 40
+begin bad $files --valid-src long.de --valid-tgt valid.en $quick --max-positions 40 --max-length 40
 check "train says that long validation lines are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is cut'
 # shellcheck disable=SC2086
-begin bad $files --valid-src valid.de --valid-tgt long.en $quick --positions 40 --max-length 40
+begin bad $files --valid-src valid.de --valid-tgt long.en $quick --max-positions 40 --max-length 40
 check "train says that long target lines of validation are skipped" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens'
 for what in 'zero:tr e \0' 'bytes:tr e \377'; do
     sed -n 3p valid.en | ${what#*:} >third
@@ -81,16 +81,16 @@ begin bad --src bad.de --tgt text.en $quick --strict
 check "train --strict rejects skipped pairs of held-out lines" one_sentence 1 'bad.de and text.en, line 20: the source is empty'
 
 bad 33 "" zero
-small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer 60 --average 0 --vocab run"
+small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer-size 60 --average 0 --vocab run"
 # shellcheck disable=SC2086
-begin bad $small_buffers --updates 9 --valid-every 3
+begin bad $small_buffers --max-steps 9 --eval-steps 3
 check "train reports skipped pairs before the pass ends" both 0 says err '^[1-9][0-9]* pairs so far; left out: 1 with'
-resume bad --updates 30
+resume bad --max-steps 30
 check "train --resume within a pass counts skipped pairs of the next pass only" both 0 [ "$(grep ' pairs ' err | grep -v validation)" = \
     "239 pairs for training; left out: 1 with an empty side, 0 too long, 0 invalid, 0 without a partner" ]
 bad 200 "" zero
 # shellcheck disable=SC2086
-begin bad $small_buffers --updates 1000 --valid-every 2 --strict
+begin bad $small_buffers --max-steps 1000 --eval-steps 2 --strict
 check "train --strict in a later pass leaves the last checkpoint" one_last 1 \
     'bad.de and bad.en, line 200: .*; the last good checkpoint is bad/checkpoint.safetensors, of update [1-9]'
 

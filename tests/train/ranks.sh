@@ -1,7 +1,7 @@
 # Several ranks that share updates, by MPI, on one device.
 #     sh tests/train/ranks.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/ranks_common.sh"
-plan="$files --updates 6 --valid-every 3 --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
+plan="$files --max-steps 6 --eval-steps 3 --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
 
 if ! ldd "$tfm" | grep -q libmpi; then
     # shellcheck disable=SC2086 # words
@@ -15,10 +15,10 @@ if unlaunched; then
 fi
 
 # shellcheck disable=SC2086
-begin one $plan --accumulate 2
+begin one $plan --gradient-accumulation-steps 2
 check "train on one rank with two micro-batches" [ "$code" = 0 ]
 # shellcheck disable=SC2086
-fresh 1 launched $plan --accumulate 2
+fresh 1 launched $plan --gradient-accumulation-steps 2
 check "train under mpirun with one rank gives the same parameters" both 0 alike one launched
 # shellcheck disable=SC2086
 fresh 2 two $plan
@@ -27,7 +27,7 @@ check "train on two ranks has the losses of one with both micro-batches" near on
 check "train on two ranks writes the files of one" tidy two
 check "train on two ranks says once what it does" [ "$(grep -c 'ranks share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
-other "--recompute --device ${TFM_DEVICE:-0}" -o again $small $plan
+other "--gradient-checkpointing --device ${TFM_DEVICE:-0}" -o again $small $plan
 check "train on two ranks repeated with per-rank options gives the same parameters" both 0 alike two again
 if [ "$(TFM_DEVICE=all "$tfm" devices | grep -c '^\*')" = 1 ]; then
     named=${TFM_DEVICE-}
@@ -39,17 +39,17 @@ if [ "$(TFM_DEVICE=all "$tfm" devices | grep -c '^\*')" = 1 ]; then
 fi
 
 # shellcheck disable=SC2086
-fresh 2 part $plan --updates 3 --schedule constant
-resume part --updates 6
+fresh 2 part $plan --max-steps 3 --lr-scheduler-type constant
+resume part --max-steps 6
 check "train --resume of two ranks with one rank succeeds" both 0 says err 'update 6'
 # shellcheck disable=SC2086
-begin whole $plan --schedule constant --accumulate 2 --warmup "$(value part warmup)"
+begin whole $plan --lr-scheduler-type constant --gradient-accumulation-steps 2 --warmup-steps "$(value part warmup-steps)"
 check "train --resume of two ranks with one rank has the losses of one" near part whole
-ranks 2 --resume part --updates 9
+ranks 2 --resume part --max-steps 9
 check "train --resume of one rank with two ranks gives the same parameters" both 0 says err 'update 9'
 
 # shellcheck disable=SC2086
-TFM_PROFILE=$here/trace.json fresh 2 traced $plan --updates 2
+TFM_PROFILE=$here/trace.json fresh 2 traced $plan --max-steps 2
 check "train --trace writes a trace for each rank with its communication" both 0 python3 -c '
 import json
 for name in ("trace.json", "trace-rank1.json"):
@@ -61,47 +61,47 @@ for name in ("trace.json", "trace-rank1.json"):
 
 # ---- Parts of the state, and gradients of 16 bits
 # shellcheck disable=SC2086
-fresh 2 shards $plan --shard
+fresh 2 shards $plan --shard-optimizer
 check "train on two ranks with sharded optimizer state gives the same parameters" both 0 alike two shards
 check "train on two ranks with sharded optimizer state writes one file a rank" [ "$(shards shards)$(shards two)" = "00000006-0-of-2 00000006-1-of-2 " ]
 check "train on two ranks with sharded optimizer state writes no other file" tidy shards
-ranks 2 --resume shards --updates 9
+ranks 2 --resume shards --max-steps 9
 check "train --resume of sharded ranks without sharding gives the same parameters" [ "$code" = 0 -a "$(shards shards)" = "" ]
-ranks 2 --resume two --updates 9 --shard
+ranks 2 --resume two --max-steps 9 --shard-optimizer
 check "train --resume of unsharded ranks with sharding gives the same parameters" both 0 alike two shards
-resume two --updates 10
+resume two --max-steps 10
 check "train --resume of sharded ranks with one rank gives the same parameters" both 0 says err 'update 10'
 check "train on two ranks sends the same number of bytes in every update" [ "$(sent again | sort -u | wc -l) $(sent again | wc -l)" = "1 6" ]
 for wire in f16 bf16; do
     # shellcheck disable=SC2086
-    fresh 2 $wire $plan --wire $wire
-    check "train --wire $wire sends half as many bytes" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
-    check "train --wire $wire has losses near those of fp32" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
+    fresh 2 $wire $plan --comm-dtype $wire
+    check "train --comm-dtype $wire sends half as many bytes" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
+    check "train --comm-dtype $wire has losses near those of fp32" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
         sed -n 's/.*"type":"train".*"loss":\([0-9.]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' |
         awk '{ seen++; far += ($1 / $2 - 1) ^ 2 > 1e-4 } END { print seen, far + 0 }')" = "6 0" ]
 done
 
 # ---- Shares
 # shellcheck disable=SC2086
-fresh 2 shares $plan --dropout 0 --deal 3,1
+fresh 2 shares $plan --dropout 0 --balance 3,1
 check "train on ranks with load balancing gives each rank its share" both 0 says err 'from update 1 on the ranks have 75 %, 25 % of the tokens'
 # shellcheck disable=SC2086
-begin plain $plan --dropout 0 --accumulate 2
+begin plain $plan --dropout 0 --gradient-accumulation-steps 2
 check "train on ranks with load balancing has the losses of one rank" near shares plain
-ranks 2 --resume shares --updates 8
+ranks 2 --resume shares --max-steps 8
 check "train --resume keeps the shares of the ranks" both 0 says err 'from update 7 on the ranks have 75 %, 25 % of the tokens'
-fresh 2 refused --src text.de --tgt text.en --deal 3,1,2
-check "train rejects shares for more ranks than there are" told "deal is '3,1,2', and an update is shared by 2"
+fresh 2 refused --src text.de --tgt text.en --balance 3,1,2
+check "train rejects shares for more ranks than there are" told "balance is '3,1,2', and an update is shared by 2"
 
 # ---- What fails
 # shellcheck disable=SC2086
-fresh 2 refused $plan --accumulate 1
-check "train rejects fewer micro-batches than ranks" told 'an update has 1 batches, --accumulate, and 2 ranks'
+fresh 2 refused $plan --gradient-accumulation-steps 1
+check "train rejects fewer micro-batches than ranks" told 'an update has 1 batches, --gradient-accumulation-steps, and 2 ranks'
 fresh 2 refused --src missing --tgt text.en
 check "train on ranks names a file that one rank does not have" told 'cannot read missing'
 # shellcheck disable=SC2086
-other '--accumulate 3 --subword-alpha 0.1' -o refused $small $plan
-check "train on ranks names options that differ between ranks" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --accumulate): '
+other '--gradient-accumulation-steps 3 --subword-alpha 0.1' -o refused $small $plan
+check "train on ranks names options that differ between ranks" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --gradient-accumulation-steps): '
 # shellcheck disable=SC2086
 other --frobnicate -o refused $small $plan
 check "train on ranks ends both when one has an unknown option" both 2 told 'train: rank 1: there is no option --frobnicate'
@@ -130,19 +130,19 @@ check "train on ranks prints one error when a device fails" told 'rank 1: update
 
 # ---- A rank that dies
 # shellcheck disable=SC2086
-mpirun -n 2 "$tfm" train -o killed $small $plan --shard --updates 100000 --patience 0 >out 2>err &
+mpirun -n 2 "$tfm" train -o killed $small $plan --shard-optimizer --max-steps 100000 --patience 0 >out 2>err &
 child=$!
 wait_for_update killed 4
 kill_rank 2
 check "train on ranks ends within a minute when a rank is killed" [ "$code" != 0 -a "$seconds" -lt 60 ]
 check "train on ranks names the signal that killed a rank" [ "$(grep -c 'exited on signal 9' err)" = 1 ]
 last=$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' killed/train.jsonl | tail -n 1)
-resume killed --updates $((last + 2))
+resume killed --max-steps $((last + 2))
 check "train on ranks has a whole checkpoint after a rank was killed" both 0 says err "update $((last + 2))"
 
 # ---- A signal
 # shellcheck disable=SC2086
-mpirun -n 2 "$tfm" train -o stopped $small $plan --updates 100000 --patience 0 >out 2>err &
+mpirun -n 2 "$tfm" train -o stopped $small $plan --max-steps 100000 --patience 0 >out 2>err &
 child=$!
 wait_for_update stopped 2
 kill -USR1 "$(pgrep -P "$child" | tail -n 1)" # to the second of them

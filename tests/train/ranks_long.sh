@@ -2,7 +2,7 @@
 # 16 bits over many updates.
 #     sh tests/train/ranks_long.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/ranks_common.sh"
-plan="$files --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en --patience 0"
+plan="$files --logging-steps 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en --patience 0"
 
 if unlaunched; then
     echo "1..$count"
@@ -21,17 +21,17 @@ phases() {
         [ "$option" = - ] && option=
         if [ $updates = 4 ]; then
             # shellcheck disable=SC2086 # words
-            fresh 4 "$dir" $plan --valid-every 4 --warmup 4 --schedule constant --accumulate 4 --updates $updates $option
+            fresh 4 "$dir" $plan --eval-steps 4 --warmup-steps 4 --lr-scheduler-type constant --gradient-accumulation-steps 4 --max-steps $updates $option
         else
             # shellcheck disable=SC2086
-            ranks $world --resume "$dir" --updates $updates $option
+            ranks $world --resume "$dir" --max-steps $updates $option
         fi
         [ "$code" = 0 ] || good=no
     done
 }
 phases whole - - -
 check "train on four ranks, two and four again" [ $good = yes ]
-for plans in "--shard --shard --shard" "--shard - --shard" "- --shard -"; do
+for plans in "--shard-optimizer --shard-optimizer --shard-optimizer" "--shard-optimizer - --shard-optimizer" "- --shard-optimizer -"; do
     # shellcheck disable=SC2086
     phases cut $plans
     check "train with $plans gives the same parameters" [ $good = yes ] && check "and the same reports" alike whole cut
@@ -43,14 +43,14 @@ delays() { # COUNT: seconds, about as long as a start takes and some updates
     awk -v count="$1" -v seed="${NIGHTLY_SEED:-1}" \
         'BEGIN { srand(seed); for (i = 0; i < count; i++) printf "%.2f %d\n", 0.3 + 2.5 * rand(), 1 + int(2 * rand()) }'
 }
-few="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
+few="$files --max-steps 40 --eval-steps 1 --logging-steps 1 --hold-out 3 --buffer-size 70 --average 2 --patience 0"
 # shellcheck disable=SC2086
 fresh 2 long $few
 check "train on ranks with frequent checkpoints" [ "$code" = 0 ]
 begin() {
     rm -rf part
     # shellcheck disable=SC2086
-    mpirun -n 2 "$tfm" train -o part $small $few --shard >out 2>err &
+    mpirun -n 2 "$tfm" train -o part $small $few --shard-optimizer >out 2>err &
     child=$!
     wait_for_update part 1
 }
@@ -75,7 +75,7 @@ for step in $(delays 80 | tr ' ' ,); do
         sed 's/^/# /' err
     }
     ! grep -q '^tfm: ' err || broken=$((broken + 1))
-    mpirun -n 2 "$tfm" train --resume part --shard >out 2>err &
+    mpirun -n 2 "$tfm" train --resume part --shard-optimizer >out 2>err &
     child=$!
 done 2>stderr
 wait "$child"
@@ -91,14 +91,14 @@ check "train --resume on ranks after SIGKILLs leaves no temporary file" [ "$(tid
 last() {
     sed -n 's/^{"type":"valid",.*"nll":\([0-9.]*\),.*/\1/p' "$1/train.jsonl" | tail -n 1
 }
-many="$plan --updates 200 --valid-every 200 --dropout 0.1"
+many="$plan --max-steps 200 --eval-steps 200 --dropout 0.1"
 # shellcheck disable=SC2086
 fresh 2 f32 $many
 check "train on ranks for 200 updates" [ "$code" = 0 ]
 for wire in f16 bf16; do
     # shellcheck disable=SC2086
-    fresh 2 $wire $many --wire $wire
-    check "train --wire $wire has a validation loss within 2 % of fp32" [ "$code" = 0 -a \
+    fresh 2 $wire $many --comm-dtype $wire
+    check "train --comm-dtype $wire has a validation loss within 2 % of fp32" [ "$code" = 0 -a \
         "$(echo "$(last f32) $(last $wire)" | awk '{ print ($2 / $1 - 1) ^ 2 < 4e-4 }')" = 1 ]
     echo "# $(last f32) $(last $wire)"
 done

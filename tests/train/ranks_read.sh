@@ -14,9 +14,9 @@ damage() {
 damage <text.de >bad.de
 cp text.en bad.en
 text 3 7 | cut -f2 >>bad.en
-plan="--src bad.de --tgt bad.en $valid --vocab one --max-length 40 --buffer 50 --report-every 1 --valid-every 100 --patience 0
-    --dropout 0.1 --epsilon 1e-3 --schedule constant --warmup 10 --accumulate 6 --updates 9"
-begin one $files $valid --updates 1
+plan="--src bad.de --tgt bad.en $valid --vocab one --max-length 40 --buffer-size 50 --logging-steps 1 --eval-steps 100 --patience 0
+    --dropout 0.1 --epsilon 1e-3 --lr-scheduler-type constant --warmup-steps 10 --gradient-accumulation-steps 6 --max-steps 9"
+begin one $files $valid --max-steps 1
 # The pairs of a pass, and those left out, by reason.
 data() {
     sed -n 's/^{"type":"data","update":\(.*\)}$/\1/p' "$1/train.jsonl"
@@ -47,10 +47,10 @@ check "train on ranks with the text in several files gives the same losses" cmp 
 
 # ---- From the middle of a buffer on
 # shellcheck disable=SC2086
-fresh 3 part $plan --updates 4
-ranks 2 --resume part --updates 6
+fresh 3 part $plan --max-steps 4
+ranks 2 --resume part --max-steps 6
 check "train --resume of three ranks with two" both 0 says err 'update 6'
-resume part --updates 9
+resume part --max-steps 9
 check "train --resume of two ranks with one has the same losses" both 0 near alone part
 
 # ---- What fails
@@ -87,17 +87,17 @@ awk 'NR == 4402 { print ""; printf "%s ", $0; next } { print }' long.de >other-f
 truncate -s 65M long.de other-folder/long.de
 check "train on ranks accepts long text that differs in its second block" cmp -s -n 65536 long.de other-folder/long.de
 # shellcheck disable=SC2086
-mpirun -n 2 ./other "$tfm" train -o moved $small --src long.de --tgt long.en --strict --buffer 4500 $valid --vocab one >out 2>err
+mpirun -n 2 ./other "$tfm" train -o moved $small --src long.de --tgt long.en --strict --buffer-size 4500 $valid --vocab one >out 2>err
 code=$?
 check "train --strict on ranks names the rank of a line" told 'line 4402: the source is empty; so it is in the text of rank 1, and rank 0 has another'
 check "train --strict on ranks does not skip a rejected line" [ "$code" != 0 -a -z "$(grep strict err)" ]
 cp -r part other-folder/
-sed 's/"clip": 0.0/"clip": 1.0/' part/recipe.json >other-folder/part/recipe.json
-mpirun -n 2 ./other "$tfm" train --resume part --updates 12 >out 2>err
+sed 's/"max-grad-norm": 0.0/"max-grad-norm": 1.0/' part/recipe.json >other-folder/part/recipe.json
+mpirun -n 2 ./other "$tfm" train --resume part --max-steps 12 >out 2>err
 code=$?
-check "train on ranks rejects another copy of the run" both 1 told 'rank 1 has another recipe in part than rank 0 (--clip)'
+check "train on ranks rejects another copy of the run" both 1 told 'rank 1 has another recipe in part than rank 0 (--max-grad-norm)'
 # shellcheck disable=SC2086
-mpirun -n 2 ./other "$tfm" train -o moved $small $plan --updates 100000 >out 2>err &
+mpirun -n 2 ./other "$tfm" train -o moved $small $plan --max-steps 100000 >out 2>err &
 child=$!
 wait_for_update moved 4
 : >other-folder/bad.de

@@ -31,9 +31,9 @@ brief && tries="1 2"
 for i in $tries; do
     rm -rf run
     # shellcheck disable=SC2086
-    "$tfm" train -o run $small $files --updates 2 --average 0 --seed 1 >out 2>first &
+    "$tfm" train -o run $small $files --max-steps 2 --average 0 --seed 1 >out 2>first &
     # shellcheck disable=SC2086
-    "$tfm" train -o run $small $files --updates 2 --average 0 --seed 2 >out 2>second
+    "$tfm" train -o run $small $files --max-steps 2 --average 0 --seed 2 >out 2>second
     code=$?
     wait $!
     [ $((code + $?)) = 1 -a -s run/recipe.json ] &&
@@ -54,13 +54,13 @@ for run in kept kept/deep/run; do
     check "train on a device that does not exist leaves nothing in $run" both 1 [ "$(find kept)" = "$(printf 'kept\nkept/snapshots')" ]
 done
 # shellcheck disable=SC2086
-attempt train -o run $small $files --updates 1 --average 0
+attempt train -o run $small $files --max-steps 1 --average 0
 check "train in the directory of a rejected run succeeds" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 attempt train -o run $small $files
 check "train rejects a directory that holds a run" one_sentence 1 'go on with it by --resume run'
 mkdir -p foreign/snapshots && echo mine >foreign/snapshots/00098000.safetensors
-attempt train -o foreign $small $files --updates 1
+attempt train -o foreign $small $files --max-steps 1
 check "train rejects a directory with another run's snapshots" one_sentence 1 "foreign/snapshots holds another run's snapshots"
 check "train keeps another run's snapshots" [ "$(cat foreign/snapshots/00098000.safetensors)" = mine ]
 mkdir other && cp run/config.json other
@@ -78,21 +78,21 @@ resume run --valid-src valid.de --valid-tgt valid.en
 check "train --resume rejects other validation pairs" one_sentence 2 'holds pairs out'
 resume run --tsv text.tsv
 check "train --resume rejects text of another kind" one_sentence 2 'not both'
-resume run --updates 5 --rate 0
-check "train --resume rejects a learning rate of 0" one_sentence 2 '--rate 0'
-check "train --resume with a rejected option leaves the recipe unchanged" [ "$(value run updates)" = 1 ]
+resume run --max-steps 5 --learning-rate 0
+check "train --resume rejects a learning rate of 0" one_sentence 2 '--learning-rate 0'
+check "train --resume with a rejected option leaves the recipe unchanged" [ "$(value run max-steps)" = 1 ]
 cp text.de moved.de
-resume run --updates 2 --src moved.de
+resume run --max-steps 2 --src moved.de
 check "train --resume accepts the same text at another path" [ "$code" = 0 -a "$(value run src)" = '"../moved.de"' ]
 echo eins >>moved.de
-resume run --updates 3
+resume run --max-steps 3
 check "train --resume rejects other text" one_sentence 1 'training files have changed'
 sed '7s/e/a/' text.de >moved.de
-resume run --updates 3
+resume run --max-steps 3
 check "train --resume rejects other text of the same size" one_sentence 1 'training files have changed'
 cp text.de moved.de
 # shellcheck disable=SC2086
-launch -o busy $small $files --updates 100000 --valid-every 100000 --report-every 100000
+launch -o busy $small $files --max-steps 100000 --eval-steps 100000 --logging-steps 100000
 wait_for_update busy 1
 run train --resume busy
 check "train --resume rejects a run that is still training" one_sentence 1 'another tfm train is at work in busy'

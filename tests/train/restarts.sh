@@ -1,7 +1,7 @@
 # The examples of runs that begin again by themselves, under an mpirun, srun and scontrol that are scripts.
 #     sh tests/train/restarts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 . "$(dirname "$0")/common.sh"
-plan="$small $files --updates 40 --valid-every 2 --report-every 1 --hold-out 0"
+plan="$small $files --max-steps 40 --eval-steps 2 --logging-steps 1 --hold-out 0"
 mkdir bin
 # launcher NAME: of one rank, which is killed at its third update while there is a file `kill`, and asked to stop there
 # while there is one `stop`

@@ -1,7 +1,7 @@
 # tfm train: what a run says, and what it leaves.
 . "$(dirname "$0")/common.sh"
 
-begin run $files --updates 6 --valid-every 3 --report-every 2
+begin run $files --max-steps 6 --eval-steps 3 --logging-steps 2
 check "train prints one line of result" [ "$code" = 0 -a "$(wc -l <out)" = 1 ]
 check "train prints parameters and vocabulary" says err '^run: [0-9]* parameters, vocabulary of [0-9]*, 12 pairs for validation$'
 check "train prints how much memory it takes on which device" says err '^about [0-9]* MB of memory on .'
@@ -13,12 +13,12 @@ check "train prints no control characters to a file" [ "$(tr -d '\n\040-\176' <e
 check "train's result has the best validation" says out '^run: 6 updates; best on validation: BLEU [0-9.]*, ppl [0-9.]*$'
 check "train leaves no temporary file" tidy run
 check "train writes recipe.json" json_file run/recipe.json
-for name in $(options | sed 's/^--//' | grep -vxE 'out|resume|recompute|shard|workers'); do
+for name in $(options | sed 's/^--//' | grep -vxE 'out|resume|gradient-checkpointing|shard-optimizer|workers'); do
     value run "$name" >found
     [ -s found ] || echo "$name"
 done >missing
 check "train writes all options but those of device and place into recipe.json" [ ! -s missing ]
-check "train writes the results into recipe.json" [ "$(value run src) $(value run width) $(value run dropout) $(value run warmup)" = \
+check "train writes the results into recipe.json" [ "$(value run src) $(value run width) $(value run dropout) $(value run warmup-steps)" = \
     '"../text.de" 32 0.2 1' ]
 check "train writes JSON lines into train.jsonl" json_lines run/train.jsonl
 check "train writes its reports into train.jsonl" [ "$(reports start run) $(reports train run) $(reports valid run) $(reports average run) $(reports end run)" = \
@@ -40,9 +40,9 @@ check "eval opens the model of train" both 0 says out '^BLEU = '
 run info run
 check "info opens the model of train" [ "$code" = 0 ]
 cp -r run again
-begin run $files --updates 6 --valid-every 3 --report-every 2
+begin run $files --max-steps 6 --eval-steps 3 --logging-steps 2
 check "train repeated gives the same parameters" alike run again
-begin run $files --updates 6 --valid-every 3 --report-every 2 --seed 2
+begin run $files --max-steps 6 --eval-steps 3 --logging-steps 2 --seed 2
 check "train --seed changes the parameters" [ "$code" = 0 -a "$(alike run again || echo others)" = others ]
 mv again run2
 rm run2/curves.svg

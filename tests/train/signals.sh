@@ -1,7 +1,7 @@
 # tfm train: SIGTERM, SIGINT and SIGHUP, at any time, and going on after them. With TFM_BRIEF=1 two of them.
 . "$(dirname "$0")/common.sh"
 
-plan="$files --updates 60 --valid-every 10 --report-every 1 --dropout 0.1 --buffer 70 --accumulate 2 --average 3"
+plan="$files --max-steps 60 --eval-steps 10 --logging-steps 1 --dropout 0.1 --buffer-size 70 --gradient-accumulation-steps 2 --average 3"
 # shellcheck disable=SC2086
 begin whole $plan
 check "train with validations and snapshots" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
@@ -36,7 +36,7 @@ done
 
 # In the middle of a validation, in a folder whose name a shell would take apart.
 for i in $(seq 60); do cat valid.tsv; done >long.tsv
-plan="$files --updates 10 --valid-every 5 --report-every 1 --average 2 --valid-tsv long.tsv --valid-beam 8"
+plan="$files --max-steps 10 --eval-steps 5 --logging-steps 1 --average 2 --valid-tsv long.tsv --valid-beam-size 8"
 # shellcheck disable=SC2086
 begin whole $plan
 rm -rf "it's"
@@ -71,7 +71,7 @@ kill -TERM $child
 wait $child 2>/dev/null
 tr -d "'" <err >plain
 check "SIGTERM before the first update says how to resume" grep -qF "go on with: tfm train --resume part --device $device" plain
-resume part --updates 2
+resume part --max-steps 2
 check "train --resume after SIGTERM before the first update succeeds" [ "$code" = 0 -a -s part/model.safetensors ]
 
 echo "1..$count"

@@ -1,8 +1,8 @@
 # tfm train --text: language models on plain text.
 . "$(dirname "$0")/common.sh"
 
-small="--width 32 --heads 4 --ffn 64 --decoder-layers 1 --batch-tokens 128 --block 16"
-plan="--updates 12 --valid-every 4 --report-every 2 --warmup 2 --rate 0.01 --average 2"
+small="--width 32 --heads 4 --ffn-dim 64 --decoder-layers 1 --batch-tokens 128 --seq-len 16"
+plan="--max-steps 12 --eval-steps 4 --logging-steps 2 --warmup-steps 2 --learning-rate 0.01 --average 2"
 
 # shellcheck disable=SC2086 # words, here and below
 begin gpt --text text.en $plan
@@ -19,7 +19,7 @@ lines = [json.loads(l) for l in open("gpt/train.jsonl")]
 ppl = [l["ppl"] for l in lines if l["type"] == "valid"]
 assert ppl[-1] < 0.7 * ppl[0], ppl
 recipe, config = json.load(open("gpt/recipe.json")), json.load(open("gpt/config.json"))
-assert recipe["text"] == ["../text.en"] and recipe["positions"] == 16 and recipe["label-smoothing"] == 0, recipe
+assert recipe["text"] == ["../text.en"] and recipe["max-positions"] == 16 and recipe["label-smoothing"] == 0, recipe
 assert config["architectures"] == ["GPT2LMHeadModel"] and config["n_positions"] == 16, config'
 if draws gpt; then
     check "train --text renders loss curves" grep -q '</svg>' gpt/curves.svg
@@ -46,19 +46,19 @@ check "train --valid-text holds no training text out" says err ' 10 texts for va
 begin llama --text text.en --family llama --kv-heads 2 $plan
 check "train --family llama writes a Llama model" both 0 grep -q '"LlamaForCausalLM"' llama/config.json
 cp -r llama whole
-begin llama --text text.en --family llama --kv-heads 2 $plan --updates 5
-resume llama --updates 12
+begin llama --text text.en --family llama --kv-heads 2 $plan --max-steps 5
+resume llama --max-steps 12
 check "train --text resumed gives the same parameters" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
 mv text.en moved.en
-resume llama --updates 13
+resume llama --max-steps 13
 check "train --resume names a --text file that does not exist" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
-resume llama --updates 13 --text moved.en
+resume llama --max-steps 13 --text moved.en
 check "train --resume accepts a --text file at another path" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
 mv moved.en text.en
 
 # ---- What opens it
 for model in gpt llama; do
-    run generate -m $model --min-new 4 --max-new 5 "one two"
+    run generate -m $model --min-new-tokens 4 --max-new-tokens 5 "one two"
     check "generate opens the $model model of train --text" [ "$code" = 0 -a "$(wc -w <out)" -gt 1 ]
     run info $model
     check "info opens the $model model of train --text" both 0 says out 'decoder'
@@ -67,10 +67,10 @@ for model in gpt llama; do
     awk '{ sum += $1; n += $2 } END { printf "%.2f %d\n", exp(-sum / n), n }' out >want
     run score -m $model --text valid.en --perplexity
     check "score of the $model model gives the perplexity of the lines" [ "$(awk '{ printf "%.2f %d\n", $3, $9 }' out)" = "$(cat want)" ]
-    run score -m $model --text valid.en --perplexity --end
-    check "score --end of the $model model counts the end tokens" [ "$(sed 's/.* tokens = //' out)" = $(($(sed 's/.* //' want) + 10)) ]
+    run score -m $model --text valid.en --perplexity --score-eos
+    check "score --score-eos of the $model model counts the end tokens" [ "$(sed 's/.* tokens = //' out)" = $(($(sed 's/.* //' want) + 10)) ]
 done
-run score -m gpt --text text.en --perplexity --end
+run score -m gpt --text text.en --perplexity --score-eos
 tr '\n' ' ' <text.en >long
 run score -m gpt --text long
 check "score splits a line longer than the context" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
@@ -80,35 +80,35 @@ run score -m gpt --text text.en --tgt text.en
 check "score with --text and pairs is a usage error" one_sentence 2 'not both'
 
 # ---- Going on
-run train -o tuned --from llama --text text.en $plan --updates 4 --block 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
-check "train --text --from fine-tunes a decoder-only model" both 0 says out '^tuned: 4 updates'
-run generate -m tuned --min-new 2 --max-new 3 "one"
+run train -o tuned --init-from llama --text text.en $plan --max-steps 4 --seq-len 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
+check "train --text --init-from fine-tunes a decoder-only model" both 0 says out '^tuned: 4 updates'
+run generate -m tuned --min-new-tokens 2 --max-new-tokens 3 "one"
 check "generate opens a fine-tuned decoder-only model" [ "$code" = 0 ]
-run train -o other --from llama --src text.de --tgt text.en
-check "train --from a decoder-only model rejects pairs" one_sentence 1 'it learns plain text, --text'
-run train -o other --from llama --text text.en --block 17
-check "train --from rejects --block above the model's context" one_sentence 1 'takes up to 16 tokens'
-run train -o shorter --from llama --text text.en $plan --updates 1 --batch-tokens 128
-check "train --from limits the block to the model's context" both 0 grep -q '"block": 16' shorter/recipe.json
-run train -o other --from llama --text text.en --family llama
-check "train --from with another --family is a usage error" one_sentence 2 '--family'
-run train -o other --from "$root/apps/demo" --text text.en
-check "train --from a translation model rejects --text" one_sentence 1 'it learns pairs of lines'
-check "train --text --from that is rejected leaves no run" [ ! -e other/recipe.json ]
-run train -o vocab $small --text text.en --vocab gpt --updates 1
+run train -o other --init-from llama --src text.de --tgt text.en
+check "train --init-from a decoder-only model rejects pairs" one_sentence 1 'it learns plain text, --text'
+run train -o other --init-from llama --text text.en --seq-len 17
+check "train --init-from rejects --seq-len above the model's context" one_sentence 1 'takes up to 16 tokens'
+run train -o shorter --init-from llama --text text.en $plan --max-steps 1 --batch-tokens 128
+check "train --init-from limits the block to the model's context" both 0 grep -q '"seq-len": 16' shorter/recipe.json
+run train -o other --init-from llama --text text.en --family llama
+check "train --init-from with another --family is a usage error" one_sentence 2 '--family'
+run train -o other --init-from "$root/apps/demo" --text text.en
+check "train --init-from a translation model rejects --text" one_sentence 1 'it learns pairs of lines'
+check "train --text --init-from that is rejected leaves no run" [ ! -e other/recipe.json ]
+run train -o vocab $small --text text.en --vocab gpt --max-steps 1
 check "train --text --vocab takes the tokenizer of another model" both 0 cmp gpt/tokenizer.json vocab/tokenizer.json
-begin unigram --text text.en --unigram --vocab-size 60 --updates 2 --average 0
-run generate -m unigram --max-new 3 "one two"
+begin unigram --text text.en --unigram --vocab-size 60 --max-steps 2 --average 0
+run generate -m unigram --max-new-tokens 3 "one two"
 check "train --text --unigram builds a unigram vocabulary" [ "$code" = 0 ]
 
 # ---- Refusals
 for wrong in 'src text.de' 'valid-src text.de' 'tsv text.tsv' 'max-length 9' 'encoder-layers 2' 'source-lang de' 'subword-alpha 0.1' \
-    'valid-beam 2'; do
+    'valid-beam-size 2'; do
     begin wrong --text text.en --$wrong
     check "train --text with --${wrong% *} is a usage error" one_sentence 2 "--${wrong% *} is for pairs of lines"
 done
-begin wrong --text text.en --positions 8
-check "train --block above --positions is a usage error" one_sentence 2 '--block 16 is more than --positions 8'
+begin wrong --text text.en --max-positions 8
+check "train --seq-len above --max-positions is a usage error" one_sentence 2 '--seq-len 16 is more than --max-positions 8'
 begin wrong --text text.en --kv-heads 2
 check "train --kv-heads with GPT-2 is a usage error" one_sentence 2 '--kv-heads 2'
 begin wrong --text nowhere
@@ -121,8 +121,8 @@ begin wrong $files --family llama
 check "train --family with pairs is a usage error" one_sentence 2 'are for runs on --text'
 begin wrong $files --valid-text valid.en
 check "train --valid-text with pairs is a usage error" one_sentence 2 '--valid-text is for runs on --text'
-resume gpt --block 8
-check "train --resume --block is a usage error" one_sentence 2 '--block was chosen when the run began'
+resume gpt --seq-len 8
+check "train --resume --seq-len is a usage error" one_sentence 2 '--seq-len was chosen when the run began'
 check "train --text with a usage error makes no directory" [ ! -e wrong/recipe.json ]
 
 echo "1..$count"

@@ -15,9 +15,9 @@ run train -o run --resume run
 check "train --resume with options of a new run is a usage error" one_sentence 2 '--resume'
 run train -o run $files stray
 check "train with a positional argument is a usage error" one_sentence 2 "'stray'"
-for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'wire f64' 'rate nan' \
-    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'beta1 0' 'beta2 0' 'source-lang d.e' 'target-lang d/e' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' 'subword-alpha 1' 'subword-alpha 0.99999999' \
-    'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
+for wrong in 'width 0' 'max-steps x' 'preset huge' 'activation tanh' 'lr-scheduler-type step' 'init zero' 'save-dtype f64' 'comm-dtype f64' 'learning-rate nan' \
+    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'beta1 0' 'beta2 0' 'source-lang d.e' 'target-lang d/e' 'learning-rate 0' 'learning-rate -1' 'epsilon 0' 'epsilon 1e-300' 'max-grad-norm -1' 'weight-decay -1' 'character-coverage 0.5' 'subword-alpha 1' 'subword-alpha 0.99999999' \
+    'heads 3' 'max-length 513' 'valid-beam-size 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086
     begin wrong $files --${wrong% *} "${wrong#* }"
     check "train --$wrong is a usage error" both 2 says err "--${wrong% *}"

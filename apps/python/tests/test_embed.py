@@ -63,7 +63,7 @@ def test_length_and_pooling(context: tfm.Context) -> None:
 
 
 def test_classes_are_the_programs(context: tfm.Context, program: Program) -> None:
-    rows = program("embed", "-m", GOLDEN / "classifier", "--classify", "--format", "json", "--top", "9",
+    rows = program("embed", "-m", GOLDEN / "classifier", "--classify", "--format", "json", "--top-k", "9",
                    input=TEXT).decode().splitlines()
     with tfm.Encoder(GOLDEN / "classifier", device=context) as model:
         scores = model.classify(LINES)
@@ -77,7 +77,7 @@ def test_classes_are_the_programs(context: tfm.Context, program: Program) -> Non
 
 def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -> None:
     lines = ["the [MASK] sits in the [MASK]", "a [MASK]"]
-    rows = program("embed", "-m", GOLDEN / "masked", "--fill-mask", "--format", "json", "--top", "3",
+    rows = program("embed", "-m", GOLDEN / "masked", "--fill-mask", "--format", "json", "--top-k", "3",
                    input="\n".join(lines).encode()).decode().splitlines()
     with tfm.Encoder(GOLDEN / "masked", device=context) as model:
         got = [mask for line in model.guess_words(lines, top=3) for mask in line]

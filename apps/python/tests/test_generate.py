@@ -63,9 +63,9 @@ PROMPTS = ["w10 w11 w12", "w5", "w20 w21 w22 w23"]
 
 
 def test_texts_are_the_programs(model: tfm.Generator, folder: pathlib.Path, program: Program) -> None:
-    for flags, options in (([], {}), (["--beam", "3"], {"beam": 3}), (["--temperature", "0.8", "--seed", "7"],
+    for flags, options in (([], {}), (["--beam-size", "3"], {"beam": 3}), (["--temperature", "0.8", "--seed", "7"],
                                                                       {"temperature": 0.8, "seed": 7})):
-        rows = program("generate", "-m", folder, "--json", "--max-new", "12", *flags, *PROMPTS).decode().splitlines()
+        rows = program("generate", "-m", folder, "--json", "--max-new-tokens", "12", *flags, *PROMPTS).decode().splitlines()
         for want, got in zip(map(json.loads, rows), model.generate(PROMPTS, max_new=12, **options)):
             assert (want["index"], want["text"], want["end"]) == (got.prompt, str(got), got.end)
             assert [token["id"] for token in want["tokens"]] == got.ids.tolist()

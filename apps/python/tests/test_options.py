@@ -28,13 +28,13 @@ def test_neutral_options_of_ctranslate2_are_declared() -> None:
 
 def test_options_of_train_are_the_programs(program: Program) -> None:
     known = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", program("help", "train").decode(), re.M)) - {"help"}
-    named = {"out", "src", "tgt", "tsv", "from", "resume"}
+    named = {"out", "src", "tgt", "tsv", "init-from", "resume"}
     assert {name.replace("_", "-") for name in _options.TrainOptions.__annotations__} == known - named
 
 
 @pytest.mark.parametrize("function, name", [
     (tfm.Translator.translate, "return_alignments"), (tfm.Translator.stream, "beam"), (tfm.Generator.generate, "top_k"),
-    (tfm.Translator.translate_batch, "patience"), (tfm.train, "valid_every")])
+    (tfm.Translator.translate_batch, "patience"), (tfm.train, "eval_steps")])
 def test_signatures_name_every_option(function: Any, name: str) -> None:
     assert name in _keywords(function)
     assert not any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())

@@ -30,13 +30,13 @@ def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: 
         reports.append(report)
         return bool(report["type"] != "train" or report["update"] < 2)
 
-    tfm.train(out, start=DEMO, **texts, updates=400, report_every=1, valid_every=200, hold_out=0, batch_tokens=256,
-              warmup=1, dropout=0, callbacks=[stop])
+    tfm.train(out, start=DEMO, **texts, max_steps=400, logging_steps=1, eval_steps=200, hold_out=0, batch_tokens=256,
+              warmup_steps=1, dropout=0, callbacks=[stop])
     assert reports[0]["type"] == "start" and [r["update"] for r in reports if r["type"] == "train"][:2] == [1, 2]
     last = reports[-1]["update"]
     assert 2 <= last < 400
     again: list[dict[str, Any]] = []
-    end = tfm.train(resume=out, updates=last + 3, callbacks=[again.append])
+    end = tfm.train(resume=out, max_steps=last + 3, callbacks=[again.append])
     assert [r["update"] for r in again if r["type"] == "train"] == [last + 1, last + 2, last + 3]
     assert end["type"] == "end" and end["reason"] == "updates"
     logged = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
@@ -54,8 +54,8 @@ def test_several_files_are_as_one(texts: dict[str, Any], tmp_path: pathlib.Path)
     losses = []
     for name, files in (("one", texts), ("several", parts)):
         reports: list[dict[str, Any]] = []
-        tfm.train(tmp_path / name, start=DEMO, **files, updates=2, report_every=1, hold_out=0, batch_tokens=256,
-                  warmup=1, dropout=0, callbacks=[reports.append])
+        tfm.train(tmp_path / name, start=DEMO, **files, max_steps=2, logging_steps=1, hold_out=0, batch_tokens=256,
+                  warmup_steps=1, dropout=0, callbacks=[reports.append])
         losses.append([report["loss"] for report in reports if report["type"] == "train"])
     assert len(losses[0]) == 2 and losses[0] == losses[1]
     assert len(json.loads((tmp_path / "several" / "recipe.json").read_text())["src"]) == 2
@@ -67,7 +67,7 @@ def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathli
             raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        tfm.train(tmp_path / "run", start=DEMO, **texts, updates=400, hold_out=0, batch_tokens=256, callbacks=[fail])
+        tfm.train(tmp_path / "run", start=DEMO, **texts, max_steps=400, hold_out=0, batch_tokens=256, callbacks=[fail])
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 

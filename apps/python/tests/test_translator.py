@@ -23,13 +23,13 @@ def test_lines_are_the_programs(demo: tfm.Translator, program: Program, german: 
     assert len(german) == 500
     lines = german[:few(500, 80)]
     for split, flags in ((False, []), (True, ["--split"])):
-        want = program("translate", "-m", DEMO, "--beam", "4", *flags, input=_joined(lines))
+        want = program("translate", "-m", DEMO, "--beam-size", "4", *flags, input=_joined(lines))
         assert _joined([str(t) for t in demo.translate(lines, beam=4, split=split)]) == want
 
 
 def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
     lines = german[:few(60, 20)]
-    want = program("translate", "-m", DEMO, "--beam", "4", "--n-best", "3", input=_joined(lines)).decode()
+    want = program("translate", "-m", DEMO, "--beam-size", "4", "--n-best", "3", input=_joined(lines)).decode()
     found = demo.translate(lines, beam=4, n_best=3)
     got = ["".join(f"{i} ||| {t} ||| {t.score:.6f}\n" if not math.isnan(t.score) else f"{i} |||  ||| \n" for t in best)
            for i, best in enumerate(found)]
@@ -103,7 +103,7 @@ def test_tokens_and_alignments_are_the_programs(demo: tfm.Translator, program: P
 
 def test_attention_is_the_programs(demo: tfm.Translator, program: Program) -> None:
     text = "Ich habe das Auto gestern verkauft."
-    want = json.loads(program("attend", "-m", DEMO, text, "--json"))["layers"]
+    want = json.loads(program("attention", "-m", DEMO, text, "--json"))["layers"]
     got = demo.attend(text)
     assert [layer["name"] for layer in want] == [m.name for m in got]
     for layer, m in zip(want, got):

@@ -36,7 +36,7 @@ class AttentionMap:
 
     @property
     def name(self) -> str:
-        """Such as "encoder.1.self", as `tfm attend --json` has it."""
+        """Such as "encoder.1.self", as `tfm attention --json` has it."""
         return f"{'encoder' if self.kind == 'encoder' else 'decoder'}.{self.layer}." + \
             ("cross" if self.kind == "cross" else "self")
 
