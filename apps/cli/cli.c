@@ -132,12 +132,21 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
     case CLI_DOUBLE: {
         double number = strtod(text, &end);
         if (end == text || *end || !isfinite(number))
-            return cli_usage_error(syntax, "--%s is '%s': give a number", option->name, text);
+            return cli_usage_error(syntax, "--%s is '%s': give a number%s", option->name, text,
+                                   cli_number_hint(option->name, text));
         *(double *)option->value = number;
         return CLI_CONTINUE;
     }
     }
     return CLI_CONTINUE;
+}
+
+/* The index of the option that an alias is for; -1 where the command does not have it. */
+static int aliased_option(const cli_syntax *syntax, const cli_alias *alias) {
+    for (size_t i = 0; i < syntax->option_count; i++)
+        if (strcmp(syntax->options[i].name, alias->option) == 0)
+            return (int)i;
+    return -1;
 }
 
 /* The table as getopt_long wants it. Options without a letter get a number that no letter has. */
@@ -153,6 +162,15 @@ static void make_tables(const cli_syntax *syntax, char *letters, struct option *
                 *letters++ = ':';
         }
     }
+    for (const cli_alias *a = cli_aliases; a < cli_aliases + CLI_ALIASES; a++) {
+        const int i = aliased_option(syntax, a);
+        if (i >= 0 && a->name)
+            *table++ = (struct option){a->name, required_argument, NULL, LONG_OPTION + i};
+        if (i >= 0 && a->letter) {
+            *letters++ = a->letter;
+            *letters++ = ':';
+        }
+    }
     *table++ = (struct option){"help", no_argument, NULL, HELP};
     *table = (struct option){0};
     *letters++ = 'h';
@@ -162,10 +180,24 @@ static void make_tables(const cli_syntax *syntax, char *letters, struct option *
 static const cli_option *find_option(const cli_syntax *syntax, int code) {
     if (code >= LONG_OPTION)
         return &syntax->options[code - LONG_OPTION];
-    size_t i = 0;
-    while (syntax->options[i].letter != code)
-        i++;
-    return &syntax->options[i];
+    for (size_t i = 0; i < syntax->option_count; i++)
+        if (syntax->options[i].letter == code)
+            return &syntax->options[i];
+    const cli_alias *a = cli_aliases;
+    while (a->letter != code)
+        a++;
+    return &syntax->options[aliased_option(syntax, a)];
+}
+
+/* The option that getopt_long has read last, as it was given. */
+static const char *last_given(char **argv) {
+    return optarg && optarg == argv[optind - 1] ? argv[optind - 2] : argv[optind - 1];
+}
+
+/* Refuses a long option that has another name, also where that abbreviates the option's: --max-new, --warmup. */
+static int check_renamed(const cli_syntax *syntax, int code, char **argv) {
+    const bool is_long = code == '?' || code == ':' ? !optopt || optopt >= LONG_OPTION : code >= LONG_OPTION;
+    return is_long ? cli_check_renamed(syntax, last_given(argv)) : CLI_CONTINUE;
 }
 
 /* How many options' names begin so. */
@@ -178,6 +210,14 @@ static int begins_options(const cli_syntax *syntax, const char *start) {
 }
 
 static void (*describe)(const cli_syntax *syntax);
+
+const cli_command *cli_command_named(const cli_command *commands, const char *name) {
+    const char *const known = strcmp(name, "attend") == 0 ? "attention" : name;
+    const cli_command *c = commands;
+    while (c->name && strcmp(known, c->name) != 0)
+        c++;
+    return c->name ? c : NULL;
+}
 
 int cli_run(const cli_command *commands, const cli_command *command, int argc, char **argv) {
     return command->run ? command->run(argc, argv) : command->run_of(commands, argc, argv);
@@ -219,8 +259,8 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         describe(syntax);
         return CLI_OK;
     }
-    char letters[2 * MAX_OPTIONS + 3];
-    struct option table[MAX_OPTIONS + 2];
+    char letters[2 * (MAX_OPTIONS + CLI_ALIASES) + 3];
+    struct option table[MAX_OPTIONS + CLI_ALIASES + 2];
     if (syntax->option_count > MAX_OPTIONS)
         return cli_fail("%s has %zu options, and there is room for %d: this is a fault of tfm, please report it",
                         syntax->name, (size_t)syntax->option_count, MAX_OPTIONS);
@@ -230,6 +270,9 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     for (int code; (code = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
         if (code == 'h' || code == HELP)
             return print_help(syntax);
+        int result = check_renamed(syntax, code, argv);
+        if (result != CLI_CONTINUE)
+            return result;
         if (code == ':')
             return cli_usage_error(syntax, "%s needs a value", argv[optind - 1]);
         if (code == '?' && optopt && optopt < LONG_OPTION)
@@ -238,7 +281,7 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
             return cli_usage_error(syntax, "%s: that option takes no value", argv[optind - 1]);
         if (code == '?')
             return unknown_option(syntax, argv[optind - 1]);
-        int result = set_value(syntax, find_option(syntax, code), optarg);
+        result = set_value(syntax, find_option(syntax, code), optarg);
         if (result != CLI_CONTINUE)
             return result;
     }

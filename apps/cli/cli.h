@@ -52,6 +52,8 @@ typedef struct cli_command {
 
 int cmd_kernels(const cli_command *commands, int argc, char **argv);
 int cmd_completion(const cli_command *commands, int argc, char **argv);
+/* The command of this name, or of the alias "attend", which help does not show; NULL if there is none. */
+const cli_command *cli_command_named(const cli_command *commands, const char *name);
 /* Runs a command of the table. */
 int cli_run(const cli_command *commands, const cli_command *command, int argc, char **argv);
 
@@ -100,6 +102,24 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv);
 
 /* Shows the syntax of every command to `see`: a command that is run in the meantime comes no further than cli_parse. */
 void cli_describe(const cli_command *commands, void (*see)(const cli_syntax *syntax));
+
+/* ---- Other names of options (renamed_options.c) -------------------------------------------------------- */
+
+/* A letter (0: none) or a name (NULL: none) that is parsed as the option, and that help does not show. */
+typedef struct cli_alias {
+    char letter;
+    const char *name, *option;
+} cli_alias;
+enum { CLI_ALIASES = 3 };
+extern const cli_alias cli_aliases[CLI_ALIASES];
+
+/* Refuses "--name" or "--name=value" where the name is an option's former name, or that of another program: a usage
+ * error that says what it is called here. CLI_CONTINUE for any other name, of an option or not. */
+int cli_check_renamed(const cli_syntax *syntax, const char *given);
+/* What an earlier version called an option; NULL: the same. */
+const char *cli_former_name(const char *name);
+/* What to add to the sentence about a text that is no number; "": nothing. */
+const char *cli_number_hint(const char *option, const char *text);
 
 /* The name that is most like a word, of all that are given to cli_suggest (suggest.c). */
 typedef struct cli_suggestion {

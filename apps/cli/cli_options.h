@@ -52,11 +52,14 @@
 /* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
  * `penalty` until it is parsed, and an int `precision` for cli_precision. */
 #define CLI_SEARCH(search, text, penalty, precision)                                                                   \
-    {'k',          "beam-size",                                                                                        \
-     CLI_POSITIVE, &(search).beam,                                                                                     \
-     "K",          "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                \
+    {0,                                                                                                                \
+     "beam-size",                                                                                                      \
+     CLI_POSITIVE,                                                                                                     \
+     &(search).beam,                                                                                                   \
+     "K",                                                                                                              \
+     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                              \
      NULL},                                                                                                            \
-        {'a',                                                                                                          \
+        {0,                                                                                                            \
          "length-penalty",                                                                                             \
          CLI_DOUBLE,                                                                                                   \
          &(search).alpha,                                                                                              \

@@ -39,13 +39,6 @@ static void print_help(FILE *to) {
           to);
 }
 
-static const cli_command *command_named(const char *name) {
-    const cli_command *c = COMMANDS;
-    while (c->name && strcmp(name, c->name) != 0)
-        c++;
-    return c->name ? c : NULL;
-}
-
 static int unknown_option(const char *name) {
     cli_suggestion near = {.word = name};
     cli_suggest(&near, "--help");
@@ -72,7 +65,7 @@ static int unknown_command(const char *name) {
 /* `tfm help`, `tfm help COMMAND`. */
 static int help(int argc, char **argv) {
     const char *name = argc > 2 ? argv[2] : "help";
-    const cli_command *c = command_named(name);
+    const cli_command *c = cli_command_named(COMMANDS, name);
     if (!c && strcmp(name, "help") != 0 && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0)
         return unknown_command(name);
     if (c)
@@ -93,7 +86,7 @@ static int dispatch(int argc, char **argv) {
         printf("tfm %s\n", tfm_version());
         return CLI_OK;
     }
-    const cli_command *c = command_named(name);
+    const cli_command *c = cli_command_named(COMMANDS, name);
     return c ? cli_run(COMMANDS, c, argc - 1, argv + 1) : unknown_command(name);
 }
 

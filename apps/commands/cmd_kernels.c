@@ -59,11 +59,9 @@ static int run_workload(const kernels_options *o) {
 
 /* Runs another command of tfm, on the device that is to run programs. */
 static int run_command(const cli_command *commands, const kernels_options *o, int argc, char **argv) {
-    const cli_command *c = commands;
+    const cli_command *c = cli_command_named(commands, argv[0]);
     const char *device = o->run_on ? o->run_on : o->device;
-    while (c->name && strcmp(c->name, argv[0]) != 0)
-        c++;
-    if (!c->name || c->run_of == cmd_kernels)
+    if (!c || c->run_of == cmd_kernels)
         return cli_fail("'%s' is no command that kernels can be exported from: see tfm --help", argv[0]);
     if (device && setenv("TFM_DEVICE", device, 1) != 0)
         return cli_fail("out of memory");

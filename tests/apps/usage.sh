@@ -34,6 +34,61 @@ for command in translate "eval --src x --ref x"; do
     check "${command% --src*} rejects --beam-size 4000 before it reads anything" one_sentence 2 'beam-size is 4000: give 1 to 32'
 done
 
+# ---- Former names of options, names of other programs, and aliases
+shown=
+for renamed in translate:alpha:length-penalty generate:alpha:length-penalty generate:ids:token-ids \
+    generate:max-new:max-new-tokens generate:min-new:min-new-tokens score:end:score-eos embed:top:top-k \
+    train:accumulate:gradient-accumulation-steps train:best-by:best-metric train:block:seq-len train:buffer:buffer-size \
+    train:clip:max-grad-norm train:coverage:character-coverage train:deal:balance train:ffn:ffn-dim train:from:init-from \
+    train:positions:max-positions train:rate:learning-rate train:recompute:gradient-checkpointing \
+    train:report-every:logging-steps train:schedule:lr-scheduler-type train:shard:shard-optimizer train:store:save-dtype \
+    train:updates:max-steps train:valid-beam:valid-beam-size train:valid-every:eval-steps train:warmup:warmup-steps \
+    train:wire:comm-dtype; do
+    command=${renamed%%:*} name=${renamed##*:} former=${renamed#*:}
+    former=${former%:*}
+    run "$command" "--$former" 1
+    check "$command --$former: a usage error names --$name" one_sentence 2 "unknown option --$former: it is now --$name;"
+    "$tfm" help "$command" | grep -qE -- "^  +(-., )?--$former( |\$)" && shown="$shown $command --$former"
+done
+check "help shows no former name of an option" [ "$shown" = "" ]
+run train --wire=bf16
+check "a former name with its value: the same" one_sentence 2 'unknown option --wire: it is now --comm-dtype;'
+run generate --max-new
+check "a former name without its value: the same" one_sentence 2 'unknown option --max-new: it is now --max-new-tokens;'
+for foreign in translate:num_beams:beam-size translate:num-beams:beam-size translate:max_length:max-length \
+    translate:num_hypotheses:n-best translate:compute_type:precision generate:max_new_tokens:max-new-tokens \
+    generate:max_length:max-new-tokens generate:do_sample:sample generate:top_k:top-k \
+    generate:num_return_sequences:n-best generate:n-predict:max-new-tokens train:per_device_train_batch_size:batch-tokens \
+    train:num_train_epochs:epochs train:learning_rate:learning-rate train:output_dir:out train:valid_every:eval-steps; do
+    command=${foreign%%:*} name=${foreign##*:} other=${foreign#*:}
+    other=${other%:*}
+    run "$command" "--$other" 1
+    check "$command --$other: a usage error names --$name" one_sentence 2 "unknown option --$other: use --$name;"
+done
+run translate -m "$demo" --length-penalty hf
+check "--length-penalty hf: a usage error names --length-norm" one_sentence 2 'the formula is chosen by --length-norm'
+run generate --stop --ids
+check "a former name as the value of an option is that value" one_sentence 2 'which model'
+for alias in "-k 2" "-k2" "--beam 2" "--beam=2" "--beam-s 2"; do
+    # shellcheck disable=SC2086
+    run translate -m "$demo" $alias --n-best 3
+    check "$alias: the beam size" one_sentence 2 '--n-best is 3, more than --beam-size 2'
+done
+run translate -a nan
+check "-a: the length penalty" one_sentence 2 "length-penalty is 'nan'"
+run train --lr nan
+check "--lr: the learning rate" one_sentence 2 "learning-rate is 'nan'"
+run help attend
+cp out want
+run help attention
+check "attend: another name of attention" both 0 same out want
+for command in translate eval generate serve train; do
+    "$tfm" help $command
+done >out
+check "help shows no alias of an option" [ "$(grep -cE -- '--(beam|lr)( |$)|^  -[ka],' out)" = 0 ]
+run help
+check "help shows no alias of a command" [ "$(grep -c 'attend ' out)" = 0 ]
+
 # ---- Completion
 # complete WORD...: what bash offers for the last of these words
 complete() {
