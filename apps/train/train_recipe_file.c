@@ -230,6 +230,14 @@ static bool is_left_out(const json_t *stored, const char *name) {
     return !json_object_get(stored, name) && is_one_of(ADDED_LATER, CLI_COUNT(ADDED_LATER), name);
 }
 
+/* Runs of older programs have options by their former names. */
+static void take_former_name(json_t *stored, const char *name) {
+    const char *former = cli_former_name(name);
+    json_t *value = former && !json_object_get(stored, name) ? json_object_get(stored, former) : NULL;
+    if (value && json_object_set(stored, name, value) == 0)
+        json_object_del(stored, former);
+}
+
 /* Runs of older programs may balance by measured speed: they keep the ratio that their checkpoint has. */
 static void drop_measured_balance(train_recipe *recipe) {
     static const char *const WORDS[] = {"auto", "in-turn", "by-speed"};
@@ -247,9 +255,11 @@ static int read_file(train_recipe *recipe, const char *dir) {
         code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
     else if (code == CLI_OK && !(recipe->stored = cli_json_load(path, why)))
         code = cli_fail("%s is not JSON: %s", path, why);
-    for (size_t i = TRAIN_UNSAVED; code == CLI_OK && i < count; i++)
+    for (size_t i = TRAIN_UNSAVED; code == CLI_OK && i < count; i++) {
+        take_former_name(recipe->stored, options[i].name);
         if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name, options[i].name);
+    }
     drop_measured_balance(recipe);
     free(path);
     return code;

@@ -21,6 +21,8 @@ begin whole $plan --max-steps 12
 # shellcheck disable=SC2086
 begin part $plan --max-steps 7
 cp part/recipe.json before.json
+sed -i 's/"max-steps"/"updates"/; s/"eval-steps"/"valid-every"/; s/"learning-rate"/"rate"/; s/"ffn-dim"/"ffn"/; s/"buffer-size"/"buffer"/' \
+    part/recipe.json # as an older program left it
 resume part --max-steps 12 --logging-steps 3
 check "train --resume --max-steps gives the parameters of an uninterrupted run" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
 check "train --resume writes the changed option into the recipe" [ "$(value part max-steps) $(value part logging-steps)" = "12 3" ]
