@@ -178,7 +178,7 @@ static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool r
         model->kv_dtype = kept;
         if (ruled) {
             set_rules(&model->rules);
-            options.penalty = TFM_PENALTY_HUGGINGFACE;
+            options.penalty = TFM_LENGTH_NORM_HF;
         }
         status = tfm_search(model, &out, ids, counts, 3, prefixes, prefix_counts, &options);
     }

@@ -31,7 +31,7 @@ static tfm_context *ctx;
 static tfm_model *model;
 static tfm_model_shape shape;
 static tfm_trainer *trainer;
-static tfm_pairs batch, *batches;
+static tfm_batch batch, *batches;
 static tfm_data *data;
 static tfm_tokenizer *tokenizer;
 static tfm_emit_fn emit;

@@ -102,11 +102,11 @@ static tfm_status run_layernorm(task *t) {
     return tfm_layernorm(t->ctx, &t->y, NULL, t->x, (tfm_tensor){0}, t->gamma, t->gamma, 1e-5f);
 }
 static tfm_status run_linear(task *t) {
-    return tfm_linear_by(t->ctx, t->provider, &t->declined, &t->y, t->x, &t->weight, (tfm_tensor){0},
-                         TFM_NO_ACTIVATION);
+    return tfm_linear_with(t->ctx, t->provider, &t->declined, &t->y, t->x, &t->weight, (tfm_tensor){0},
+                           TFM_NO_ACTIVATION);
 }
 static tfm_status run_gemm(task *t) {
-    return tfm_gemm_by(t->ctx, t->provider, &t->declined, &t->y, t->x, t->other, &t->gemm);
+    return tfm_gemm_with(t->ctx, t->provider, &t->declined, &t->y, t->x, t->other, &t->gemm);
 }
 static tfm_status run_attention(task *t) {
     return tfm_attention(t->ctx, &t->y, t->x, t->other, t->other, &t->attention);
@@ -296,7 +296,7 @@ static void compare_with_peak(json_t *report, const json_t *rows) {
 void report_bench(tfm_context *ctx, json_t *report) {
     double flops = 0;
     cli_progress("report: measuring the device's peak");
-    if (tfm_measure_peak(ctx, &flops) != TFM_OK) {
+    if (tfm_measure_peak_flops(ctx, &flops) != TFM_OK) {
         report_failed(report);
         tfm_context_clear_error(ctx);
     }

@@ -13,14 +13,15 @@
 enum { MAX_OPTIONS = 96, LONG_OPTION = 256, HELP = 512, MAX_WORKERS = 16 };
 
 tfm_precision cli_precision(int chosen) {
-    static const tfm_precision known[] = {TFM_PRECISION_STORED, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
+    static const tfm_precision known[] = {TFM_PRECISION_AUTO, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
                                           TFM_PRECISION_BF16, TFM_PRECISION_INT8};
     return known[chosen];
 }
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {
-    return beam <= TFM_MAX_BEAM ? CLI_CONTINUE
-                                : cli_usage_error(syntax, "--beam-size is %d: give 1 to %d", beam, TFM_MAX_BEAM);
+    return beam <= TFM_MAX_BEAM_SIZE
+               ? CLI_CONTINUE
+               : cli_usage_error(syntax, "--beam-size is %d: give 1 to %d", beam, TFM_MAX_BEAM_SIZE);
 }
 
 int cli_check_workers(const cli_syntax *syntax, int workers) {

@@ -339,11 +339,11 @@ void cli_print_stats(struct json_t *object);
 struct json_t *cli_number_json(double value);
 /* The same of a number with so many decimals. */
 struct json_t *cli_rounded_json(double value, int decimals);
-struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
+struct json_t *cli_tokens_json(const tfm_token_list *axis);
 /* {"index", "rank", "text", "score", "log_prob", "tokens": [{"id", "piece", "log_prob"}]}; without text and pieces
  * where `text` is NULL, since no tokenizer is open. */
 struct json_t *cli_hypothesis_json(size_t index, int rank, const char *text, double score, double log_prob,
-                                   const tfm_attention_axis *tokens, const float *log_probs);
+                                   const tfm_token_list *tokens, const float *log_probs);
 /* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
 struct json_t *cli_alignment_weights_json(const tfm_translation *t);
 /* {"source": tokens, "target": tokens, "weights": rows} */

@@ -37,7 +37,7 @@ json_t *cli_number_json(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *cli_tokens_json(const tfm_attention_axis *axis) {
+json_t *cli_tokens_json(const tfm_token_list *axis) {
     json_t *all = json_array();
     for (size_t i = 0; i < axis->count; i++) {
         json_t *token = json_string(axis->tokens[i]); /* NULL where it is a part of a character */
@@ -47,7 +47,7 @@ json_t *cli_tokens_json(const tfm_attention_axis *axis) {
 }
 
 /* {"id", "piece", "log_prob"} of each token; without a tokenizer there are no pieces. */
-static json_t *scored_tokens_json(const tfm_attention_axis *axis, const float *log_probs, bool pieces) {
+static json_t *scored_tokens_json(const tfm_token_list *axis, const float *log_probs, bool pieces) {
     json_t *all = json_array();
     for (size_t i = 0; i < axis->count; i++) {
         json_t *piece = pieces ? json_string(axis->tokens[i]) : NULL;
@@ -58,7 +58,7 @@ static json_t *scored_tokens_json(const tfm_attention_axis *axis, const float *l
 }
 
 json_t *cli_hypothesis_json(size_t index, int rank, const char *text, double score, double log_prob,
-                            const tfm_attention_axis *tokens, const float *log_probs) {
+                            const tfm_token_list *tokens, const float *log_probs) {
     return json_pack("{s:I, s:i, s:s*, s:o, s:o, s:o}", "index", (json_int_t)index, "rank", rank, "text", text, "score",
                      cli_number_json(score), "log_prob", cli_number_json(log_prob), "tokens",
                      scored_tokens_json(tokens, log_probs, text != NULL));

@@ -10,7 +10,7 @@
 
 /* ---- Maps in ------------------------------------------------------------------------------------------- */
 
-static bool keep_axis(attention_axis_copy *out, const tfm_attention_axis *in) {
+static bool keep_axis(attention_axis_copy *out, const tfm_token_list *in) {
     if (out->tokens)
         return true;
     out->count = in->count;
@@ -65,7 +65,7 @@ static bool on_map(void *user, const tfm_attention_map *map) {
 /* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 static json_t *tokens_json(const attention_axis_copy *a) {
-    return cli_tokens_json(&(tfm_attention_axis){.count = a->count, .tokens = (const char *const *)a->tokens});
+    return cli_tokens_json(&(tfm_token_list){.count = a->count, .tokens = (const char *const *)a->tokens});
 }
 
 static json_t *weights_json(const attention_layer_map *map, size_t rows, size_t columns) {
@@ -142,7 +142,7 @@ static int compute(attention_job *j) {
     int code = check_choice(j);
     if (code != CLI_OK)
         return code;
-    const tfm_status status = tfm_attend(j->model, j->source, j->target, &j->text, NULL, on_map, j);
+    const tfm_status status = tfm_attention_maps(j->model, j->source, j->target, &j->text, NULL, on_map, j);
     cli_progress(NULL);
     if (status != TFM_OK && j->not_finite)
         return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);

@@ -23,8 +23,8 @@ typedef struct product {
 
 static tfm_status multiply(product *p, const char **why) {
     if (p->fresh)
-        return tfm_gemm_by(p->ctx, p->provider, why, &p->c, p->a, p->b, &p->options);
-    return tfm_linear_by(p->ctx, p->provider, why, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+        return tfm_gemm_with(p->ctx, p->provider, why, &p->c, p->a, p->b, &p->options);
+    return tfm_linear_with(p->ctx, p->provider, why, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
 }
 
 static int run(void *self, int times) {
@@ -81,7 +81,7 @@ static bool add_candidate(bench_group *group, const shape *s, product *p, const 
     c->free = gemm_task_free;
     c->self = p;
     c->declined = why;
-    const char *chosen = tfm_gemm_chosen(p->ctx, s->m, s->n, s->k);
+    const char *chosen = tfm_gemm_select(p->ctx, s->m, s->n, s->k);
     c->chosen = chosen && strcmp(chosen, p->provider) == 0;
     return true;
 }

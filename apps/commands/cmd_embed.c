@@ -11,8 +11,8 @@
 enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 4, DEFAULT_TOP = 5 };
 
 static const char POOLINGS[] = "cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken";
-static const tfm_pooling POOLING_VALUES[] = {TFM_POOL_FIRST, TFM_POOL_MEAN,     TFM_POOL_MAX,
-                                             TFM_POOL_ROOT,  TFM_POOL_WEIGHTED, TFM_POOL_LAST};
+static const tfm_pooling POOLING_VALUES[] = {TFM_POOL_CLS,           TFM_POOL_MEAN,     TFM_POOL_MAX,
+                                             TFM_POOL_MEAN_SQRT_LEN, TFM_POOL_WEIGHTED, TFM_POOL_LAST};
 
 static bool on_reject(void *user, size_t line, const char *message) {
     embed_job *j = user;

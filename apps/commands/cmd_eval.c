@@ -136,7 +136,7 @@ static int read_pairs(job *j) {
 }
 
 static int evaluate_model(job *j) {
-    j->search.penalty = (tfm_length_penalty)j->penalty;
+    j->search.penalty = (tfm_length_norm)j->penalty;
     j->search.unscored = true;
     j->text.reject = on_reject;
     j->text.reject_user = j;

@@ -168,7 +168,7 @@ static int make_report(tfm_context *ctx, const char *name) {
     json_object_set_new(report, "self_test", c.all);
     json_object_set_new(report, "table_hash", json_string("0"));
     /* A device that is lost is what others want to know of: what there is until then is written. */
-    if (tfm_context_facts(ctx, on_property, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
+    if (tfm_context_describe(ctx, on_property, report) != TFM_OK || tfm_selftest(ctx, NULL, on_check, &c) != TFM_OK)
         report_failed(report);
     else
         report_bench(ctx, report);

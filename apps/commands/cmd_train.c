@@ -14,7 +14,7 @@ static tfm_trainer_options trainer_options(const train_run *r) {
                                  .attention_dropout = (float)o->attention_dropout,
                                  .activation_dropout = (float)o->activation_dropout,
                                  .smoothing = (float)o->label_smoothing,
-                                 .schedule = (tfm_schedule)o->lr_scheduler_type,
+                                 .schedule = (tfm_lr_scheduler_type)o->lr_scheduler_type,
                                  .rate = o->learning_rate,
                                  .warmup = o->warmup_steps ? o->warmup_steps : 1,
                                  .updates = o->max_steps,
@@ -118,7 +118,7 @@ static int print_run(train_run *r) {
     const tfm_model_info info = *tfm_model_get_info(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
     const tfm_trainer_options options = trainer_options(r);
-    const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
+    const uint64_t bytes = tfm_trainer_estimate_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
     train_print("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,

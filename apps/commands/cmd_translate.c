@@ -61,7 +61,7 @@ static int run(translate_job *j) {
     if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
         return cli_fail_library();
     j->text.placeholders = j->placeholders;
-    j->search.penalty = (tfm_length_penalty)j->penalty;
+    j->search.penalty = (tfm_length_norm)j->penalty;
     translate_set_callbacks(j);
     const document_kind *kind = FORMATS[j->format];
     int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;

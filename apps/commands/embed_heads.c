@@ -73,7 +73,7 @@ static bool put_empty(words *w, size_t line) {
     return cli_output_ok(&j->out);
 }
 
-static bool put_word(words *w, const tfm_word_guess *g) {
+static bool put_word(words *w, const tfm_mask_prediction *g) {
     embed_job *j = w->job;
     const bool last = g->rank + 1 == j->top;
     if (j->format == EMBED_JSON) {
@@ -92,7 +92,7 @@ static bool put_word(words *w, const tfm_word_guess *g) {
     return cli_output_ok(&j->out);
 }
 
-static bool on_prediction(void *user, const tfm_word_guess *guess) {
+static bool on_prediction(void *user, const tfm_mask_prediction *guess) {
     words *w = user;
     if (!put_empty(w, guess->line))
         return false;
@@ -102,8 +102,7 @@ static bool on_prediction(void *user, const tfm_word_guess *guess) {
 
 int embed_fill_mask(embed_job *j) {
     words w = {.job = j};
-    const tfm_status status =
-        tfm_guess_words(j->model, j->in.text, j->in.count, j->top, &j->options, on_prediction, &w);
+    const tfm_status status = tfm_fill_mask(j->model, j->in.text, j->in.count, j->top, &j->options, on_prediction, &w);
     if (status == TFM_ERROR_CANCELLED)
         return cli_output_flush(&j->out);
     if (status != TFM_OK)

@@ -194,7 +194,7 @@ static int32_t *rows_of(const batch *b, int64_t *width, int32_t *lengths) {
 /* An update on a batch, and what validation asks of it. */
 static int update(tfm_trainer *trainer, const tfm_model_info *info, const batch *sources, const batch *targets) {
     int32_t *lengths = calloc(2 * targets->texts, sizeof(*lengths)), *rows[2] = {NULL};
-    tfm_pairs pairs = {.count = (int64_t)targets->texts};
+    tfm_batch pairs = {.count = (int64_t)targets->texts};
     int code = lengths ? CLI_OK : cli_fail("out of memory for a batch");
     if (code == CLI_OK && info->encoder_layers > 0) {
         pairs.sources = rows[0] = rows_of(sources, &pairs.source_width, lengths);

@@ -40,7 +40,7 @@ static tfm_status create(tfm_model **model, tfm_context *ctx, const tfm_tokenize
 static tfm_status learn(tfm_trainer *trainer, tfm_data *data, int64_t updates) {
     for (int64_t i = 1; i <= updates; i++) {
         const bool say = i % REPORT_EVERY == 0;
-        tfm_pairs batch;
+        tfm_batch batch;
         tfm_update_report report; /* to ask for it waits for the device: now and then is enough */
         tfm_status status = tfm_data_next(data, &batch);
         if (status == TFM_OK)
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     tfm_data *data = NULL;
     /* For a language, tfm_trainer_paper(&options) sets dropout and label smoothing; numbers need neither. */
     const tfm_trainer_options options = {
-        .schedule = TFM_SCHEDULE_COSINE,
+        .schedule = TFM_LR_SCHEDULER_COSINE,
         .rate = 2e-3,
         .warmup = updates / 6 > 0 ? updates / 6 : 1,
         .updates = updates,

@@ -191,7 +191,7 @@ static bool is_seen(const tfm_tokenizer *tokenizer, int32_t id) {
 
 /* Adds what ends a turn, unless the model ends with it anyway: a special token by its id, another text as it is. */
 static void add_end(serve_model *model, const char *token, bool any_text) {
-    const int32_t id = token ? tfm_tokenizer_find(model->tokenizer, TFM_TARGET, token) : -1;
+    const int32_t id = token ? tfm_tokenizer_piece_id(model->tokenizer, TFM_TARGET, token) : -1;
     if (!token || (id >= 0 && id == model->eos_id) || (id < 0 && !any_text))
         return;
     if (id < 0 || is_seen(model->tokenizer, id))

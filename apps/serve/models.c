@@ -197,7 +197,7 @@ unsigned long long serve_instance_memory(const serve_instance *instance) {
     const tfm_fleet_member *member;
     unsigned long long all = 0;
     for (size_t i = 0; (member = tfm_fleet_get_member(instance->fleet, i)); i++)
-        all += member->context ? tfm_context_memory(member->context) : 0;
+        all += member->context ? tfm_context_peak_memory(member->context) : 0;
     return all;
 }
 

@@ -11,8 +11,8 @@ typedef struct batch {
     bool out_of_memory;
 } batch;
 
-static const char *finish_of(tfm_generation_end end) {
-    return end == TFM_CUT ? "length" : "stop";
+static const char *finish_of(tfm_finish_reason end) {
+    return end == TFM_FINISH_LENGTH ? "length" : "stop";
 }
 
 static bool on_generation(void *user, const tfm_generation *g) {

@@ -117,7 +117,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     search.unscored = true;
     search.go_on = go_on;
     search.go_on_user = &b;
-    const tfm_status status = tfm_translate_feed(on, next_segment, &b, &text, &search, on_translation, &b);
+    const tfm_status status = tfm_translate_stream(on, next_segment, &b, &text, &search, on_translation, &b);
     for (size_t i = 0; i < w->count && (b.out_of_memory || status == TFM_OK);
          i++) /* else all are done, or have failed */
         if (w->items[i].job)

@@ -54,7 +54,7 @@ int train_balance_check(const train_run *r, const cli_syntax *syntax) {
 }
 
 static void print_balance(const train_run *r) {
-    const double *ratio = tfm_trainer_shares(r->trainer);
+    const double *ratio = tfm_trainer_balance(r->trainer);
     char text[512] = "";
     size_t at = 0;
     double sum = 0;
@@ -77,7 +77,7 @@ int train_balance_begin(train_run *r) {
     if (r->recipe.balance && !ratio) /* they were checked */
         return cli_fail("out of memory for the shares of %d", train_replicas(r));
     const tfm_status status =
-        ratio ? tfm_trainer_set_shares(r->trainer, ratio, (size_t)train_replicas(r)) : TFM_OK; /* the checkpoint's */
+        ratio ? tfm_trainer_set_balance(r->trainer, ratio, (size_t)train_replicas(r)) : TFM_OK; /* the checkpoint's */
     free(ratio);
     if (status != TFM_OK)
         return cli_fail_library();

@@ -36,9 +36,9 @@ static bool all_gather(void *user, void *all, const void *own, size_t bytes) {
            wait_for(request);
 }
 
-static tfm_ranks ours = {.exchange = all_to_all, .gather = all_gather};
+static tfm_process_group ours = {.exchange = all_to_all, .gather = all_gather};
 
-int mpi_ranks_open(const tfm_ranks **ranks, int *local) {
+int mpi_ranks_open(const tfm_process_group **ranks, int *local) {
     int rank, given;
     MPI_Comm machine;
     *ranks = NULL;

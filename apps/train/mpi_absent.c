@@ -1,7 +1,7 @@
 /* Without MPI a process is alone, and says so where it is not. */
 #include "train/mpi_env.h"
 
-int mpi_ranks_open(const tfm_ranks **ranks, int *local) {
+int mpi_ranks_open(const tfm_process_group **ranks, int *local) {
     int rank;
     const int world = mpi_launched_ranks(&rank);
     *ranks = NULL;

@@ -9,7 +9,7 @@ int mpi_launched_ranks(int *rank);
 
 /* Joins the others. *ranks is how they talk, and *local the number of this one among those of its machine; NULL for a
  * process alone. Fails where the program cannot: then the first has said so (mpi.c, mpi_absent.c). */
-int mpi_ranks_open(const tfm_ranks **ranks, int *local);
+int mpi_ranks_open(const tfm_process_group **ranks, int *local);
 /* Leaves them. Every rank calls it, and waits for the others. */
 void mpi_ranks_close(void);
 

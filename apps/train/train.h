@@ -95,7 +95,7 @@ typedef struct train_progress {
 
 /* The batches of one update, with memory of their own. */
 typedef struct train_batches {
-    tfm_pairs *items;
+    tfm_batch *items;
     int32_t **numbers;
     size_t count;     /* of the items */
     size_t allocated; /* of the numbers: items may be parts of batches */
@@ -141,13 +141,13 @@ typedef struct train_run {
     double since;        /* the clock at the last report, or later by what was no update; tokens since, of both sides */
     uint64_t tokens;
     train_window shown;
-    const tfm_ranks *ranks;     /* how several of them talk; NULL: the run is one process */
-    tfm_wire_counts comm_stats; /* what was sent until the last report */
-    int local;                  /* its number among those of its machine */
-    char device[16];            /* which of several devices it takes, or "" */
-    int64_t epoch;              /* of the last batch, from 1 on */
-    uint64_t told;              /* bad pairs that were reported */
-    bool counted;               /* the pairs of a pass are said */
+    const tfm_process_group *ranks; /* how several of them talk; NULL: the run is one process */
+    tfm_comm_stats comm_stats;      /* what was sent until the last report */
+    int local;                      /* its number among those of its machine */
+    char device[16];                /* which of several devices it takes, or "" */
+    int64_t epoch;                  /* of the last batch, from 1 on */
+    uint64_t told;                  /* bad pairs that were reported */
+    bool counted;                   /* the pairs of a pass are said */
 } train_run;
 
 /* ---- How much text (train_size.c) ---------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
 }
 
 /* What tfm_data_next lends is gone with the next call. */
-static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
+static bool hold(train_batches *b, size_t i, const tfm_batch *p) {
     int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
     if (!to)
         return false;
@@ -39,11 +39,11 @@ static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
 /* Of the batches of an update a rank keeps the rows that are its own by its share. */
 static bool keep_own_part(train_run *r, const double *ratio, tfm_status *status) {
     train_batches *b = &r->last;
-    tfm_pairs *all = b->items;
-    tfm_pairs *own = calloc(b->count + 1, sizeof(*own));
+    tfm_batch *all = b->items;
+    tfm_batch *own = calloc(b->count + 1, sizeof(*own));
     if (!own)
         return false;
-    *status = tfm_pairs_deal(own, &b->count, all, b->count, ratio, r->ranks->world, r->ranks->rank);
+    *status = tfm_batches_split(own, &b->count, all, b->count, ratio, r->ranks->world, r->ranks->rank);
     b->items = own;
     free(all);
     return true;
@@ -56,13 +56,13 @@ int train_batches_next(train_run *r, tfm_status *status) {
     train_batches_free(b);
     const size_t count = (size_t)r->recipe.gradient_accumulation_steps, world = (size_t)train_world(r);
     const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
-    const double *ratio = r->ranks ? tfm_trainer_shares(r->trainer) : NULL; /* a fleet deals by itself */
+    const double *ratio = r->ranks ? tfm_trainer_balance(r->trainer) : NULL; /* a fleet deals by itself */
     b->items = calloc(count, sizeof(*b->items));
     b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
     bool good = b->items && b->numbers;
     for (size_t i = 0; i < count && (r->ranks || (good && *status == TFM_OK)); i++) {
-        tfm_pairs p;
+        tfm_batch p;
         /* The last update of so many passes has what is left of the last one. */
         if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs)
             break;

@@ -28,7 +28,7 @@ static int report(train_run *r, const tfm_update_report *u) {
                   "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
                   "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     if (train_replicas(r) > 1) {
-        const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
+        const tfm_comm_stats sent = tfm_trainer_comm_stats(r->trainer);
         json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->comm_stats.bytes)));
         json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->comm_stats.seconds));
         json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->comm_stats.early_seconds));

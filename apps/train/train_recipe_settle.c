@@ -69,9 +69,9 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
     if (!(r->character_coverage >= 0.98 && r->character_coverage <= 1))
         return cli_usage_error(syntax, "--character-coverage is %g: give a number from 0.98 to 1",
                                r->character_coverage);
-    if (r->valid_beam_size > TFM_MAX_BEAM) /* and not only at the first validation */
+    if (r->valid_beam_size > TFM_MAX_BEAM_SIZE) /* and not only at the first validation */
         return cli_usage_error(syntax, "--valid-beam-size is %d: give a number from 1 to %d", r->valid_beam_size,
-                               TFM_MAX_BEAM);
+                               TFM_MAX_BEAM_SIZE);
     if (!r->init_from && train_is_lm(r) && r->seq_len > r->max_positions)
         return cli_usage_error(syntax,
                                "--seq-len %d is more than --max-positions %d: the model could not read such blocks",

@@ -56,7 +56,7 @@ typedef struct tfm_data_options {
      * subword_alpha, where what is drawn for a line follows from what was drawn before it, one rank tokenizes a whole
      * buffer for all, and they take turns. The struct is copied. See tfm_data_next for what all have to do together.
      * NULL, or a world of 1: it works alone. */
-    const tfm_ranks *ranks;
+    const tfm_process_group *ranks;
     /* Of plain text: where texts begin and end. The struct and its separator are copied. */
     tfm_document_options documents;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
@@ -107,7 +107,7 @@ TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *toke
  * begin and end where they may: a block holds the end of a text, several whole ones, or a part of one. Within a block a
  * token attends to all before it, those of other texts too, and positions count from the block's beginning; the rest of
  * a long text is another block, which does not see the first. A batch is as many whole blocks as `tokens` allows, as
- * tfm_pairs without sources, of block + 1 tokens each, since the first of them is only read and the last only learned.
+ * tfm_batch without sources, of block + 1 tokens each, since the first of them is only read and the last only learned.
  * Each token but the first of a buffer is learned once in a pass; the last block of a buffer may be shorter. `buffer`
  * counts texts, of which fewer fill a buffer where they have more than 2^25 tokens; max_length is not looked at, and
  * `strict` refuses lines that are not UTF-8. There is at least one file. Everything else is as with tfm_data_open. */
@@ -127,7 +127,7 @@ TFM_API void tfm_data_free(tfm_data **data);
  * where they cannot talk any more. Each further call then fails in the same way at once, until tfm_data_seek. A failure
  * that is one rank's alone, such as a lack of memory for a batch, leaves the others to go on: that rank has skipped the
  * batch, and is to make the calls that the others make until it can tell them. */
-TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_pairs *batch);
+TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_batch *batch);
 
 /* The place of the batch that tfm_data_next would give now. All zeros for NULL. */
 TFM_API tfm_data_position tfm_data_tell(const tfm_data *data);

@@ -158,17 +158,17 @@ TFM_API double tfm_context_build_seconds(const tfm_context *ctx);
  * ones. What drivers and CLBlast take for themselves is not counted, nor are buffers of the caller's (opencl.h),
  * parameters that another model on the device has put there, and those that a CPU reads from the file itself. 0 for
  * NULL. */
-TFM_API uint64_t tfm_context_memory(const tfm_context *ctx);
+TFM_API uint64_t tfm_context_peak_memory(const tfm_context *ctx);
 
 /* Receives one fact, such as "compute units" and "56". The strings are valid only during the call. Return false to
  * stop. */
-typedef bool (*tfm_fact_fn)(void *user, const char *name, const char *text);
+typedef bool (*tfm_property_fn)(void *user, const char *name, const char *text);
 
 /* Shows what the platform and the device say of themselves, versions, limits and extensions, the numbers that the
  * library goes by, and the context's tuning table: "tuned: gemm nt 6 9 9" and its setting for each row, and a hash of
  * all, 0 without a table; on the calling thread. What the driver does not answer is left out. TFM_ERROR_CANCELLED if
  * `show` stopped it. */
-TFM_API tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user);
+TFM_API tfm_status tfm_context_describe(const tfm_context *ctx, tfm_property_fn show, void *user);
 
 /* Waits until the device has done all that was enqueued. Returns the context's status, or TFM_ERROR_DEVICE or
  * TFM_ERROR_MEMORY if the driver reports a failure only now. */

@@ -31,7 +31,7 @@ TFM_API tfm_status tfm_model_encode_pairs(tfm_model *model, tfm_tensor *encoded,
 
 /* logits (..., V) of which word stands at each position of encoded (..., E), what tfm_model_encode gave or rows of it,
  * of two dimensions or more. TFM_ERROR_ARGUMENT for a model without a head for masked words. */
-TFM_API tfm_status tfm_model_word_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded);
+TFM_API tfm_status tfm_model_mlm_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded);
 
 /* logits (B, C) of the classes of texts, of which encoded (B, T, E) is what tfm_model_encode gave with these `lengths`,
  * which may be empty. TFM_ERROR_ARGUMENT for a model without a head for classes. */
@@ -80,7 +80,7 @@ TFM_API tfm_status tfm_classify(tfm_model *model, float *scores, const char *con
                                 const tfm_embed_options *options);
 
 /* A word that may stand in the place of a mask. */
-typedef struct tfm_word_guess {
+typedef struct tfm_mask_prediction {
     size_t line;        /* The line, counted from 0. */
     size_t mask;        /* Which of its masks, counted from 0. */
     int rank;           /* The rank of the word, 0 for the likeliest. */
@@ -88,17 +88,17 @@ typedef struct tfm_word_guess {
     const char *piece;  /* Its piece in the vocabulary, or "" for an id that has none. */
     const char *text;   /* The piece as text. */
     double probability; /* How probable the word is there, from 0 to 1. */
-} tfm_word_guess;
+} tfm_mask_prediction;
 
 /* Receives one guess. Return false to stop (TFM_ERROR_CANCELLED). */
-typedef bool (*tfm_guess_fn)(void *user, const tfm_word_guess *guess);
+typedef bool (*tfm_mask_prediction_fn)(void *user, const tfm_mask_prediction *guess);
 
 /* Emits the `top` likeliest words for each mask of each line, in order, when all are done; 1 <= top <= 64. A line
  * without a mask, and one whose masks are all cut off, is a bad line; nothing is emitted for such a one. The mask is a
  * token such as "[MASK]" or "<mask>" in the text. `options` may be NULL. TFM_ERROR_ARGUMENT for a model without a head
  * for masked words, or whose tokenizer has no mask. */
-TFM_API tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t count, int top,
-                                   const tfm_embed_options *options, tfm_guess_fn emit, void *user);
+TFM_API tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top,
+                                 const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user);
 
 /* ---- Vectors --------------------------------------------------------------------------------------------------- */
 

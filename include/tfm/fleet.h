@@ -9,8 +9,8 @@
  *     tfm_fleet_free(&fleet);
  *
  * A fleet is a context on each of its devices. A model that is opened on a fleet lies on all of them, and is a model as
- * any other: tfm_translate, tfm_translate_lines, tfm_translate_feed, tfm_score, tfm_score_texts, tfm_generate,
- * tfm_classify, tfm_guess_words and tfm_embed put their lines into batches, and each device works on batches of its
+ * any other: tfm_translate, tfm_translate_lines, tfm_translate_stream, tfm_score, tfm_score_texts, tfm_generate,
+ * tfm_classify, tfm_fill_mask and tfm_embed put their lines into batches, and each device works on batches of its
  * own, in a thread of its own. All other calls run on the first of the devices.
  *
  * Devices are listed with commas between them, in the form of device.h: `gpu,cpu`, `0,1`, `nvidia,intel`. A word that

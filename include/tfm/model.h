@@ -30,7 +30,7 @@
  * the source or at the prompt, exponential_decay_length_penalty, bad_words_ids, suppress_tokens, begin_suppress_tokens,
  * sequence_bias, renormalize_logits, forced_eos_token_id, and all ends that eos_token_id lists; translations alone
  * num_beams, decoder_start_token_id and forced_bos_token_id; and texts that are drawn temperature, top_k, top_p and
- * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_penalty and
+ * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_norm and
  * max_length bounds some of them. Where these rules leave no token to choose, as no_repeat_ngram_size 1 does in a small
  * vocabulary, a hypothesis is finished with the tokens that it has, which may be none. do_sample is not asked.
  * guidance_scale and watermarking_config are TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would
@@ -53,16 +53,16 @@ typedef struct tfm_model tfm_model;
 
 /* What a model's matrices are on the device. */
 typedef enum tfm_precision {
-    TFM_PRECISION_STORED, /* Bytes where tfm_model_quantize has written the directory with bytes, else F32. */
-    TFM_PRECISION_FP32,   /* F32, whatever the directory has. */
-    TFM_PRECISION_INT8,   /* Bytes: those of linear layers, embeddings and the output projection are quantised row by
-                             row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
-                             little. Such a model can neither be trained nor saved by tfm_model_save. */
-    TFM_PRECISION_FP16,   /* F16: the same matrices take half the memory; products read them as they are, and sum in
-                             F32. A number that would round beyond 65504, from 65520 on, is TFM_ERROR_FORMAT. Neither
-                             trained nor saved either. Where a device runs work-items side by side, as GPUs do, the
-                             keys and values that a decoder keeps of a source and of what it has written are F16, too.
-                             */
+    TFM_PRECISION_AUTO, /* Bytes where tfm_model_quantize has written the directory with bytes, else F32. */
+    TFM_PRECISION_FP32, /* F32, whatever the directory has. */
+    TFM_PRECISION_INT8, /* Bytes: those of linear layers, embeddings and the output projection are quantised row by
+                           row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
+                           little. Such a model can neither be trained nor saved by tfm_model_save. */
+    TFM_PRECISION_FP16, /* F16: the same matrices take half the memory; products read them as they are, and sum in
+                           F32. A number that would round beyond 65504, from 65520 on, is TFM_ERROR_FORMAT. Neither
+                           trained nor saved either. Where a device runs work-items side by side, as GPUs do, the
+                           keys and values that a decoder keeps of a source and of what it has written are F16, too.
+                           */
     TFM_PRECISION_BF16, /* The same as BF16, which has the reach of F32 and two or three decimal digits. Where a device
                            multiplies numbers of 16 bits itself, as GPUs' matrix engines do, and of BF16 CPUs with
                            AMX or AVX512-BF16, products of more than a few rows round the numbers of their input to
@@ -264,38 +264,38 @@ typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer,
  * S). Columns after the end of a sequence are zero. A decoder of SSRU cells has no TFM_DECODER_SELF. The arguments are
  * those of tfm_model_encode and tfm_model_decode. Only this call makes such matrices. TFM_ERROR_CANCELLED if `see`
  * stopped it. */
-TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
-                                    tfm_attention_fn see, void *user);
+TFM_API tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths,
+                                            tfm_tensor target_ids, tfm_attention_fn see, void *user);
 
 /* ---- Search ---------------------------------------------------------------------------------------------------- */
 
 /* How the score of a hypothesis follows from the sum of log p of its n tokens, EOS counted. The form also says how
  * tokens count that the directory forces or forbids. `forced_bos_token_id` is the first token of every translation, and
- * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_PENALTY_HUGGINGFACE the
+ * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_LENGTH_NORM_HF the
  * log p of both is 0, and no other token becomes more probable because `bad_words_ids` forbids some, as in
- * transformers. With TFM_PENALTY_PAPER both have the log p that the model gives them, and the probabilities of the
+ * transformers. With TFM_LENGTH_NORM_PAPER both have the log p that the model gives them, and the probabilities of the
  * tokens that are allowed add up to 1, unless a penalty or a bias of the directory changes their scores; with
  * `renormalize_logits` they do in either form, and then too. Marian's models never write padding: it has no
  * probability.
  *
  * What is forced comes whatever min_length and the rules about repeated sequences would forbid. A beam search goes on
  * until nothing better can follow, if alpha is not negative and no rule of the directory raises scores, and what is cut
- * by the maximum length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE that of other families
+ * by the maximum length counts only where too little ended. But with TFM_LENGTH_NORM_HF that of other families
  * than Marian ends as that of transformers does, by the directory's `early_stopping`, and what reaches the maximum
  * length counts as finished. */
-typedef enum tfm_length_penalty {
-    TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
-    TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
-} tfm_length_penalty;
+typedef enum tfm_length_norm {
+    TFM_LENGTH_NORM_PAPER, /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
+    TFM_LENGTH_NORM_HF,    /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
+} tfm_length_norm;
 
 /* The largest beam that a search can have. */
-enum { TFM_MAX_BEAM = 32 };
+enum { TFM_MAX_BEAM_SIZE = 32 };
 
 typedef struct tfm_search_options {
-    int beam;       /* The beam, up to TFM_MAX_BEAM; 1 is greedy search. 0 means the directory's num_beams, or 4. */
+    int beam; /* The beam, up to TFM_MAX_BEAM_SIZE; 1 is greedy search. 0 means the directory's num_beams, or 4. */
     bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
     double alpha;   /* The exponent of the length penalty, from -10 to 10. Otherwise it is the default of `penalty`. */
-    tfm_length_penalty penalty; /* The formula of the score. */
+    tfm_length_norm penalty; /* The formula of the score. */
     int max_length; /* The most tokens to write; more than the model's positions count as so many. 0 means source
                        tokens + 50, or what the directory says where that is less; Marian's directories are not
                        asked. */
@@ -322,7 +322,7 @@ typedef struct tfm_hypothesis {
     int32_t *ids;     /* [tokens]: the ids; the last is an end, such as EOS, unless the hypothesis ended at the maximum
                          length without one. NULL if there is no hypothesis. */
     float *log_probs; /* [tokens]: the natural log of each token's probability, given the tokens before it; 0 for a
-                         token that the directory or first_id forces, with TFM_PENALTY_HUGGINGFACE. Penalties and
+                         token that the directory or first_id forces, with TFM_LENGTH_NORM_HF. Penalties and
                          biases of the directory are in it in a beam above 1, or with renormalize_logits. NULL if there
                          is no hypothesis. */
     size_t count;     /* The number of ids without that end. */
@@ -355,11 +355,11 @@ TFM_API void tfm_hypotheses_free(tfm_hypotheses *hypotheses);
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
 
 /* The tokens of one side, either of a translation or along an attention map. */
-typedef struct tfm_attention_axis {
+typedef struct tfm_token_list {
     size_t count;              /* The number of tokens. */
     const int32_t *ids;        /* Their ids. */
     const char *const *tokens; /* Their pieces in the vocabulary, such as "▁Haus", or "#7" for an id that has none. */
-} tfm_attention_axis;
+} tfm_token_list;
 
 /* Counts of what was done. A call adds to them: tfm_score and tfm_score_texts if they succeed, a translation each batch
  * that is done, also if the call fails later. */
@@ -461,9 +461,9 @@ typedef struct tfm_translation {
                          the options are `unscored` and the search is greedy. */
     double log_prob;  /* The sum of log p of the tokens. */
     size_t sentences; /* 1, or with `split` the number of sentences; 0 for a line that was not translated. */
-    tfm_attention_axis source; /* The tokens that the model read, with EOS. */
-    tfm_attention_axis target; /* The tokens that it wrote, with EOS; with `split`, those of sentence after sentence. */
-    const float *log_probs;    /* [target.count]: the natural log of each token's probability. */
+    tfm_token_list source;  /* The tokens that the model read, with EOS. */
+    tfm_token_list target;  /* The tokens that it wrote, with EOS; with `split`, those of sentence after sentence. */
+    const float *log_probs; /* [target.count]: the natural log of each token's probability. */
     /* [target.count][source.count]: how much the step that wrote a token looked at each source token; a row adds up
      * to 1. With `split` a sentence looks only at itself. NULL if alignments were not asked for. */
     const float *alignment;
@@ -480,7 +480,7 @@ TFM_API tfm_status tfm_translate_lines(tfm_model *model, const char *const *line
 
 /* Gives the next line that is to be translated: *line is UTF-8 of *bytes bytes, which stay as they are until its
  * translation has been emitted. Returns false if there is none now. */
-typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
+typedef bool (*tfm_next_line_fn)(void *user, const char **line, size_t *bytes);
 
 /* Translates lines that come while others are translated, as a server has them. `more` is asked at the beginning and
  * between the steps of the search, on the thread that made the call, as long as there is room in the batch:
@@ -494,8 +494,9 @@ typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
  * batch is done with it, whatever comes before it. The call ends when all are done and `more` has none. It obeys the
  * options of tfm_translate_lines, except line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
  * the call if nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
-TFM_API tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
-                                      const tfm_search_options *search, tfm_translation_fn emit, void *user);
+TFM_API tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn more, void *more_user,
+                                        const tfm_text_options *text, const tfm_search_options *search,
+                                        tfm_translation_fn emit, void *user);
 
 /* Receives one scored pair: the line counted from 0, the sum of log p over the target's tokens with EOS, and the number
  * of these tokens. Return false to stop (TFM_ERROR_CANCELLED). */
@@ -522,25 +523,27 @@ TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, s
 
 /* What one attention layer does with one pair of texts. */
 typedef struct tfm_attention_map {
-    tfm_attention_kind kind;          /* Which attention it is. */
-    int layer;                        /* The layer, counted from 0. */
-    int heads;                        /* The number of heads. */
-    tfm_attention_axis rows, columns; /* The tokens that look, and those that are looked at. */
-    const float *weights;             /* [heads][rows][columns]: the weights; a row adds up to 1. */
+    tfm_attention_kind kind;      /* Which attention it is. */
+    int layer;                    /* The layer, counted from 0. */
+    int heads;                    /* The number of heads. */
+    tfm_token_list rows, columns; /* The tokens that look, and those that are looked at. */
+    const float *weights;         /* [heads][rows][columns]: the weights; a row adds up to 1. */
 } tfm_attention_map;
 
 /* Receives one map. Return false to stop (TFM_ERROR_CANCELLED). */
-typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
+typedef bool (*tfm_attention_map_fn)(void *user, const tfm_attention_map *map);
 
-/* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attend. A NULL `target` stands
- * for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS. The
- * target's axis has what the decoder reads: the start id, which may be that of `search` or of the language, and then
- * the tokens but for the last, which is EOS unless a translation reached the maximum length, so that row i, counted
- * from 0, belongs to the step that writes token i. Of the options `text` truncate, the languages and source_prefix
- * matter. Both options may be NULL. TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without
- * words; TFM_ERROR_ARGUMENT for a model without an encoder, a decoder, an output projection or a tokenizer. */
-TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
-                              const tfm_search_options *search, tfm_map_fn emit, void *user);
+/* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attention_maps. A NULL `target`
+ * stands for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS.
+ * The target's axis has what the decoder reads: the start id, which may be that of `search` or of the language, and
+ * then the tokens but for the last, which is EOS unless a translation reached the maximum length, so that row i,
+ * counted from 0, belongs to the step that writes token i. Of the options `text` truncate, the languages and
+ * source_prefix matter. Both options may be NULL. TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a
+ * source without words; TFM_ERROR_ARGUMENT for a model without an encoder, a decoder, an output projection or a
+ * tokenizer. */
+TFM_API tfm_status tfm_attention_maps(tfm_model *model, const char *source, const char *target,
+                                      const tfm_text_options *text, const tfm_search_options *search,
+                                      tfm_attention_map_fn emit, void *user);
 
 /* ---- Generation ------------------------------------------------------------------------------------------------ */
 
@@ -553,7 +556,7 @@ typedef bool (*tfm_token_fn)(void *user, size_t prompt, int best, int32_t id);
 /* Is called with the next piece of a text, as soon as it is final: whole characters, and nothing that may yet turn out
  * to be the beginning of a stop string. All pieces of a text make up tfm_generation.text. Return false to end this text
  * here. */
-typedef bool (*tfm_piece_fn)(void *user, size_t prompt, int best, const char *piece);
+typedef bool (*tfm_text_fn)(void *user, size_t prompt, int best, const char *piece);
 
 /* Counts of what was done. tfm_generate_ids adds to them if it succeeds, tfm_generate for each batch that is done, also
  * if the call fails later. */
@@ -572,10 +575,10 @@ typedef struct tfm_generate_options {
                     too. */
     int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens, or where it has
                     none its min_length, which counts the prompt as well. */
-    int beam;    /* The beam of a beam search, up to TFM_MAX_BEAM, which ends as that of transformers does. 0 means 1:
-                    greedy, or drawing; the directory's num_beams is not asked. */
-    int n_best;  /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
-                  */
+    int beam; /* The beam of a beam search, up to TFM_MAX_BEAM_SIZE, which ends as that of transformers does. 0 means 1:
+                 greedy, or drawing; the directory's num_beams is not asked. */
+    int n_best; /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
+                 */
     bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
     double alpha;   /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
                        directory's length_penalty, or 1. */
@@ -600,7 +603,7 @@ typedef struct tfm_generate_options {
     size_t stop_count;     /* How many there are. */
     tfm_token_fn on_token; /* Is told of each token; needs a beam of 1. May be NULL. */
     void *on_token_user;   /* The `user` pointer of on_token. */
-    tfm_piece_fn on_piece; /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
+    tfm_text_fn on_piece;  /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
     void *on_piece_user;   /* The `user` pointer of on_piece. */
     tfm_reject_fn reject;  /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
     void *reject_user;     /* The `user` pointer of reject. */
@@ -632,21 +635,21 @@ typedef struct tfm_prompt {
 
 /* Why a text ended: with an end token, or because the rules of its directory left no token to choose; before a stop
  * string, or because a callback wanted it; or at its most tokens. */
-typedef enum tfm_generation_end { TFM_ENDED, TFM_STOPPED, TFM_CUT } tfm_generation_end;
+typedef enum tfm_finish_reason { TFM_FINISH_EOS, TFM_FINISH_STOP, TFM_FINISH_LENGTH } tfm_finish_reason;
 
 /* One text for one prompt. */
 typedef struct tfm_generation {
-    size_t prompt;        /* The prompt, counted from 0. */
-    int best;             /* The rank of the text, or which one of those drawn it is, counted from 0. */
-    const char *text;     /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
-                             tokenizer. */
-    double score;         /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob
-                             and log_probs, if the options are `unscored`, nothing is drawn and the beam is 0 or 1. */
-    double log_prob;      /* The sum of log p of the tokens. */
-    size_t prompt_tokens; /* How many tokens the prompt has; 0 for a rejected one. */
-    tfm_attention_axis tokens; /* The tokens that were written, with the end. */
+    size_t prompt;         /* The prompt, counted from 0. */
+    int best;              /* The rank of the text, or which one of those drawn it is, counted from 0. */
+    const char *text;      /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
+                              tokenizer. */
+    double score;          /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob
+                              and log_probs, if the options are `unscored`, nothing is drawn and the beam is 0 or 1. */
+    double log_prob;       /* The sum of log p of the tokens. */
+    size_t prompt_tokens;  /* How many tokens the prompt has; 0 for a rejected one. */
+    tfm_token_list tokens; /* The tokens that were written, with the end. */
     const float *log_probs; /* [tokens.count]: the natural log of each token's probability, as in tfm_generate_ids. */
-    tfm_generation_end end; /* Why the text ended. */
+    tfm_finish_reason end;  /* Why the text ended. */
 } tfm_generation;
 
 /* Receives one text. Return false to stop (TFM_ERROR_CANCELLED). */

@@ -23,24 +23,25 @@ extern "C" {
 #endif
 
 /* Where training applies dropout ("Attention Is All You Need", section 5.4). */
-typedef enum tfm_drop {
-    TFM_DROP_RESIDUAL,   /* On the result of each sub-layer, before it is added, and on the embeddings. */
-    TFM_DROP_ATTENTION,  /* On the weights of attention. */
-    TFM_DROP_ACTIVATION, /* On the inner activations of the feed-forward layers. */
-    TFM_DROPS            /* The number of these places. */
-} tfm_drop;
+typedef enum tfm_dropout_site {
+    TFM_DROPOUT_RESIDUAL,   /* On the result of each sub-layer, before it is added, and on the embeddings. */
+    TFM_DROPOUT_ATTENTION,  /* On the weights of attention. */
+    TFM_DROPOUT_ACTIVATION, /* On the inner activations of the feed-forward layers. */
+    TFM_DROPOUT_SITES       /* The number of these places. */
+} tfm_dropout_site;
 
 /* What training drops. One struct serves all layers of a model, and each draw takes the next stream of random numbers.
  */
-typedef struct tfm_training {
-    float rates[TFM_DROPS]; /* The share of elements that become 0 at each place, from 0 to below 1. */
-    uint64_t seed;          /* Seeds all draws. */
+typedef struct tfm_dropout_state {
+    float rates[TFM_DROPOUT_SITES]; /* The share of elements that become 0 at each place, from 0 to below 1. */
+    uint64_t seed;                  /* Seeds all draws. */
     uint64_t stream; /* The stream of the next draw. Set it before each forward pass, so that no two share one. */
-} tfm_training;
+} tfm_dropout_state;
 
 /* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `training` is NULL or if
  * the rate is 0: then nothing is dropped. */
-TFM_API const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where);
+TFM_API const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *training, tfm_dropout_options *out,
+                                                    tfm_dropout_site where);
 
 /* A linear layer: y = x weight^T + bias. */
 typedef struct tfm_dense {
@@ -86,21 +87,21 @@ typedef struct tfm_ssru_cell {
 
 /* The position-wise feed-forward layer, section 3.3. */
 typedef struct tfm_feed_forward {
-    tfm_dense up, down;        /* Weights (F, E) and (E, F), where F is the inner width. */
-    tfm_activation activation; /* What stands between the two. */
-    tfm_training *training;    /* What training drops; NULL drops nothing. The layer does not own it. */
+    tfm_dense up, down;          /* Weights (F, E) and (E, F), where F is the inner width. */
+    tfm_activation activation;   /* What stands between the two. */
+    tfm_dropout_state *training; /* What training drops; NULL drops nothing. The layer does not own it. */
     /* A weight (F, E), with which the inner activations are activation(gate(x)) up(x) ("GLU Variants Improve
      * Transformer", Shazeer 2020). Empty for none. */
     tfm_dense gate;
 } tfm_feed_forward;
 
 /* Where a block normalises. A cross-attention goes with the first two alone. */
-typedef enum tfm_norm_place {
-    TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
-    TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
-    TFM_NORM_AROUND, /* x + after(f(norm(x))): a norm before each sub-layer, and another on its result. */
-    TFM_NORM_RESULT, /* x + norm(f(x)): a norm on the result of each sub-layer alone. */
-} tfm_norm_place;
+typedef enum tfm_norm_placement {
+    TFM_NORM_POST,          /* norm(x + f(x)): the paper's post-norm. */
+    TFM_NORM_PRE,           /* x + f(norm(x)): pre-norm. */
+    TFM_NORM_SANDWICH,      /* x + after(f(norm(x))): a norm before each sub-layer, and another on its result. */
+    TFM_NORM_POST_SUBLAYER, /* x + norm(f(x)): a norm on the result of each sub-layer alone. */
+} tfm_norm_placement;
 
 /* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
  * feed-forward. Each of them has a norm, and a residual connection around it. */
@@ -112,12 +113,13 @@ typedef struct tfm_block {
     tfm_norm cross_norm;           /* Its norm. */
     tfm_feed_forward feed_forward; /* The feed-forward layer. */
     tfm_norm feed_forward_norm;    /* Its norm. */
-    /* With TFM_NORM_AROUND, the norms on the results of the attention over the input, and of the feed-forward layer. */
+    /* With TFM_NORM_SANDWICH, the norms on the results of the attention over the input, and of the feed-forward layer.
+     */
     tfm_norm attention_norm_after, feed_forward_norm_after;
     bool causal; /* No position sees later ones, as in a decoder. */
     bool window; /* A position of the input sees only this many before its own and after it; negative: all. */
     int64_t before, after;
-    tfm_norm_place norm_place; /* Where all its norms stand. */
+    tfm_norm_placement norm_place; /* Where all its norms stand. */
     /* The feed-forward layer g reads the same x as the attention f, each through its own norm, and x + f(norm(x)) +
      * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
      */
@@ -125,25 +127,25 @@ typedef struct tfm_block {
     bool one_norm;        /* With `parallel`: both read x through attention_norm, and there is no feed_forward_norm. */
     float residual_scale; /* What the results of sub-layers are multiplied by before they are added; 0 means 1, which it
                              must be where there is a cross-attention. */
-    tfm_training *training; /* What training drops; NULL drops nothing. The block does not own it. */
+    tfm_dropout_state *training; /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 
 /* The projected keys and values of one attention layer. */
-typedef struct tfm_keys_values {
+typedef struct tfm_kv {
     tfm_tensor keys;   /* (..., Hk D). */
     tfm_tensor values; /* (..., Hk D). */
-} tfm_keys_values;
+} tfm_kv;
 
 /* The keys and values of all positions decoded so far, kept as a log: each step appends one row for each sequence that
  * is not over, and rows never move. A table of row numbers says which rows are the past of a sequence. So beams with a
  * common past share its rows, reordering beams reorders only the table, and a sequence may leave the batch at any step.
  */
 typedef struct tfm_kv_cache {
-    int layers;            /* The number of attention layers. */
-    int64_t width;         /* Hk D, the width of a row of keys and of values. */
-    int64_t rows;          /* How many rows are written. */
-    int64_t capacity;      /* How many rows there is memory for; it is at least doubled when more are needed. */
-    tfm_keys_values *logs; /* [layers]: the keys and values of each layer, (capacity, width). */
+    int layers;       /* The number of attention layers. */
+    int64_t width;    /* Hk D, the width of a row of keys and of values. */
+    int64_t rows;     /* How many rows are written. */
+    int64_t capacity; /* How many rows there is memory for; it is at least doubled when more are needed. */
+    tfm_kv *logs;     /* [layers]: the keys and values of each layer, (capacity, width). */
 } tfm_kv_cache;
 
 /* Makes an empty cache with room for `capacity` rows. It outlives the scope that it is made in. Free it with
@@ -151,8 +153,8 @@ typedef struct tfm_kv_cache {
 TFM_API tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity);
 /* Does the same for keys and values that are kept as `dtype`: F32 as above, or F16 or BF16 in half the memory, to which
  * blocks round what they write, as tfm_multi_head_project does. The cells of an SSRU are F32. */
-TFM_API tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
-                                       tfm_dtype dtype);
+TFM_API tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width,
+                                          int64_t capacity, tfm_dtype dtype);
 /* Forgets all rows and keeps the memory. */
 TFM_API void tfm_kv_cache_clear(tfm_kv_cache *cache);
 /* Makes room for `count` more rows. A larger log may replace the old one, and views of the old one are then refused by
@@ -177,13 +179,12 @@ TFM_API void tfm_norm_free(tfm_context *ctx, tfm_norm *layer);
 /* Projects `memory` (..., E) to keys and values (..., Hk D). A decoder needs this once for a source sentence and uses
  * the result in all its steps. Keys and values that are made beforehand as F16 or BF16 keep it so: rounded to the
  * nearest, and what F16 does not reach to the largest that it has; that has no backward pass. */
-TFM_API tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer,
-                                          tfm_tensor memory);
+TFM_API tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_kv *out, tfm_multi_head *layer, tfm_tensor memory);
 /* y (B, T, E): projects queries from x (B, T, E), lets them attend over keys and values that tfm_multi_head_project
  * gave, and projects the result. `options` are those of tfm_attention and may be NULL; its numbers of heads are the
  * layer's. */
 TFM_API tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
-                                          tfm_keys_values memory, const tfm_attention_options *options);
+                                          tfm_kv memory, const tfm_attention_options *options);
 /* Frees the layer's parameters. */
 TFM_API void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer);
 
@@ -199,10 +200,10 @@ TFM_API tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm
 TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 
 /* What a block attends to. All of it may be empty, except for `cross` in a block with cross-attention. */
-typedef struct tfm_block_memory {
+typedef struct tfm_block_inputs {
     tfm_tensor lengths;       /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. With
                                  `rows`: how many rows each sequence has; empty for all. */
-    tfm_keys_values cross;    /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
+    tfm_kv cross;             /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
     tfm_tensor cross_lengths; /* (N) I32: the length of each sequence of that; empty for all S. */
     tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
     /* Added to the scores of the attention over x: tfm_attention_options.mask. Empty adds nothing. */
@@ -217,23 +218,23 @@ typedef struct tfm_block_memory {
     /* The next three are for steps with a cache, where x (B, T, E) goes on with what came before: mostly T is 1. All
      * are empty if x has whole sequences. */
 
-    tfm_keys_values fresh; /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
-    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
-                              (rows, E), are in the place of keys. */
+    tfm_kv fresh;    /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
+    tfm_kv log;      /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
+                                 (rows, E), are in the place of keys. */
     tfm_tensor rows; /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. Where T is 1
                         it may have room for more, and then `lengths` says how many of a line count. */
-} tfm_block_memory;
+} tfm_block_inputs;
 
 /* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */
 TFM_API tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
-                                     const tfm_block_memory *memory);
+                                     const tfm_block_inputs *memory);
 /* Does the same, and gives the weights of its two attentions: a row for each position that looks, a column for each
  * that is looked at. self_weights (B, H, T, T) is over x itself, zero above the diagonal if the block is causal;
  * cross_weights (B, H, T, S) is over the encoder's output. Either may be NULL; cross_weights must be if there is no
  * cross-attention, and self_weights if an SSRU stands in the place of the attention over x. */
-TFM_API tfm_status tfm_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
-                                    tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
-                                    const tfm_block_memory *memory);
+TFM_API tfm_status tfm_block_forward_with_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
+                                                    tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
+                                                    const tfm_block_inputs *memory);
 /* Frees the block's parameters. */
 TFM_API void tfm_block_free(tfm_context *ctx, tfm_block *block);
 

@@ -64,7 +64,7 @@ TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
  *
  *     const char *why;
  *     for (size_t i = 0; tfm_gemm_provider(i); i++)
- *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
+ *         if (tfm_gemm_with(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
 /* The name of a provider, counted from 0: "cpu-skinny", "cpu-bf16", "cpu-bf16x3", "cpu-packed", "gpu-skinny",
@@ -74,16 +74,16 @@ TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
  * without transposes. m, n and k are at least 1. The string is static. The result is NULL after a failure. */
-TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k);
+TFM_API const char *tfm_gemm_select(tfm_context *ctx, int64_t m, int64_t n, int64_t k);
 
 /* These are tfm_gemm and tfm_linear by the provider of this name and no other. NULL for `provider` takes the one that
  * the library chooses. *declined is NULL if the provider ran. Otherwise it is half a sentence, a static string, that
  * says why the provider cannot; then nothing was computed, though an empty output was made, and the context stays as it
  * is. A name that no provider has is TFM_ERROR_ARGUMENT, and so is a weight of bytes, which tfm_linear alone takes. */
-TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
-                               tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
-TFM_API tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
-                                 tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation);
+TFM_API tfm_status tfm_gemm_with(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
+                                 tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+TFM_API tfm_status tfm_linear_with(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
+                                   tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation);
 
 /* y (..., N) is the softmax of x over the last dimension. A row that holds -inf alone gives zeros. y may be x. */
 TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
@@ -261,7 +261,7 @@ TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor tab
 
 /* y (B, E) holds a vector for each sequence of x (B, T, E), pooled from its tokens from number `first` on, counted from
  * 0, to its length. lengths (B) I32 counts the tokens of each sequence; an empty one stands for all T. A sequence
- * without such tokens gives zeros, and with TFM_POOL_FIRST its token 0, if it has one. It has no backward pass. */
+ * without such tokens gives zeros, and with TFM_POOL_CLS its token 0, if it has one. It has no backward pass. */
 TFM_API tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor lengths, tfm_pooling pooling,
                             int64_t first);
 
@@ -295,7 +295,7 @@ TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_
 /* Where the scores of attention may be looked at, in natural units. */
 typedef enum tfm_attention_stage {
     TFM_ATTENTION_WEIGHTS, /* After the softmax: what values are multiplied by. Zeros for a query that sees nothing. */
-    TFM_ATTENTION_PRODUCT, /* scale q k^T, of every key that there is, seen or not. */
+    TFM_ATTENTION_QK,      /* scale q k^T, of every key that there is, seen or not. */
     TFM_ATTENTION_CAPPED,  /* After the soft cap. Without one it is the same as the product. */
     TFM_ATTENTION_MASKED,  /* After the mask. It is -inf where a query does not see a key. */
 } tfm_attention_stage;
@@ -511,7 +511,7 @@ TFM_API tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient,
 
 /* Measures how many fp32 operations in a second the device does at most, in multiply-adds that never leave its
  * registers: the peak that a GEMM is compared with. Takes about a second. */
-TFM_API tfm_status tfm_measure_peak(tfm_context *ctx, double *flops);
+TFM_API tfm_status tfm_measure_peak_flops(tfm_context *ctx, double *flops);
 
 #ifdef __cplusplus
 }

@@ -122,7 +122,7 @@ TFM_API void tfm_text_free(char **text);
 TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id);
 
 /* The id of a piece, such as "▁Haus" or "<mask>", or -1 if the side has no such piece. */
-TFM_API int32_t tfm_tokenizer_find(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece);
+TFM_API int32_t tfm_tokenizer_piece_id(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece);
 
 /* The id of the token that says a language, such as "fra_Latn", "fr_XX" or "fr", as tfm_encode_options.language has
  * them, or with Marian "fra" for `>>fra<<`; -1 if the tokenizer has none. Multilingual models begin what they write

@@ -31,8 +31,8 @@
  *     tfm_status_name, tfm_variant_name,      |
  *     tfm_dtype_name, tfm_dtype_size,         |
  *     tfm_tensor_count, tfm_gemm_provider,    |
- *     tfm_trainer_rate, tfm_trainer_paper,    |
- *     tfm_pairs_deal,                         |
+ *     tfm_trainer_learning_rate, tfm_trainer_paper,    |
+ *     tfm_batches_split,                         |
  *     tfm_model_read_info, tfm_text_check,    |
  *     tfm_text_sentences, tfm_tokenizer_train |
  *     (also _pairs, _texts),                  |

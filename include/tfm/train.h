@@ -26,13 +26,13 @@ extern "C" {
 
 /* How the learning rate goes on after the warm-up. During the warm-up it always rises in a straight line, from 0 to
  * `rate` at update `warmup`. */
-typedef enum tfm_schedule {
-    TFM_SCHEDULE_INVERSE_SQRT, /* It falls with 1 / sqrt(update), as in section 5.3 of the paper. */
-    TFM_SCHEDULE_LINEAR,       /* It falls in a straight line and is 0 at update `updates`. */
-    TFM_SCHEDULE_COSINE,   /* It falls along half a cosine wave to 0 at `updates` ("SGDR", Loshchilov and Hutter 2017,
-                              without restarts). */
-    TFM_SCHEDULE_CONSTANT, /* It stays at `rate`. */
-} tfm_schedule;
+typedef enum tfm_lr_scheduler_type {
+    TFM_LR_SCHEDULER_INVERSE_SQRT, /* It falls with 1 / sqrt(update), as in section 5.3 of the paper. */
+    TFM_LR_SCHEDULER_LINEAR,       /* It falls in a straight line and is 0 at update `updates`. */
+    TFM_LR_SCHEDULER_COSINE, /* It falls along half a cosine wave to 0 at `updates` ("SGDR", Loshchilov and Hutter 2017,
+                            without restarts). */
+    TFM_LR_SCHEDULER_CONSTANT, /* It stays at `rate`. */
+} tfm_lr_scheduler_type;
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ typedef struct tfm_data tfm_data; /* See data.h. */
  * context each, or processes on one machine or many. The library does not know by which means they talk: here it is
  * told. Both calls are made by all ranks, in the same order, and come back when all have what they need. They return
  * false where the ranks cannot talk any more. */
-typedef struct tfm_ranks {
+typedef struct tfm_process_group {
     int rank, world; /* The number of this rank, from 0, and how many there are. */
     /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
      * from rank i. It is what MPI_Alltoall does. */
@@ -51,7 +51,7 @@ typedef struct tfm_ranks {
     /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
     bool (*gather)(void *user, void *all, const void *own, size_t bytes);
     void *user; /* Passed to both. */
-} tfm_ranks;
+} tfm_process_group;
 
 /* How a model is trained. All zeros is how the paper trained its base model, but without dropout and label smoothing.
  */
@@ -60,25 +60,25 @@ typedef struct tfm_trainer_options {
      * each sub-layer and for the embeddings, the second for the weights of attention, the third for the inner
      * activations of the feed-forward layers. */
     float dropout, attention_dropout, activation_dropout;
-    float smoothing;       /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
-    tfm_schedule schedule; /* How the learning rate changes. */
-    double rate;           /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
-    int64_t warmup;        /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
-    int64_t updates;       /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
-    double beta1, beta2;   /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
-    double epsilon;        /* Adam's epsilon. 0 means 1e-9. */
-    double decay;          /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
-    double clip;           /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
-    uint64_t seed;         /* Seeds dropout. */
+    float smoothing; /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
+    tfm_lr_scheduler_type schedule; /* How the learning rate changes. */
+    double rate;         /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
+    int64_t warmup;      /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
+    int64_t updates;     /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
+    double beta1, beta2; /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
+    double epsilon;      /* Adam's epsilon. 0 means 1e-9. */
+    double decay;        /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
+    double clip;         /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
+    uint64_t seed;       /* Seeds dropout. */
     /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
      * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it, or in
      * the file that the model was opened from. They take neither gradients nor moments, and checkpoints, snapshots and
      * averages leave them out. A pattern that fits no name is refused, and so are patterns that leave nothing to train.
      * It is read during tfm_trainer_new. NULL freezes none. */
     const char *freeze;
-    /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_ranks does. The struct is copied during
-     * tfm_trainer_new. NULL: it works alone. */
-    const tfm_ranks *ranks;
+    /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_process_group does. The struct is
+     * copied during tfm_trainer_new. NULL: it works alone. */
+    const tfm_process_group *ranks;
     /* Of several ranks each keeps the moments of its own part of the parameters, and makes the step there: they take
      * 1 / world of the memory, and all have the same bits as without. tfm_trainer_save is a call of all ranks then, and
      * `world` and rank stay what they are. */
@@ -105,7 +105,7 @@ TFM_API void tfm_trainer_paper(tfm_trainer_options *options);
 
 /* The learning rate of an update; updates are counted from 1. `options` may be NULL for the defaults. 0 for options
  * with a reserved word that is set. */
-TFM_API double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update);
+TFM_API double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t update);
 
 /* A batch: B pairs of sentences as token ids, each side in rows of one width. What fills a row after a sentence's
  * length is not read. The arrays belong to the caller and are read only during the call.
@@ -113,12 +113,12 @@ TFM_API double tfm_trainer_rate(const tfm_trainer_options *options, int64_t upda
  * For a language model, which has no encoder, it is B texts: they are the targets, of at least 2 tokens each, and
  * source_width is 0. The model reads a text but for its last token and learns it but for its first, so T is at most one
  * more than its positions, and a text of n tokens counts as n - 1 target tokens. */
-typedef struct tfm_pairs {
+typedef struct tfm_batch {
     int64_t count;                                  /* B, at least 1. */
     int64_t source_width, target_width;             /* S and T, from 1 to the model's positions. */
     const int32_t *sources, *targets;               /* (B, S) and (B, T); each sentence ends with end-of-sentence. */
     const int32_t *source_lengths, *target_lengths; /* (B) each: tokens with end-of-sentence, at least 1. */
-} tfm_pairs;
+} tfm_batch;
 
 /* What an update came to. */
 typedef struct tfm_update_report {
@@ -159,7 +159,8 @@ TFM_API void tfm_trainer_free(tfm_trainer **trainer);
  * high than too low. Compare it with tfm_device_info.memory_bytes, before tfm_trainer_new or after. `options` may be
  * NULL. 0 for options with a reserved word that is set. It asks which provider multiplies matrices, so if the
  * environment variable TFM_GEMM names none, the context fails here. */
-TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens);
+TFM_API uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_options *options,
+                                             int64_t tokens);
 
 /* Makes one update from `count` batches together: forward and backward passes of each, then one step of Adam. With
  * `report`, the call waits for the device and says what the update came to; `report` may be NULL.
@@ -170,14 +171,14 @@ TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_op
  * with the batch that did not fit cut into pieces, smaller each time, and such batches are cut from then on. The update
  * is the same except for rounding and for what dropout draws, and the log says so once. TFM_ERROR_MEMORY means that a
  * single pair does not fit; the parameters are then as before, and the next update may fit. After other errors the
- * message says if the parameters may be spoiled. TFM_ERROR_ARGUMENT for a batch that is not as tfm_pairs says, and
+ * message says if the parameters may be spoiled. TFM_ERROR_ARGUMENT for a batch that is not as tfm_batch says, and
  * without any batch. */
-TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
+TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_batch *batches,
                                       size_t count);
 
 /* Sets *nll to the sum of -log p over the targets of one batch, in nats, and *tokens to their number. Nothing is
  * dropped out, and the parameters do not change. A batch that does not fit into memory is cut into pieces. */
-TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
+TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_batch *batch);
 
 /* Writes a checkpoint: all that the next update depends on, apart from the options. It has the parameters that are
  * trained, the moments, the number of updates, the caller's note and, unless `data` is NULL, the place of the batch
@@ -237,37 +238,37 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * includes options such as rates and seeds: TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of
  * several kinds, and TFM_ERROR_ARGUMENT on all if they are not at the same update. All other calls concern one rank
  * alone, but for tfm_trainer_save with `shard`. */
-TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
+TFM_API tfm_status tfm_trainer_set_process_group(tfm_trainer *trainer, const tfm_process_group *ranks);
 
 /* Returns the ratio in which ranks, or the devices of a fleet, share the rows of an update: a number for each, or NULL
  * where they are equal: whole batches are dealt round-robin then. A trainer on a fleet applies the ratio itself. Ranks
  * ask before they split the batches of an update, and all get the same. The array belongs to the trainer, and is valid
- * until the next call of tfm_trainer_load, tfm_trainer_set_ranks or tfm_trainer_set_shares. NULL for NULL. */
-TFM_API const double *tfm_trainer_shares(const tfm_trainer *trainer);
+ * until the next call of tfm_trainer_load, tfm_trainer_set_process_group or tfm_trainer_set_balance. NULL for NULL. */
+TFM_API const double *tfm_trainer_balance(const tfm_trainer *trainer);
 /* Sets the ratio: `count` shares, one for each rank or device. Only their proportions matter, to a 65,536th of the
  * largest. All ranks must set the same. NULL makes them equal. Checkpoints keep a ratio that is not equal, for as many
  * ranks: the order in which gradients are added up follows from it, so that runs with the same ratio have the same
  * bits, and dropout depends on it too. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or not
  * finite, or none is above 0. A trainer that works alone has one, which changes nothing. */
-TFM_API tfm_status tfm_trainer_set_shares(tfm_trainer *trainer, const double *shares, size_t count);
+TFM_API tfm_status tfm_trainer_set_balance(tfm_trainer *trainer, const double *shares, size_t count);
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number
  * of batches that the rank has rows of, which may be 0, and own[0] and so on, for which there must be room for `count`,
- * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_shares.
+ * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_balance.
  * It needs no device. TFM_ERROR_ARGUMENT for shares, a rank or batches that cannot be. */
-TFM_API tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *batches, size_t count,
-                                  const double *shares, int world, int rank);
+TFM_API tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
+                                     const double *shares, int world, int rank);
 
 /* What a rank has sent to the others since its trainer was made. */
-typedef struct tfm_wire_counts {
+typedef struct tfm_comm_stats {
     uint64_t bytes;       /* Of gradients and parameters, for all other ranks; as much comes from them. */
     double seconds;       /* How long `exchange` and `gather` took for that, with waiting for slower ranks. */
     double early_seconds; /* Of these, calls that began while the device still had gradients to make. */
-} tfm_wire_counts;
+} tfm_comm_stats;
 
 /* Gradients are sent a few MB at a time, each as soon as the backward pass is done with it. All 0 for NULL, and for a
  * trainer that works alone. */
-TFM_API tfm_wire_counts tfm_trainer_wire(const tfm_trainer *trainer);
+TFM_API tfm_comm_stats tfm_trainer_comm_stats(const tfm_trainer *trainer);
 
 /* How many updates the trainer has made, those before a loaded checkpoint included. 0 for NULL. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);

@@ -24,10 +24,10 @@ typedef enum tfm_activation {
 
 /* How the tokens of a sequence become one vector. */
 typedef enum tfm_pooling {
-    TFM_POOL_FIRST,    /* The first token, as BERT's [CLS]. */
-    TFM_POOL_MEAN,     /* Their mean. */
-    TFM_POOL_MAX,      /* In each column the largest. */
-    TFM_POOL_ROOT,     /* Their sum, divided by the square root of how many they are. */
+    TFM_POOL_CLS,           /* The first token, as BERT's [CLS]. */
+    TFM_POOL_MEAN,          /* Their mean. */
+    TFM_POOL_MAX,           /* In each column the largest. */
+    TFM_POOL_MEAN_SQRT_LEN, /* Their sum, divided by the square root of how many they are. */
     TFM_POOL_WEIGHTED, /* Their mean, in which the token at place p, from 1, counts p times ("SGPT", Muennighoff 2022).
                         */
     TFM_POOL_LAST,     /* The last token. */

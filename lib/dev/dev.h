@@ -376,8 +376,8 @@ uint64_t tfm__pool_block_bytes(uint64_t bytes);
 bool tfm__pool_trim(tfm_context *ctx);
 /* From now on the pool keeps no more of what nobody uses than a sixteenth of what was in use at most, or 4 MB. Batches
  * of many shapes take blocks of many sizes, and what one leaves does not serve the next: without this, training on
- * lines of many lengths took up to 39 % more than tfm_trainer_memory says. It costs allocations, which a training does
- * not feel, but a translation, whose steps are short, had up to 1.7 times as many. */
+ * lines of many lengths took up to 39 % more than tfm_trainer_estimate_memory says. It costs allocations, which a
+ * training does not feel, but a translation, whose steps are short, had up to 1.7 times as many. */
 void tfm__pool_limit_unused(tfm_context *ctx);
 
 /* Copies count(to) elements between two tensors of the same size. */

@@ -43,7 +43,7 @@ static tfm_tensor qk_norm(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int h
 
 /* Queries, unless they are NULL, and keys, rotated to their positions. */
 static void apply_rotary(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
-                         tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
+                         tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_inputs *memory) {
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
     const tfm_rotary_options options = {.heads = kv_heads,
                                         .interleaved = memory->interleaved,
@@ -63,8 +63,8 @@ static void apply_rotary(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_q
 
 /* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the residual. What
  * lies in the log is written there. */
-static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *own, tfm_block *block, tfm__residual *s,
-                        const tfm_norm *before, const tfm_block_memory *memory) {
+static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_block *block, tfm__residual *s,
+                        const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_multi_head *layer = &block->attention;
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
     const bool rotated = memory->cosines.buffer != NULL;
@@ -93,7 +93,7 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *
 
 /* Attention over the block's own input: a whole one, or steps whose keys and values join the log. */
 static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__residual *s,
-                           const tfm_norm *before, const tfm_block_memory *memory) {
+                           const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_dropout_options draw;
     const bool step = memory->rows.buffer != NULL;
     const bool padded = step && memory->lengths.buffer != NULL;
@@ -110,10 +110,10 @@ static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weig
                                      .mask = memory->bias,
                                      .rows = memory->rows};
     tfm_tensor queries = {0};
-    tfm_keys_values own = {{0}, {0}};
+    tfm_kv own = {{0}, {0}};
     tfm_scope_open(ctx);
     project_qkv(ctx, &queries, &own, block, s, before, memory);
-    options.dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION);
+    options.dropout = tfm_dropout_next(block->training, &draw, TFM_DROPOUT_ATTENTION);
     tfm__multi_head_attend(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->pending});
 }
@@ -121,7 +121,7 @@ static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weig
 /* The recurrence over the block's own input: a whole one from nothing, or one step that goes on from its parent's cells
  * in the log. */
 static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__residual *s,
-                            const tfm_norm *before, const tfm_block_memory *memory) {
+                            const tfm_norm *before, const tfm_block_inputs *memory) {
     const bool step = memory->rows.buffer != NULL;
     tfm_tensor fresh = {0}, forget = {0}, cells = {0};
     tfm_scope_open(ctx);
@@ -135,7 +135,7 @@ static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *bloc
 }
 
 static void cross_attention(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weights, tfm_block *block,
-                            tfm__residual *s, const tfm_norm *before, const tfm_block_memory *memory) {
+                            tfm__residual *s, const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_dropout_options draw;
     tfm_tensor queries = {0};
     const tfm__fused_output query = tfm__fused_dense(&queries, &block->cross.query);
@@ -143,7 +143,7 @@ static void cross_attention(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *w
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
                                            .sources = memory->cross_sources,
                                            .scores = weights,
-                                           .dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION)};
+                                           .dropout = tfm_dropout_next(block->training, &draw, TFM_DROPOUT_ATTENTION)};
     tfm__multi_head_attend(ctx, crossed, &block->cross, queries, memory->cross, &options);
     tfm_tensor_free(ctx, &queries);
 }
@@ -163,19 +163,19 @@ static void feed_forward(tfm_context *ctx, tfm_tensor *ffn_out, tfm_block *block
 
 /* The norm that a sub-layer's first matrices read through, or NULL. */
 static const tfm_norm *pre_norm_of(const tfm_block *block, const tfm_norm *own) {
-    const bool before = block->norm_place == TFM_NORM_BEFORE || block->norm_place == TFM_NORM_AROUND;
+    const bool before = block->norm_place == TFM_NORM_PRE || block->norm_place == TFM_NORM_SANDWICH;
     return before && own->kind != TFM_NORM_NONE ? own : NULL;
 }
 
 /* What a sub-layer gave joins the residual when that is read. */
 static void defer_residual(tfm__residual *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
     s->pending = y;
-    s->post_norm = block->norm_place == TFM_NORM_AFTER ? own : NULL;
+    s->post_norm = block->norm_place == TFM_NORM_POST ? own : NULL;
     s->training = block->training;
 }
 
 static bool has_output_norm(const tfm_block *block) {
-    return block->norm_place == TFM_NORM_AROUND || block->norm_place == TFM_NORM_RESULT;
+    return block->norm_place == TFM_NORM_SANDWICH || block->norm_place == TFM_NORM_POST_SUBLAYER;
 }
 
 static bool has_residual_scale(const tfm_block *block) {
@@ -188,7 +188,7 @@ static void norm_and_scale_output(tfm_context *ctx, tfm_tensor *y, const tfm_nor
                                   const tfm_block *block) {
     tfm_tensor made = {0}, factor = {0};
     if (has_output_norm(block)) {
-        tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_AROUND ? after : own, *y, (tfm_tensor){0});
+        tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_SANDWICH ? after : own, *y, (tfm_tensor){0});
         tfm_tensor_free(ctx, y);
         *y = made;
     }
@@ -213,8 +213,8 @@ static void add_parallel(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
 }
 
 tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
-                          tfm_block *block, const tfm_block_memory *memory) {
-    static const tfm_block_memory none;
+                          tfm_block *block, const tfm_block_inputs *memory) {
+    static const tfm_block_inputs none;
     const bool cross = block->cross.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, ffn_out = {0}; /* (B, T, E) */
     const bool recurrent = block->cell.input.weight.value.buffer != NULL;
@@ -224,13 +224,13 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
         return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)
         return tfm__op_error(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
-    if (block->parallel && (cross || block->norm_place != TFM_NORM_BEFORE))
+    if (block->parallel && (cross || block->norm_place != TFM_NORM_PRE))
         return tfm__op_error(ctx, "block",
                              "sub-layers in parallel are those of pre-norm blocks without cross-attention");
     if (cross && (has_output_norm(block) || has_residual_scale(block)))
         return tfm__op_error(ctx, "block",
                              "a cross-attention's result is neither normalised nor scaled: norm_place must be "
-                             "TFM_NORM_AFTER or TFM_NORM_BEFORE, and residual_scale 0 or 1");
+                             "TFM_NORM_POST or TFM_NORM_PRE, and residual_scale 0 or 1");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
     if (recurrent)
@@ -253,21 +253,22 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
 }
 
 tfm_status tfm__block_write_kv(tfm_context *ctx, const tfm__residual *s, tfm_block *block,
-                               const tfm_block_memory *memory) {
+                               const tfm_block_inputs *memory) {
     tfm__residual read = *s;
-    tfm_keys_values own = {{0}, {0}};
+    tfm_kv own = {{0}, {0}};
     tfm_scope_open(ctx);
     project_qkv(ctx, NULL, &own, block, &read, pre_norm_of(block, &block->attention_norm), memory);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
-                             const tfm_block_memory *memory) {
-    return tfm_block_attend(ctx, y, NULL, NULL, block, x, memory);
+                             const tfm_block_inputs *memory) {
+    return tfm_block_forward_with_attention(ctx, y, NULL, NULL, block, x, memory);
 }
 
-tfm_status tfm_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights, tfm_tensor *cross_weights,
-                            tfm_block *block, tfm_tensor x, const tfm_block_memory *memory) {
+tfm_status tfm_block_forward_with_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
+                                            tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
+                                            const tfm_block_inputs *memory) {
     if (TFM__NEEDS_ON(ctx, "block_attend", y, block) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__residual residual = {.x = x};

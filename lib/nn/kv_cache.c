@@ -2,8 +2,7 @@
 #include "ops/ops.h"
 #include "tfm/nn.h"
 
-static tfm_status kv_new(tfm_context *ctx, tfm_keys_values *logs, int layers, int64_t capacity, int64_t width,
-                         tfm_dtype dtype) {
+static tfm_status kv_new(tfm_context *ctx, tfm_kv *logs, int layers, int64_t capacity, int64_t width, tfm_dtype dtype) {
     const int64_t dims[] = {capacity, width};
     for (int i = 0; i < layers; i++) {
         tfm__tensor_new_persistent(ctx, &logs[i].keys, dtype, 2, dims);
@@ -13,11 +12,11 @@ static tfm_status kv_new(tfm_context *ctx, tfm_keys_values *logs, int layers, in
 }
 
 tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity) {
-    return tfm_kv_cache_new_as(ctx, out, layers, width, capacity, TFM_F32);
+    return tfm_kv_cache_new_dtype(ctx, out, layers, width, capacity, TFM_F32);
 }
 
-tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
-                               tfm_dtype dtype) {
+tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
+                                  tfm_dtype dtype) {
     if (out) /* it is freed also after a failure */
         *out = (tfm_kv_cache){0};
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
@@ -25,7 +24,7 @@ tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, 
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__op_error(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16 or BF16",
                              tfm_dtype_name(dtype));
-    tfm_keys_values *logs = tfm__alloc((size_t)layers, sizeof(*logs));
+    tfm_kv *logs = tfm__alloc((size_t)layers, sizeof(*logs));
     if (!logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
     *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity, .logs = logs};
@@ -45,7 +44,7 @@ static void copy_rows(tfm_context *ctx, tfm_tensor to, tfm_tensor from, int64_t 
     tfm__tensor_copy(ctx, head, source);
 }
 
-static void kv_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
+static void kv_free(tfm_context *ctx, tfm_kv *logs, int layers) {
     for (int i = 0; logs && i < layers; i++) {
         tfm_tensor_free(ctx, &logs[i].keys);
         tfm_tensor_free(ctx, &logs[i].values);
@@ -59,7 +58,7 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
     if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
         return tfm_context_status(ctx);
     int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->rows + count ? doubled : cache->rows + count;
-    tfm_keys_values *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
+    tfm_kv *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
     if (!larger)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
     kv_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->logs[0].keys.dtype : TFM_F32);

@@ -1,8 +1,9 @@
 /* The small layers: dense, norm, feed-forward, multi-head attention. */
 #include "nn/residual.h"
 
-const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where) {
-    if (!training || !out || (unsigned)where >= TFM_DROPS || training->rates[where] == 0.0f)
+const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *training, tfm_dropout_options *out,
+                                            tfm_dropout_site where) {
+    if (!training || !out || (unsigned)where >= TFM_DROPOUT_SITES || training->rates[where] == 0.0f)
         return NULL;
     *out = (tfm_dropout_options){.rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
     return out;
@@ -54,7 +55,7 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
 tfm_status tfm__feed_forward_down(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
     tfm_tensor dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, &draw, TFM_DROP_ACTIVATION);
+    const tfm_dropout_options *dropout = tfm_dropout_next(layer->training, &draw, TFM_DROPOUT_ACTIVATION);
     tfm_scope_open(ctx);
     if (dropout)
         tfm_dropout(ctx, &dropped, hidden, dropout);
@@ -104,7 +105,7 @@ void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer) {
     tfm_dense_free(ctx, &layer->forget);
 }
 
-tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
+tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_kv *out, tfm_multi_head *layer, tfm_tensor memory) {
     if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm__fused_output layers[] = {tfm__fused_dense(&out->keys, &layer->key),
@@ -113,7 +114,7 @@ tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_mu
 }
 
 tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
-                                  tfm_keys_values memory, const tfm_attention_options *options) {
+                                  tfm_kv memory, const tfm_attention_options *options) {
     tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
     attention.heads = layer->heads;
     attention.kv_heads = layer->kv_heads;
@@ -126,8 +127,8 @@ tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.log_sum}); /* NULL is none */
 }
 
-tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
-                                  tfm_keys_values memory, const tfm_attention_options *options) {
+tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x, tfm_kv memory,
+                                  const tfm_attention_options *options) {
     if (TFM__NEEDS_ON(ctx, "multi_head_forward", y, layer) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, "multi_head_forward", options) != TFM_OK)
         return tfm_context_status(ctx);

@@ -56,7 +56,7 @@ typedef struct norm_linear_input {
 static void input_begin(tfm_context *ctx, norm_linear_input *r, tfm__residual *s, const tfm_norm *before) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
-        s->pending.buffer ? tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL) : NULL;
+        s->pending.buffer ? tfm_dropout_next(s->training, &draw, TFM_DROPOUT_RESIDUAL) : NULL;
     *r = (norm_linear_input){.materialized = dropout && before && !s->post_norm};
     if (r->materialized) {
         norm_after_dropout(ctx, &r->normed, s, before, dropout);
@@ -105,7 +105,7 @@ tfm_status tfm__residual_linear_gated(tfm_context *ctx, tfm_tensor *y, tfm__resi
 tfm_status tfm__residual_materialize(tfm_context *ctx, tfm_tensor *out, tfm__residual *s) {
     tfm_dropout_options draw;
     if (s->pending.buffer)
-        add_pending(ctx, out, s, tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL));
+        add_pending(ctx, out, s, tfm_dropout_next(s->training, &draw, TFM_DROPOUT_RESIDUAL));
     else if (out->buffer)
         tfm__tensor_copy(ctx, *out, s->x);
     else

@@ -8,10 +8,10 @@
 /* The sum of the last sub-layer's input and output, and its norm, are made when the next layer reads them: where a
  * device has a kernel for that, in the same launch. Whoever takes x itself settles the residual first. */
 typedef struct tfm__residual {
-    tfm_tensor x;              /* (B, T, E): the residual, before `pending` */
-    tfm_tensor pending;        /* (B, T, E): what the last sub-layer gave; empty: x is whole */
-    const tfm_norm *post_norm; /* the norm of that sum, where the sub-layer's norm stands after it; else NULL */
-    tfm_training *training;    /* drops from `pending` before it joins; NULL: nothing */
+    tfm_tensor x;                /* (B, T, E): the residual, before `pending` */
+    tfm_tensor pending;          /* (B, T, E): what the last sub-layer gave; empty: x is whole */
+    const tfm_norm *post_norm;   /* the norm of that sum, where the sub-layer's norm stands after it; else NULL */
+    tfm_dropout_state *training; /* drops from `pending` before it joins; NULL: nothing */
 } tfm__residual;
 
 /* y_i = activation(layer_i(input)) for each of `count` layers, three at most: `before` is the norm that stands before
@@ -33,16 +33,16 @@ tfm_status tfm__residual_materialize(tfm_context *ctx, tfm_tensor *out, tfm__res
 /* Runs a block on the residual. What the residual holds afterwards lies in the current scope. The weights of attention
  * are made where they are not NULL. */
 tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *residual, tfm_tensor *self_weights,
-                          tfm_tensor *cross_weights, tfm_block *block, const tfm_block_memory *memory);
+                          tfm_tensor *cross_weights, tfm_block *block, const tfm_block_inputs *memory);
 
 /* Writes the block's keys and values of what is in the residual into the log, and does nothing else: what the last
  * block of a step has to do whose result nobody wants. The residual stays as it is. */
 tfm_status tfm__block_write_kv(tfm_context *ctx, const tfm__residual *s, tfm_block *block,
-                               const tfm_block_memory *memory);
+                               const tfm_block_inputs *memory);
 
 /* y = out(attention(queries, memory)): multi-head attention after its queries' projection (layers.c). */
 tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
-                                  tfm_keys_values memory, const tfm_attention_options *options);
+                                  tfm_kv memory, const tfm_attention_options *options);
 /* y = down(hidden), after what training drops of it (layers.c). */
 tfm_status tfm__feed_forward_down(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden);
 

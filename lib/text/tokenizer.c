@@ -96,7 +96,7 @@ const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, i
     return tokenizer && is_side(side) ? tokenizer->parts.kind->piece(tokenizer->parts.self, side, id) : NULL;
 }
 
-int32_t tfm_tokenizer_find(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece) {
+int32_t tfm_tokenizer_piece_id(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece) {
     return tokenizer && piece && is_side(side) ? tokenizer->parts.kind->find(tokenizer->parts.self, side, piece) : -1;
 }
 

@@ -128,7 +128,7 @@ static tfm_status wait_for_bucket(tfm_trainer *t, int64_t k) {
 
 /* Sends, and counts. */
 static bool communicate(tfm_trainer *t, bool all_to_all, void *in, const void *out, size_t bytes) {
-    const tfm_ranks *r = &t->group;
+    const tfm_process_group *r = &t->group;
     const bool early = t->last_read && !tfm__async_read_done(t->last_read);
     const double begun = tfm__seconds();
     const bool good = all_to_all ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);

@@ -17,18 +17,18 @@ static int world_size(const tfm_trainer *t) {
 /* ---- Rows for each ---- */
 
 /* How many tokens of a batch a row has, with padding. */
-static double row_tokens(const tfm_pairs *b) {
+static double row_tokens(const tfm_batch *b) {
     return (double)b->source_width + (double)b->target_width;
 }
 
-static double batch_tokens(const tfm_pairs *b) {
+static double batch_tokens(const tfm_batch *b) {
     return (double)b->count * row_tokens(b);
 }
 
 /* What batches must be so that they can be cut; all else is seen where they are learned. */
-static tfm_status check_batches(const tfm_pairs *batches, size_t count) {
+static tfm_status check_batches(const tfm_batch *batches, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const tfm_pairs *b = &batches[i];
+        const tfm_batch *b = &batches[i];
         if (b->count < 1 || b->source_width < 0 || b->target_width < 1)
             return tfm__fail(TFM_ERROR_ARGUMENT,
                              "pairs_deal: batch %zu has %lld rows, %lld and %lld wide: at least one row and one target "
@@ -41,8 +41,8 @@ static tfm_status check_batches(const tfm_pairs *batches, size_t count) {
 }
 
 /* Some rows of a batch. */
-static tfm_pairs slice_rows(const tfm_pairs *b, int64_t first, int64_t end) {
-    tfm_pairs part = *b;
+static tfm_batch slice_rows(const tfm_batch *b, int64_t first, int64_t end) {
+    tfm_batch part = *b;
     part.count = end - first;
     part.targets += first * b->target_width;
     part.target_lengths += first;
@@ -54,7 +54,7 @@ static tfm_pairs slice_rows(const tfm_pairs *b, int64_t first, int64_t end) {
 }
 
 /* The first row of a batch whose middle is at `place` or after it, counted in tokens from the batch's first. */
-static int64_t row_at(const tfm_pairs *b, double place) {
+static int64_t row_at(const tfm_batch *b, double place) {
     const double row = ceil(place / row_tokens(b) - 0.5);
     return row <= 0 ? 0 : row >= (double)b->count ? b->count : (int64_t)row;
 }
@@ -72,8 +72,8 @@ static tfm_status check_shares(const char *call, const double *shares, size_t co
                      "%s: the shares are not numbers from 0 on, one of them above 0, whose sum is finite", call);
 }
 
-tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *batches, size_t count,
-                          const double *shares, int world, int rank) {
+tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
+                             const double *shares, int world, int rank) {
     if (TFM__NEEDS("pairs_deal", own, own_count, batches, shares) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *own_count = 0;
@@ -95,7 +95,7 @@ tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *ba
     const double begin = rank == 0 ? 0 : total * (before / all),
                  end = rank + 1 == world ? total : total * ((before + shares[rank]) / all);
     for (size_t i = 0; i < count; i++) {
-        const tfm_pairs *b = &batches[i];
+        const tfm_batch *b = &batches[i];
         const int64_t first = rank == 0 ? 0 : row_at(b, begin - at),
                       last = rank + 1 == world ? b->count : row_at(b, end - at);
         if (first < last)
@@ -127,7 +127,7 @@ static void update_uneven(tfm_trainer *t) {
         t->balance.uneven = t->balance.uneven || t->balance.shares[i] != t->balance.shares[0];
 }
 
-const double *tfm_trainer_shares(const tfm_trainer *t) {
+const double *tfm_trainer_balance(const tfm_trainer *t) {
     return t && t->balance.uneven ? t->balance.shares : NULL;
 }
 
@@ -141,7 +141,7 @@ static void set_balance(tfm_trainer *t, const double *shares) {
     update_uneven(t);
 }
 
-tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t count) {
+tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *shares, size_t count) {
     if (TFM__NEEDS("trainer_set_shares", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int world = world_size(t);

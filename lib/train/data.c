@@ -271,7 +271,7 @@ void tfm_data_free(tfm_data **pointer) {
 }
 
 /* Fills in a batch with copies of its ids, padded with zeros, and their lengths. */
-static tfm_status pad_batch(tfm_data *d, tfm_pairs *out, const tfm__shuffle_buffer *b, const tfm__example_range *from) {
+static tfm_status pad_batch(tfm_data *d, tfm_batch *out, const tfm__shuffle_buffer *b, const tfm__example_range *from) {
     int64_t widths[2] = {0, 0};
     for (size_t i = 0; i < from->count; i++) {
         const tfm__example *p = b->order[from->first + i];
@@ -293,13 +293,13 @@ static tfm_status pad_batch(tfm_data *d, tfm_pairs *out, const tfm__shuffle_buff
         lengths[i] = p->source;
         lengths[n + i] = p->target;
     }
-    *out = (tfm_pairs){(int64_t)n, widths[0], widths[1], sources, targets, lengths, lengths + n};
+    *out = (tfm_batch){(int64_t)n, widths[0], widths[1], sources, targets, lengths, lengths + n};
     if (d->corpus.monolingual)
         out->sources = out->source_lengths = NULL;
     return TFM_OK;
 }
 
-tfm_status tfm_data_next(tfm_data *d, tfm_pairs *out) {
+tfm_status tfm_data_next(tfm_data *d, tfm_batch *out) {
     if (TFM__NEEDS("data_next", d, out) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_status status = d->failed ? tfm__fail(d->status, "%s", d->message) : TFM_OK;

@@ -10,7 +10,7 @@
 /* ---- Updates --------------------------------------------------------------------------------------------------- */
 
 typedef struct update_job {
-    tfm_pairs *batches;         /* all, those of one rank after those of another */
+    tfm_batch *batches;         /* all, those of one rank after those of another */
     size_t *counts;             /* [count]: how many each has */
     tfm_update_report *reports; /* [count] */
 } update_job;
@@ -24,14 +24,14 @@ static tfm_status update_rank(void *user, tfm_trainer *t, size_t rank) {
 }
 
 /* Splits the batches: round-robin, or by the ratio of shares. */
-static tfm_status split_batches(update_job *u, const struct tfm__local_group *group, const tfm_pairs *batches,
+static tfm_status split_batches(update_job *u, const struct tfm__local_group *group, const tfm_batch *batches,
                                 size_t count) {
     const size_t members = group->count;
-    const double *shares = tfm_trainer_shares(group->trainers[0]);
+    const double *shares = tfm_trainer_balance(group->trainers[0]);
     tfm_status status = TFM_OK;
     size_t at = 0;
     for (size_t rank = 0; rank < members && shares && status == TFM_OK; rank++) {
-        status = tfm_pairs_deal(u->batches + at, &u->counts[rank], batches, count, shares, (int)members, (int)rank);
+        status = tfm_batches_split(u->batches + at, &u->counts[rank], batches, count, shares, (int)members, (int)rank);
         at += u->counts[rank];
     }
     for (size_t rank = 0; rank < members && !shares; rank++)
@@ -42,7 +42,7 @@ static tfm_status split_batches(update_job *u, const struct tfm__local_group *gr
     return status;
 }
 
-static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                      size_t count) {
     struct tfm__local_group *group = t->local_group;
     update_job u = {.batches = tfm__alloc(count * group->count, sizeof(*u.batches)), /* each may have a part of each */
@@ -67,7 +67,7 @@ static tfm_status update_local_group(tfm_trainer *t, tfm_update_report *report, 
     return status;
 }
 
-tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches, size_t count) {
     if (TFM__NEEDS("trainer_update", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (t->local_group && TFM__NEEDS("trainer_update", batches) != TFM_OK)
@@ -128,7 +128,7 @@ static bool collect_models(tfm_model **models, const struct tfm__replicas *repli
 static tfm_status make_trainers(struct tfm__local_group *group, tfm_model *const *models, tfm_trainer_options options) {
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < group->count && status == TFM_OK; i++) {
-        tfm_ranks ranks;
+        tfm_process_group ranks;
         tfm__local_group_connect(&ranks, group, i);
         options.ranks = &ranks;
         status = tfm__trainer_make(&group->trainers[i], models[i], &options);

@@ -28,7 +28,7 @@ typedef struct tfm__reader_header {
 
 /* How a reader talks with those of the other ranks, about one buffer after another. */
 typedef struct tfm__reader_exchange {
-    tfm_ranks group;             /* All zeros: the reader is alone. */
+    tfm_process_group group;     /* All zeros: the reader is alone. */
     uint64_t options_hash;       /* A hash of the options, which must be the same on all. */
     tfm__reader_header *headers; /* [world]: what all have said last. */
     int32_t *send_words, *recv_words,

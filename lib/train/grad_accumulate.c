@@ -53,12 +53,12 @@ static tfm_status run_micro_batch(tfm_trainer *t, tfm__loss_sums *s, const tfm__
 /* ---- Batches, in pieces that fit ---- */
 
 /* The tokens of one row. What a row takes of the memory grows with them, since attention never holds its weights. */
-static int64_t row_tokens(const tfm_pairs *b) {
+static int64_t row_tokens(const tfm_batch *b) {
     return b->source_width + b->target_width;
 }
 
 /* Returns how many rows of the batch are run at a time. The pieces of a batch have one size. */
-static int64_t micro_batch_rows(const tfm_trainer *t, const tfm_pairs *b) {
+static int64_t micro_batch_rows(const tfm_trainer *t, const tfm_batch *b) {
     if (t->micro_batch_tokens == 0)
         return b->count;
     const int64_t most = t->micro_batch_tokens / row_tokens(b) > 1 ? t->micro_batch_tokens / row_tokens(b) : 1,
@@ -80,7 +80,7 @@ static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm_
     const uint64_t first = update_stream(options->update),
                    place = batch * (uint64_t)t->group.world + (uint64_t)t->group.rank;
     bool drops = false;
-    for (int i = 0; i < TFM_DROPS; i++)
+    for (int i = 0; i < TFM_DROPOUT_SITES; i++)
         drops = drops || rates[i] > 0;
     if (drops && !t->streams_known) {
         tfm__device_batch u = {0};
@@ -96,7 +96,7 @@ static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm_
 
 /* One attempt. *last is the piece that it came to, *largest the tokens of the largest. A size that has not
  * been run before is waited for: some drivers tell only then that there is no room. */
-static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_pairs *batches, size_t count,
+static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                               const tfm__pass_options *options, tfm__micro_batch *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;
     const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_input_dtype;
@@ -113,7 +113,7 @@ static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_pairs
         tfm__model_set_training(t->model, &t->dropout_state, t->options.recompute);
     }
     for (size_t i = 0; i < count; i++) {
-        const tfm_pairs *b = &batches[i];
+        const tfm_batch *b = &batches[i];
         const int64_t rows = micro_batch_rows(t, b);
         for (int64_t first = 0; first < b->count && tfm_context_status(ctx) == TFM_OK; first += rows) {
             *last = tfm__micro_batch_slice(b, first, rows);
@@ -145,7 +145,7 @@ tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, con
 }
 
 /* Halves the pieces after one that did not fit. Returns false if that was a single pair. */
-static bool halve_micro_batches(tfm_trainer *t, const tfm_pairs *b, const char *what) {
+static bool halve_micro_batches(tfm_trainer *t, const tfm_batch *b, const char *what) {
     const int64_t rows = micro_batch_rows(t, b);
     if (rows < 2)
         return false;
@@ -161,7 +161,7 @@ static bool halve_micro_batches(tfm_trainer *t, const tfm_pairs *b, const char *
 
 /* What to do where not one row fits. */
 static void single_row_advice(char *advice, size_t size, const tfm__micro_batch *last) {
-    const tfm_pairs *b = last->batch;
+    const tfm_batch *b = last->batch;
     const int target = (int)b->target_lengths[last->first];
     if (b->source_width > 0)
         snprintf(advice, size,
@@ -172,7 +172,7 @@ static void single_row_advice(char *advice, size_t size, const tfm__micro_batch 
                  target);
 }
 
-tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_pairs *batches, size_t count,
+tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                                   const tfm__pass_options *options, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->micro_batch_tokens;

@@ -20,7 +20,7 @@ typedef struct tfm__pass_options {
 } tfm__pass_options;
 
 /* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
-tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_pairs *batches, size_t count,
+tfm_status tfm__run_micro_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch *batches, size_t count,
                                   const tfm__pass_options *options, const char *what);
 /* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
 tfm_status tfm__trainer_recover(tfm_trainer *t, int depth, const char *what, const char *advice);

@@ -33,10 +33,10 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
     return true;
 }
 
-void tfm__local_group_connect(tfm_ranks *ranks, struct tfm__local_group *group, size_t rank) {
+void tfm__local_group_connect(tfm_process_group *ranks, struct tfm__local_group *group, size_t rank) {
     group->ranks[rank].local_group = group;
     group->ranks[rank].rank = (int)rank;
-    *ranks = (tfm_ranks){(int)rank, (int)group->count, exchange, gather, &group->ranks[rank]};
+    *ranks = (tfm_process_group){(int)rank, (int)group->count, exchange, gather, &group->ranks[rank]};
 }
 
 /* ---- Calls that they make together ----------------------------------------------------------------------------- */

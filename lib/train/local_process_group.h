@@ -31,7 +31,7 @@ struct tfm__local_group {
 tfm_status tfm__local_group_new(struct tfm__local_group **out, size_t count);
 void tfm__local_group_free(struct tfm__local_group *group);
 /* Sets how rank `rank` communicates. */
-void tfm__local_group_connect(tfm_ranks *ranks, struct tfm__local_group *group, size_t rank);
+void tfm__local_group_connect(tfm_process_group *ranks, struct tfm__local_group *group, size_t rank);
 
 /* The trainers, and how many they are; itself alone for a trainer of one device. */
 tfm_trainer *tfm__trainer_replica(tfm_trainer *t, size_t i);

@@ -6,7 +6,7 @@ int64_t tfm__trainer_target_shift(const tfm_trainer *t) {
 }
 
 /* The rows of a language model. */
-static tfm_status check_lm_batch(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
+static tfm_status check_lm_batch(const tfm_trainer *t, const char *call, const tfm_batch *b) {
     const int64_t most = (int64_t)t->model->arch.decoder.max_positions + 1;
     if (b->count < 1 || b->source_width != 0 || b->target_width < 2 || b->target_width > most)
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -25,7 +25,7 @@ static tfm_status check_lm_batch(const tfm_trainer *t, const char *call, const t
     return TFM_OK;
 }
 
-tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
+tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_batch *b) {
     const tfm__arch *arch = &t->model->arch;
     if (tfm__trainer_target_shift(t))
         return check_lm_batch(t, call, b);
@@ -57,7 +57,7 @@ static int64_t longest(const int32_t *lengths, int64_t first, int64_t count) {
     return most;
 }
 
-tfm__micro_batch tfm__micro_batch_slice(const tfm_pairs *b, int64_t first, int64_t rows) {
+tfm__micro_batch tfm__micro_batch_slice(const tfm_batch *b, int64_t first, int64_t rows) {
     tfm__micro_batch p = {b, first, b->count - first < rows ? b->count - first : rows, b->source_width,
                           b->target_width};
     if (p.count < b->count) {
@@ -78,7 +78,7 @@ static void view_part(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t
  */
 static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const tfm__micro_batch *p,
                        tfm__token_counts *s) {
-    const tfm_pairs *b = p->batch;
+    const tfm_batch *b = p->batch;
     const int64_t n = p->count, width = p->source_width, w = p->target_width;
     int32_t *input = host + n * width, *target = input + n * w, *lengths = target + n * w;
     for (int64_t i = 0; i < n; i++) {
@@ -96,7 +96,7 @@ static void fill_pairs(int32_t *host, const tfm__generation_rules *rules, const 
 
 /* The same of texts: inputs and targets, one token apart. */
 static void fill_lm(int32_t *host, const tfm__micro_batch *p, tfm__token_counts *s) {
-    const tfm_pairs *b = p->batch;
+    const tfm_batch *b = p->batch;
     const int64_t n = p->count, w = p->target_width - 1;
     int32_t *input = host, *target = input + n * w;
     for (int64_t i = 0; i < n; i++) {

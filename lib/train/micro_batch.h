@@ -6,7 +6,7 @@
 
 /* Some rows of a batch, as wide as the longest of them, or all of them, as wide as the batch. */
 typedef struct tfm__micro_batch {
-    const tfm_pairs *batch;
+    const tfm_batch *batch;
     int64_t first, count, source_width, target_width;
 } tfm__micro_batch;
 
@@ -25,9 +25,9 @@ typedef struct tfm__token_counts {
  * its first. A translation begins after a token that is not in it. */
 int64_t tfm__trainer_target_shift(const tfm_trainer *t);
 /* Refuses a batch that the model cannot take; `call` is for the sentence. */
-tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_pairs *b);
+tfm_status tfm__train_batch_check(const tfm_trainer *t, const char *call, const tfm_batch *b);
 /* The rows of a batch from `first` on, at most `rows`. */
-tfm__micro_batch tfm__micro_batch_slice(const tfm_pairs *b, int64_t first, int64_t rows);
+tfm__micro_batch tfm__micro_batch_slice(const tfm_batch *b, int64_t first, int64_t rows);
 /* Sends a piece, and adds its tokens to *sent. */
 tfm_status tfm__micro_batch_upload(tfm_trainer *t, tfm__device_batch *u, const tfm__micro_batch *p,
                                    tfm__token_counts *sent);

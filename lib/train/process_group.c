@@ -8,7 +8,7 @@
 /* After so many updates the ranks compare what they have. */
 enum { COMPARE_INTERVAL = 64 };
 
-tfm_status tfm__process_group_check(const tfm_ranks *ranks, const char *call) {
+tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *call) {
     enum { MAX_RANKS = 1 << 16 };
     if (ranks && (ranks->world < 1 || ranks->world > MAX_RANKS || ranks->rank < 0 || ranks->rank >= ranks->world ||
                   !ranks->exchange || !ranks->gather))
@@ -19,7 +19,7 @@ tfm_status tfm__process_group_check(const tfm_ranks *ranks, const char *call) {
     return TFM_OK;
 }
 
-tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
+tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group *ranks) {
     if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__process_group_check(ranks, "trainer_set_ranks") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__trainer_replica_count(t) > 1)
@@ -33,7 +33,7 @@ tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
                          "and load it into a new trainer",
                          rank, world, t->group.rank, t->bucket_layout.world);
     tfm__allreduce_close(t);
-    t->group = (tfm_ranks){0};
+    t->group = (tfm_process_group){0};
     t->state_compared = false;
     t->bucket_layout.world = world;
     if ((world > 1 && tfm__allreduce_open(t) != TFM_OK) || tfm__balance_init(t, world) != TFM_OK) {

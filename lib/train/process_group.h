@@ -20,7 +20,7 @@ static inline bool tfm__process_group_active(const tfm_trainer *t) {
 }
 
 /* Refuses a rank that is none; `call` is for the sentence. */
-tfm_status tfm__process_group_check(const tfm_ranks *ranks, const char *call);
+tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *call);
 
 /* Tells the others `mine`, with this status, and *all becomes the sum over the ranks. Fails on all if it does on one,
  * or if they are not at the same place; `what` is for the sentence. */
@@ -31,7 +31,7 @@ tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__
 tfm_status tfm__process_group_state_hash(tfm_trainer *t, uint64_t *state);
 
 /* What tfm_trainer_update and tfm_trainer_save do on one of several ranks. */
-tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count);
+tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches, size_t count);
 tfm_status tfm__trainer_save_rank(tfm_trainer *t, const tfm_data *data, const char *path);
 
 /* The sentence for ranks that cannot talk. */

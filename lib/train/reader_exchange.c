@@ -18,7 +18,7 @@ static uint64_t hash_options(const tfm_data_options *o) {
 
 tfm_status tfm__reader_exchange_open(tfm__reader_exchange *s, const tfm_data_options *options) {
     enum { WORDS = 1 << 18, MIN_WORDS = 1 << 10 };
-    const tfm_ranks *const ranks = options->ranks;
+    const tfm_process_group *const ranks = options->ranks;
     if (tfm__process_group_check(ranks, "data_open") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (!ranks || ranks->world == 1)

@@ -180,7 +180,7 @@ tfm_status tfm__trainer_set_bucket_size(tfm_trainer *t, int64_t bucket) {
 
 static tfm_status build_layout(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient};
-    const tfm_ranks *ranks = t->options.ranks;
+    const tfm_process_group *ranks = t->options.ranks;
     tfm_status status = check_patterns(t);
     if (status == TFM_OK)
         status = layout_params(t, NULL, NULL);
@@ -198,7 +198,7 @@ static tfm_status build_layout(tfm_trainer *t) {
     if (status == TFM_OK)
         status = flatten_params(t);
     if (status == TFM_OK && t->bucket_layout.world > 1)
-        status = tfm_trainer_set_ranks(t, ranks);
+        status = tfm_trainer_set_process_group(t, ranks);
     t->options.freeze = NULL; /* the caller's */
     t->options.ranks = NULL;
     return status;
@@ -252,17 +252,17 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     model->no_greedy_int8 = false;
     t->options = *options;
     t->comm_dtype = options->wire;
-    t->dropout_state = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
-                                                [TFM_DROP_ATTENTION] = options->attention_dropout,
-                                                [TFM_DROP_ACTIVATION] = options->activation_dropout},
-                                      .seed = options->seed};
+    t->dropout_state = (tfm_dropout_state){.rates = {[TFM_DROPOUT_RESIDUAL] = options->dropout,
+                                                     [TFM_DROPOUT_ATTENTION] = options->attention_dropout,
+                                                     [TFM_DROPOUT_ACTIVATION] = options->activation_dropout},
+                                           .seed = options->seed};
     const tfm_status status = build_layout(t);
     if (status != TFM_OK) {
         tfm__trainer_destroy(t);
         return status;
     }
     tfm__pool_trim(t->ctx);         /* where the parameters were */
-    tfm__pool_limit_unused(t->ctx); /* as tfm_trainer_memory says */
+    tfm__pool_limit_unused(t->ctx); /* as tfm_trainer_estimate_memory says */
     *out = t;
     return TFM_OK;
 }
@@ -273,8 +273,8 @@ int64_t tfm_trainer_updates(const tfm_trainer *trainer) {
     return trainer->update;
 }
 
-tfm_wire_counts tfm_trainer_wire(const tfm_trainer *trainer) {
+tfm_comm_stats tfm_trainer_comm_stats(const tfm_trainer *trainer) {
     if (!trainer)
-        return (tfm_wire_counts){0};
+        return (tfm_comm_stats){0};
     return trainer->comm_stats;
 }

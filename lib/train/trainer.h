@@ -28,7 +28,7 @@ struct tfm_trainer {
     tfm_context *ctx;
     tfm_model *model;
     tfm_trainer_options options;
-    tfm_training dropout_state;
+    tfm_dropout_state dropout_state;
     tfm_tensor value, gradient;        /* (count) each, in one layout; the model's parameters are views of `value`. */
     tfm_tensor m, v;                   /* (moments) each: in that layout too, or where sharded, the rank's blocks. */
     int64_t count;                     /* How many numbers each of these has. */
@@ -44,7 +44,7 @@ struct tfm_trainer {
     int64_t max_fitting_tokens;        /* The most tokens that have been seen to fit. */
     bool warned;                       /* The log has been told of pieces. */
     char *note;                        /* The caller's note, or NULL. */
-    tfm_ranks group;                   /* The world is 0 for a trainer that works alone. */
+    tfm_process_group group;           /* The world is 0 for a trainer that works alone. */
     tfm__bucket_layout bucket_layout;  /* How the flat tensors are cut among them. */
     bool sharded;                      /* Each rank has the moments of its own blocks. */
     tfm_dtype comm_dtype;              /* What gradients are sent as. */
@@ -56,7 +56,7 @@ struct tfm_trainer {
     tfm__grad_range *bucket_parts;            /* where they lie, */
     const tfm__async_read *last_read;         /* the read that ends last, */
     int64_t early_reads; /* and how many were begun while the backward pass was not yet enqueued. */
-    tfm_wire_counts comm_stats;
+    tfm_comm_stats comm_stats;
     tfm__balance balance;
     struct tfm__local_group
         *local_group;    /* The trainers on the other devices of a fleet, which the first one owns; else NULL. */
@@ -75,7 +75,7 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
 void tfm__trainer_destroy(tfm_trainer *t);
 
 /* Makes an update on a trainer that works alone. */
-tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                       size_t count);
 
 /* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be

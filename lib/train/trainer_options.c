@@ -27,7 +27,7 @@ static tfm_status check_known(const tfm_trainer_options *options, const char *ca
                                       : TFM_OK;
 }
 
-double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
+double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t update) {
     if (check_known(options, "trainer_rate") != TFM_OK)
         return 0;
     const tfm_trainer_options o = tfm__trainer_defaults(options);
@@ -36,11 +36,11 @@ double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
         return o.rate * t / w;
     const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
     switch (o.schedule) {
-    case TFM_SCHEDULE_LINEAR:
+    case TFM_LR_SCHEDULER_LINEAR:
         return o.rate * left;
-    case TFM_SCHEDULE_COSINE:
+    case TFM_LR_SCHEDULER_COSINE:
         return o.rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
-    case TFM_SCHEDULE_CONSTANT:
+    case TFM_LR_SCHEDULER_CONSTANT:
         return o.rate;
     default:
         return o.rate * sqrt(w / t);
@@ -70,7 +70,7 @@ tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
                          tfm_dtype_name(o->precision));
     bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
-                (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
+                (unsigned)o->schedule <= TFM_LR_SCHEDULER_CONSTANT;
     for (size_t i = 0; i < TFM__COUNT(rates); i++)
         good &= rates[i] >= 0 && rates[i] < 1;
     if (good)
@@ -78,7 +78,7 @@ tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
     return tfm__fail(TFM_ERROR_ARGUMENT,
                      "trainer_new: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld, updates %lld, schedule "
                      "%d: shares "
-                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_schedule",
+                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_lr_scheduler_type",
                      (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
                      (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
 }

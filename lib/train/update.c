@@ -74,7 +74,7 @@ static tfm_status read_report(tfm_trainer *t, tfm_update_report *report, tfm_ten
 }
 
 /* Checks the batches, and counts their targets. */
-static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pairs *batches, size_t count) {
+static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_batch *batches, size_t count) {
     tfm_status status = TFM_OK;
     *tokens = 0;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
@@ -87,10 +87,10 @@ static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pair
 
 static const char PARAMS_SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
 
-tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
+tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                       size_t count) {
     tfm_context *ctx = t->ctx;
-    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
+    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
     uint64_t tokens = 0;
     if (status == TFM_OK)
@@ -136,7 +136,7 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
 
 /* Runs this rank's batches, and sends what they give while they run. Their sums are in *mine, and the gradient of all
  * ranks on the host. False where the ranks cannot talk. */
-static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status, const tfm_pairs *batches, size_t count,
+static bool run_rank(tfm_trainer *t, tfm__rank_report *mine, tfm_status *status, const tfm_batch *batches, size_t count,
                      const tfm__pass_options *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
@@ -219,8 +219,8 @@ static tfm_status allgather_params(tfm_trainer *t, tfm_status status, const char
     return status;
 }
 
-tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
-    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
+tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches, size_t count) {
+    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
     tfm__rank_report mine = {.update = own.update, .batches = count}, all;
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
@@ -258,7 +258,7 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     return status;
 }
 
-tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_pairs *batch) {
+tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_batch *batch) {
     if (TFM__NEEDS("trainer_evaluate", t, nll, tokens, batch) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int depth = tfm__scope_depth(t->ctx);

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     }
     printf("{\"length\": %" PRId64 ", \"pool_bytes\": %" PRIu64 ", \"process_bytes\": %" PRIu64
            ", \"seconds\": %.3f}\n",
-           length, tfm_context_memory(ctx), process_peak(), seconds() - start);
+           length, tfm_context_peak_memory(ctx), process_peak(), seconds() - start);
     tfm_context_free(&ctx);
     return 0;
 }

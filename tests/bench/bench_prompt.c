@@ -58,8 +58,8 @@ int main(int argc, char **argv) {
     options.precision = strcmp(precision, "fp32") == 0   ? TFM_PRECISION_FP32
                         : strcmp(precision, "fp16") == 0 ? TFM_PRECISION_FP16
                         : strcmp(precision, "bf16") == 0 ? TFM_PRECISION_BF16
-                                                         : TFM_PRECISION_STORED;
-    if (argc < 2 || argc > 3 || options.precision == TFM_PRECISION_STORED) {
+                                                         : TFM_PRECISION_AUTO;
+    if (argc < 2 || argc > 3 || options.precision == TFM_PRECISION_AUTO) {
         fprintf(stderr, "usage: bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES, each the number of tokens to write "
                         "and a prompt's ids\n");
         return 2;

@@ -1,5 +1,5 @@
 /* How fast a preset trains: tokens of source and target, without padding, in a second; and the bytes that the context's
- * pool held at most, beside those that tfm_trainer_memory says.
+ * pool held at most, beside those that tfm_trainer_estimate_memory says.
  *
  *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS [fp32|bf16 [recompute]]]]]
  *
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
     uint64_t tokens = 0;
     tfm_update_report report = {0};
     for (int i = 0; i < updates; i++) {
-        tfm_pairs batch;
+        tfm_batch batch;
         if (i == cold) {
             start = seconds();
             tokens = 0;
@@ -93,8 +93,8 @@ int main(int argc, char **argv) {
            "\"loss\": %.4f, "
            "\"tokens\": %" PRIu64 ", \"pool_bytes\": %" PRIu64 ", \"estimated_bytes\": %" PRIu64 "}\n",
            PRESETS[p].name, tfm_dtype_name(options.precision), options.recompute ? "true" : "false", updates - cold,
-           (double)tokens / taken, report.loss, tokens, tfm_context_memory(ctx),
-           tfm_trainer_memory(model, &options, order.tokens));
+           (double)tokens / taken, report.loss, tokens, tfm_context_peak_memory(ctx),
+           tfm_trainer_estimate_memory(model, &options, order.tokens));
     tfm_data_free(&data);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

@@ -254,7 +254,7 @@ def training(rounds):
         got['many lengths', n]['pool_bytes'], got['many lengths', n]['process_bytes'], got['again', n]['estimated_bytes'],
         got['again', n]['pool_bytes'], got['again', n]['process_bytes']))) for n in BATCHES]
     text = ['The preset tiny (4 + 4 layers of 128) with the demo\'s vocabulary, 6 updates, fp32; the estimate is that of '
-            '`tfm_trainer_memory`, which `tfm train` says when it starts. Pairs are those of the demo: its longest again and '
+            '`tfm_trainer_estimate_memory`, which `tfm train` says when it starts. Pairs are those of the demo: its longest again and '
             'again, or all. Where lines have many lengths, batches have many shapes, and the pool counts what it keeps in '
             'reserve of those that were before. The last three columns are of lines of one length with `--gradient-checkpointing`, by which '
             'the backward pass runs each block once more.']

@@ -300,7 +300,7 @@ READ = 207  # MB: as many as a step of one sentence reads at OPUS-MT's size, and
 def limits():
     """What the processor multiplies and adds at most, and what it copies and reads, in GFLOP/s and GB/s."""
     library, context, flops = ctypes.CDLL(str(BUILD / 'lib/libtfm.so')), ctypes.c_void_p(), ctypes.c_double()
-    if library.tfm_context_open(ctypes.byref(context), None) or library.tfm_measure_peak(context, ctypes.byref(flops)):
+    if library.tfm_context_open(ctypes.byref(context), None) or library.tfm_measure_peak_flops(context, ctypes.byref(flops)):
         library.tfm_error_message.restype = ctypes.c_char_p
         sys.exit('run.py: ' + library.tfm_error_message().decode())
     library.tfm_context_free(ctypes.byref(context))

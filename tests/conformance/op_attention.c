@@ -55,13 +55,13 @@ static tfm_tensor read_mask(node *n, int64_t keys) {
 
 /* qk_matmul_output_mode as a stage. */
 static tfm_attention_stage read_stage(node *n) {
-    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED, TFM_ATTENTION_MASKED,
+    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_QK, TFM_ATTENTION_CAPPED, TFM_ATTENTION_MASKED,
                                                  TFM_ATTENTION_WEIGHTS};
     const int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
     if (mode >= 0 && mode < 4)
         return STAGES[mode];
     NODE_WRONG(n, "Attention with qk_matmul_output_mode %lld", (long long)mode);
-    return TFM_ATTENTION_PRODUCT;
+    return TFM_ATTENTION_QK;
 }
 
 /* Limits of opset 25 on either side of the query's own key; -1 is none. */

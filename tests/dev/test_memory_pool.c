@@ -26,11 +26,11 @@ static void test_shapes_that_grow(void **state) {
     (void)state;
     harness_ok(tfm_context_open(&ctx, NULL));
     tfm__pool_limit_unused(ctx);
-    const uint64_t before = tfm_context_memory(ctx);
+    const uint64_t before = tfm_context_peak_memory(ctx);
     for (int i = 0; i < ROUNDS; i++, bytes = bytes * 5 / 2)
         take(ctx, TENSORS, bytes);
     const uint64_t used = before + TENSORS * tfm__pool_block_bytes((uint64_t)bytes * 2 / 5);
-    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    assert_in_range(tfm_context_peak_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
 
@@ -41,11 +41,11 @@ static void test_shapes_that_shrink(void **state) {
     harness_ok(tfm_context_open(&ctx, NULL));
     tfm__pool_limit_unused(ctx);
     take(ctx, TENSORS, bytes);
-    const uint64_t used = tfm_context_memory(ctx);
+    const uint64_t used = tfm_context_peak_memory(ctx);
     for (int i = 0; i < ROUNDS; i++, bytes = bytes * 2 / 5)
         take(ctx, TENSORS, bytes);
     take(ctx, TENSORS, 1 << 24); /* the large ones may be gone by now: they come again */
-    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    assert_in_range(tfm_context_peak_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
 
@@ -58,7 +58,7 @@ static void test_shapes_as_drawn(void **state) {
     (void)state;
     harness_ok(tfm_context_open(&ctx, NULL));
     tfm__pool_limit_unused(ctx);
-    const uint64_t before = tfm_context_memory(ctx);
+    const uint64_t before = tfm_context_peak_memory(ctx);
     for (int round = 0; round < 200; round++) {
         uint64_t used = 0;
         harness_ok(tfm_scope_open(ctx));
@@ -73,7 +73,7 @@ static void test_shapes_as_drawn(void **state) {
         harness_ok(tfm_scope_close(ctx, 0, NULL));
         most = used > most ? used : most;
     }
-    assert_in_range(tfm_context_memory(ctx) - before, most, with_reserve(2 * most));
+    assert_in_range(tfm_context_peak_memory(ctx) - before, most, with_reserve(2 * most));
     tfm_context_free(&ctx);
 }
 
@@ -85,13 +85,13 @@ static void test_refused(void **state) {
     harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = 160 << 20}));
     tfm__pool_limit_unused(ctx);
     take(ctx, TENSORS, 1 << 24);
-    const uint64_t used = tfm_context_memory(ctx);
+    const uint64_t used = tfm_context_peak_memory(ctx);
     assert_int_equal(tfm_tensor_new(ctx, &x, TFM_U8, 1, (int64_t[]){512 << 20}), TFM_ERROR_MEMORY);
     tfm_context_clear_error(ctx);
     take(ctx, TENSORS, 1 << 24); /* again, since a refusal gives back what nobody uses */
     for (int64_t bytes = 1 << 23; bytes > 1 << 18; bytes = bytes * 2 / 5)
         take(ctx, TENSORS, bytes);
-    assert_in_range(tfm_context_memory(ctx), used, with_reserve(used));
+    assert_in_range(tfm_context_peak_memory(ctx), used, with_reserve(used));
     tfm_context_free(&ctx);
 }
 
@@ -100,12 +100,12 @@ static void test_refused(void **state) {
 static uint64_t held_after(int others) {
     tfm_context *ctx;
     harness_ok(tfm_context_open(&ctx, NULL));
-    const uint64_t before = tfm_context_memory(ctx);
+    const uint64_t before = tfm_context_peak_memory(ctx);
     take(ctx, TENSORS, 1 << 22);
     for (int i = 0; i < others; i += TENSORS)
         take(ctx, TENSORS, 256);
     take(ctx, TENSORS, 1 << 24);
-    const uint64_t held = tfm_context_memory(ctx) - before;
+    const uint64_t held = tfm_context_peak_memory(ctx) - before;
     tfm_context_free(&ctx);
     return held / TENSORS;
 }

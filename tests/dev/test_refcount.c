@@ -30,7 +30,7 @@ static void test_orders(void **state) {
             else
                 tfm_trainer_free(&t);
             if (i == 0 && t) { /* what lives on works */
-                const tfm_pairs batch = copy_batch(&random, ids, lengths);
+                const tfm_batch batch = copy_batch(&random, ids, lengths);
                 tfm_update_report report;
                 harness_ok(tfm_trainer_update(last, &report, &batch, 1));
             }
@@ -52,7 +52,7 @@ static void test_limit(void **state) {
     tfm_context_clear_error(ctx);
     tfm_tensor_free(ctx, &y);
     harness_ok(tfm_tensor_new(ctx, &more, TFM_U8, 1, (int64_t[]){900000}));
-    assert_true(tfm_context_memory(ctx) <= 1 << 20);
+    assert_true(tfm_context_peak_memory(ctx) <= 1 << 20);
     tfm_context_free(&ctx);
 }
 
@@ -146,7 +146,7 @@ static void test_shared(void **state) {
     const tfm_trainer_options o = plain_options();
     harness_random random = {5};
     int32_t ids[8 * 9], lengths[8];
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     harness_ok(tfm_trainer_new(&t, models[1], &o));
     harness_ok(tfm_trainer_update(t, NULL, &batch, 1));
     harness_ok(tfm_model_open(&models[0], ctx, dir, &options));

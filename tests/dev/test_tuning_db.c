@@ -58,7 +58,7 @@ static const char *stored(void) {
     static char all[1024];
     tfm_context *ctx = opened();
     all[0] = 0;
-    harness_ok(tfm_context_facts(ctx, join, all));
+    harness_ok(tfm_context_describe(ctx, join, all));
     tfm_context_free(&ctx);
     return all;
 }

@@ -191,7 +191,7 @@ static tfm_status learn(const void *texts, result *sum) {
 static tfm_status read_pairs(const void *texts, result *sum) {
     tfm_tokenizer *tokenizer;
     tfm_data *data = NULL;
-    tfm_pairs batch;
+    tfm_batch batch;
     char path[4200];
     snprintf(path, sizeof(path), "%s", scratch_path("source"));
     const tfm_data_options options = {.tokens = 64, .buffer = 8, .block = texts ? 16 : 0, .seed = 1};
@@ -333,7 +333,7 @@ static void test_decoder_and_encoder(void **state) {
 static tfm_status train(const void *what, result *sum) {
     int32_t ids[8 * 9], lengths[8];
     harness_random random = {5};
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     const tfm_trainer_options options = plain_options();
     tfm_model *model;
     tfm_trainer *trainer = NULL;

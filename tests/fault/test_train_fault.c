@@ -29,7 +29,7 @@ static float *read_values(tfm_trainer *t) {
 }
 
 /* One that goes well leaves the thread's sentence as it was, whatever was begun anew in it. */
-static bool update_once(tfm_trainer *t, const tfm_pairs *batch) {
+static bool update_once(tfm_trainer *t, const tfm_batch *batch) {
     static const char BEFORE[] = "what failed before";
     tfm__fail(TFM_ERROR_INPUT, "%s", BEFORE);
     if (tfm_trainer_update(t, NULL, batch, 1) != TFM_OK)
@@ -42,7 +42,7 @@ static bool update_once(tfm_trainer *t, const tfm_pairs *batch) {
 }
 
 /* One update, once more after a failure, which must have changed nothing unless it says so. */
-static bool update(tfm_trainer *t, const tfm_pairs *batch) {
+static bool update(tfm_trainer *t, const tfm_batch *batch) {
     float *before = read_values(t);
     bool good = before && update_once(t, batch);
     if (!good && getenv("TFM_TEST_ONCE")) {
@@ -81,7 +81,7 @@ static float *train(tfm_context *ctx, int64_t *count) {
     }
     bool good = trainer != NULL;
     for (int i = 0; i < UPDATES && good; i++) {
-        const tfm_pairs batch = copy_batch(&random, ids, lengths);
+        const tfm_batch batch = copy_batch(&random, ids, lengths);
         good = update(trainer, &batch);
     }
     if (good) {

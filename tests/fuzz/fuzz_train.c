@@ -51,7 +51,7 @@ static void open_run(bool with_trainer) {
 /* Six numbers of eight bytes: a place in the data. */
 static bool position(const uint8_t *data, size_t size) {
     tfm_data_position at = {0};
-    tfm_pairs batch;
+    tfm_batch batch;
     open_run(false);
     memcpy(&at, data, size < sizeof(at) ? size : sizeof(at));
     const bool good = tfm_data_seek(data_of_run, at) == TFM_OK;

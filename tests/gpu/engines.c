@@ -48,7 +48,7 @@ static int ask(tfm_context *ctx, const struct product *p) {
     tfm_tensor a = zeros(ctx, TFM_F32, p->size), b = zeros(ctx, p->stored ? p->inputs : TFM_F32, p->size);
     tfm_param weight = {.value = b};
     if (p->stored)
-        tfm_linear_by(ctx, "gpu-mma", &why, &c, a, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+        tfm_linear_with(ctx, "gpu-mma", &why, &c, a, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
     else
         tfm__gemm_with(ctx, &tfm__gemm_gpu_mma, &why, &c, a, b, &p->options);
     tfm_tensor_free(ctx, &weight.packed); /* of the provider that took over */

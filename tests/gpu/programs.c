@@ -195,8 +195,8 @@ static void step(tfm_context *ctx, tfm_dtype kept, int64_t rows, bool turns) {
                        .attention_norm = norm,
                        .feed_forward = {.up = dense(ctx, kept, INNER, WIDTH), .down = dense(ctx, kept, WIDTH, INNER)},
                        .feed_forward_norm = norm,
-                       .norm_place = turns ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
-    tfm_block_memory memory = {.log = {ZEROS(ctx, kept, rows * PAST, WIDTH), ZEROS(ctx, kept, rows * PAST, WIDTH)},
+                       .norm_place = turns ? TFM_NORM_PRE : TFM_NORM_POST};
+    tfm_block_inputs memory = {.log = {ZEROS(ctx, kept, rows * PAST, WIDTH), ZEROS(ctx, kept, rows * PAST, WIDTH)},
                                .rows = ZEROS(ctx, TFM_I32, rows, PAST)};
     tfm_tensor y = {0};
     tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, 0, rows);

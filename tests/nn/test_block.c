@@ -15,7 +15,7 @@ static harness_random numbers = {7};
 
 typedef struct options {
     const char *name;
-    tfm_norm_place place;
+    tfm_norm_placement place;
     tfm_norm_kind kind;
     bool unnormed, head_norms, joint, own, turned, window, causal, biased, gated, parallel;
     float scale, cap, residual;
@@ -70,7 +70,7 @@ static tfm_block block_of(const options *o) {
         block.attention.query_norm = norm_of_heads(o, HEADS);
         block.attention.key_norm = norm_of_heads(o, KV_HEADS);
     }
-    if (o->place == TFM_NORM_AROUND) {
+    if (o->place == TFM_NORM_SANDWICH) {
         block.attention_norm_after = norm(E, o->kind);
         block.feed_forward_norm_after = norm(E, o->kind);
     }
@@ -140,11 +140,11 @@ static double bias_of(const options *o, int head, int64_t t, int64_t s) {
 
 /* What a sub-layer's result becomes, joined with what went in: *x. */
 static void join(const options *o, double *x, double *y, const tfm_norm *own, const tfm_norm *after) {
-    if (o->place == TFM_NORM_AROUND || o->place == TFM_NORM_RESULT)
-        norm_row(o->place == TFM_NORM_AROUND ? after : own, y, y, E);
+    if (o->place == TFM_NORM_SANDWICH || o->place == TFM_NORM_POST_SUBLAYER)
+        norm_row(o->place == TFM_NORM_SANDWICH ? after : own, y, y, E);
     for (int i = 0; i < E; i++)
         x[i] += (o->residual != 0 ? (double)o->residual : 1) * y[i];
-    if (o->place == TFM_NORM_AFTER)
+    if (o->place == TFM_NORM_POST)
         norm_row(own, x, x, E);
 }
 
@@ -177,7 +177,7 @@ static void attend(const options *o, const tfm_block *block, double mixed[T][HEA
 /* The block over one sequence, in place. */
 static void run(const options *o, const tfm_block *block, double x[T][E]) {
     double q[T][HEADS * D], k[T][KV_HEADS * D], v[T][KV_HEADS * D], mixed[T][HEADS * D], in[E], y[E], up[F], gate[F];
-    const bool reads_norm = o->place == TFM_NORM_BEFORE || o->place == TFM_NORM_AROUND;
+    const bool reads_norm = o->place == TFM_NORM_PRE || o->place == TFM_NORM_SANDWICH;
     for (int t = 0; t < T; t++) {
         norm_row(reads_norm ? &block->attention_norm : &(tfm_norm){.kind = TFM_NORM_NONE}, in, x[t], E);
         dense_row(&block->attention.query, q[t], in);
@@ -209,7 +209,7 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
 /* ---- Both ------------------------------------------------------------------------------------------ */
 
 /* Tables of turns, and the bias (H, rows, columns) of queries from `first` on. */
-static void set_places(const options *o, tfm_block_memory *memory, int64_t first, int64_t rows, int64_t columns) {
+static void set_places(const options *o, tfm_block_inputs *memory, int64_t first, int64_t rows, int64_t columns) {
     float cosines[T * R / 2], sines[T * R / 2], bias[HEADS * T * T];
     for (int i = 0; i < T * R / 2; i++) {
         cosines[i] = (float)cos(angle_of(i / (R / 2), i % (R / 2)));
@@ -248,7 +248,7 @@ static void run_pieces(const options *o, tfm_block *block, const float *x, const
         }
         tfm_tensor y = {0};
         tfm_scope_open(ctx);
-        tfm_block_memory memory = {.log = cache.logs[0], .rows = HARNESS_TENSOR(TFM_I32, table, B, first + count)};
+        tfm_block_inputs memory = {.log = cache.logs[0], .rows = HARNESS_TENSOR(TFM_I32, table, B, first + count)};
         set_places(o, &memory, first, count, first + count);
         harness_ok(tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, cache.rows, B * count));
         harness_ok(tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, cache.rows, B * count));
@@ -267,7 +267,7 @@ static void check(const options *o) {
     float x[B * T * E];
     double want[B * T * E];
     tfm_block block = block_of(o);
-    tfm_block_memory memory = {.lengths = {0}};
+    tfm_block_inputs memory = {.lengths = {0}};
     tfm_tensor y = {0};
     harness_fill(&numbers, x, B * T * E, 1);
     for (int i = 0; i < B * T * E; i++)
@@ -288,39 +288,39 @@ static void check(const options *o) {
 
 static void test_options(void **state) {
     static const options ALL[] = {
-        {.name = "layer norms around", .place = TFM_NORM_AROUND, .causal = true},
+        {.name = "layer norms around", .place = TFM_NORM_SANDWICH, .causal = true},
         {.name = "no norm before attention, a window to both sides",
-         .place = TFM_NORM_BEFORE,
+         .place = TFM_NORM_PRE,
          .unnormed = true,
          .window = true,
          .gated = true},
         {.name = "norms of heads, turned",
-         .place = TFM_NORM_BEFORE,
+         .place = TFM_NORM_PRE,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
          .turned = true,
          .causal = true},
-        {.name = "norms of heads", .place = TFM_NORM_AFTER, .head_norms = true, .causal = true},
-        {.name = "a norm for each head", .place = TFM_NORM_AFTER, .head_norms = true, .own = true, .causal = true},
+        {.name = "norms of heads", .place = TFM_NORM_POST, .head_norms = true, .causal = true},
+        {.name = "a norm for each head", .place = TFM_NORM_POST, .head_norms = true, .own = true, .causal = true},
         {.name = "a norm for each head, turned",
-         .place = TFM_NORM_BEFORE,
+         .place = TFM_NORM_PRE,
          .head_norms = true,
          .own = true,
          .turned = true,
          .causal = true},
-        {.name = "bias of an encoder", .place = TFM_NORM_AFTER, .biased = true, .scale = 1},
+        {.name = "bias of an encoder", .place = TFM_NORM_POST, .biased = true, .scale = 1},
         {.name = "norms on results, and over all heads",
-         .place = TFM_NORM_RESULT,
+         .place = TFM_NORM_POST_SUBLAYER,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
          .joint = true,
          .turned = true,
          .causal = true,
          .gated = true},
-        {.name = "in parallel, scaled", .place = TFM_NORM_BEFORE, .causal = true, .parallel = true, .residual = 0.6f},
-        {.name = "scaled", .place = TFM_NORM_BEFORE, .kind = TFM_NORM_RMS, .causal = true, .residual = 1.7f},
+        {.name = "in parallel, scaled", .place = TFM_NORM_PRE, .causal = true, .parallel = true, .residual = 0.6f},
+        {.name = "scaled", .place = TFM_NORM_PRE, .kind = TFM_NORM_RMS, .causal = true, .residual = 1.7f},
         {.name = "all",
-         .place = TFM_NORM_AROUND,
+         .place = TFM_NORM_SANDWICH,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
          .turned = true,
@@ -366,10 +366,10 @@ static void test_no_norm(void **state) {
 /* Sub-layers in parallel need norms before them, and a cross-attention has no norm on its result, nor a scale. */
 static void test_refused(void **state) {
     (void)state;
-    const options cases[] = {{.name = "post-norm", .place = TFM_NORM_AFTER, .parallel = true},
-                             {.name = "around", .place = TFM_NORM_AROUND},
-                             {.name = "on results", .place = TFM_NORM_RESULT},
-                             {.name = "scaled", .place = TFM_NORM_BEFORE, .residual = 0.5f}};
+    const options cases[] = {{.name = "post-norm", .place = TFM_NORM_POST, .parallel = true},
+                             {.name = "around", .place = TFM_NORM_SANDWICH},
+                             {.name = "on results", .place = TFM_NORM_POST_SUBLAYER},
+                             {.name = "scaled", .place = TFM_NORM_PRE, .residual = 0.5f}};
     tfm_context *ctx = harness_context();
     for (int i = 0; i < 4; i++) {
         tfm_block block = block_of(&cases[i]);

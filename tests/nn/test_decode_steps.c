@@ -40,8 +40,8 @@ static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype
     int32_t ids[ROWS * TOKENS];
     double most = 0;
     decoder_ids(ids, ROWS * TOKENS);
-    harness_ok(tfm_kv_cache_new_as(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, ROWS * TOKENS,
-                                   dtype));
+    harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width,
+                                      ROWS * TOKENS, dtype));
     for (int first = 0; first < TOKENS; first += chunk) {
         const int last = (first + chunk < TOKENS ? first + chunk : TOKENS) - 1;
         tfm_tensor logits = {0};

@@ -218,11 +218,11 @@ static void test_log(void **state) {
     tfm_kv_cache cache;
     const float row[] = {1, 2, 3, 0.25f, -5};
     memset(&cache, 0x5a, sizeof(cache));
-    harness_refused(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
+    harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
     tfm_kv_cache_free(ctx, &cache); /* which the header allows after a failure, too */
     assert_null(cache.logs);
     for (int d = 0; d < 2; d++) {
-        harness_ok(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, DTYPES[d]));
+        harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, DTYPES[d]));
         for (int i = 0; i < 2; i++) {
             tfm_tensor first = {0};
             harness_ok(tfm_scope_open(ctx));
@@ -248,8 +248,8 @@ static uint64_t bytes_of(tfm_dtype dtype) {
     tfm_context *ctx = NULL;
     tfm_kv_cache cache;
     harness_ok(tfm_context_open(&ctx, NULL));
-    harness_ok(tfm_kv_cache_new_as(ctx, &cache, 3, 512, 4096, dtype));
-    const uint64_t bytes = tfm_context_memory(ctx);
+    harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 3, 512, 4096, dtype));
+    const uint64_t bytes = tfm_context_peak_memory(ctx);
     tfm_kv_cache_free(ctx, &cache);
     tfm_context_free(&ctx);
     return bytes;

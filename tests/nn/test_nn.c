@@ -143,7 +143,7 @@ static const double *exit_of(const tfm_norm *own, const double *x, const double 
 }
 
 static const double *encoder_block(const tfm_block *block, const double *x, const int32_t *lengths, double *weights) {
-    const bool pre = block->norm_place == TFM_NORM_BEFORE;
+    const bool pre = block->norm_place == TFM_NORM_PRE;
     const double *in = entrance(&block->attention_norm, x, B * S, pre);
     const double *y = multi_head(&block->attention, in, B, S, in, B, S, (mask){.lengths = lengths, .weights = weights});
     x = exit_of(&block->attention_norm, x, y, B * S, pre);
@@ -154,7 +154,7 @@ static const double *encoder_block(const tfm_block *block, const double *x, cons
 static const double *decoder_block(const tfm_block *block, const double *x, const double *encoded, int64_t memories,
                                    const int32_t *lengths, const int32_t *sources, double *self_weights,
                                    double *cross_weights) {
-    const bool pre = block->norm_place == TFM_NORM_BEFORE;
+    const bool pre = block->norm_place == TFM_NORM_PRE;
     const double *in = entrance(&block->attention_norm, x, B * T, pre);
     const double *y =
         multi_head(&block->attention, in, B, T, in, B, T, (mask){.causal = true, .weights = self_weights});
@@ -208,7 +208,7 @@ static tfm_block make_encoder_block(bool pre_norm) {
                        .attention_norm = make_norm(),
                        .feed_forward = make_feed_forward(TFM_GELU),
                        .feed_forward_norm = make_norm(),
-                       .norm_place = pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
+                       .norm_place = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
 }
 
 static tfm_block make_decoder_block(bool pre_norm) {
@@ -219,7 +219,7 @@ static tfm_block make_decoder_block(bool pre_norm) {
                        .feed_forward = make_feed_forward(TFM_SILU),
                        .feed_forward_norm = make_norm(),
                        .causal = true,
-                       .norm_place = pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
+                       .norm_place = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
 }
 
 /* Numbers on the host, and the same on the device: (batch, length, E). */
@@ -328,7 +328,7 @@ static void test_multi_head(void **state) {
         {"sources", &shared, N, S, {.sources = sources, .lengths = few}, {.lengths = LENGTHS, .sources = SOURCES}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tfm_keys_values memory = {{0}, {0}};
+        tfm_kv memory = {{0}, {0}};
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
         harness_ok(tfm_multi_head_project(ctx, &memory, &layer, cases[i].memory->device));
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
@@ -359,7 +359,7 @@ static void test_encoder_block(void **state) {
         input x = make_input(B, S);
         tfm_tensor all = {0}, padded = HARNESS_TENSOR(TFM_F32, NULL, B, S, E);
         harness_ok(tfm_block_forward(ctx, &all, &block, x.device, NULL));
-        harness_ok(tfm_block_forward(ctx, &padded, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
+        harness_ok(tfm_block_forward(ctx, &padded, &block, x.device, &(tfm_block_inputs){.lengths = lengths}));
         check_output(all, encoder_block(&block, x.wide, NULL, NULL), "encoder block");
         check_output(padded, encoder_block(&block, x.wide, LENGTHS, NULL), "encoder block with lengths");
         harness_guards(padded);
@@ -376,7 +376,7 @@ static void test_decoder_block(void **state) {
             const int64_t memories = shared ? N : B;
             tfm_block block = make_decoder_block(pre_norm);
             input x = make_input(B, T), encoded = make_input(memories, S);
-            tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, memories)};
+            tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, memories)};
             tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
             if (shared)
                 memory.cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
@@ -403,11 +403,13 @@ static void test_encoder_weights(void **state) {
         tfm_tensor y = {0}, fresh = {0}, given = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, S, S);
         const double *output = encoder_block(&block, x.wide, LENGTHS, want);
         harness_ok(tfm_scope_open(ctx));
-        harness_ok(tfm_block_attend(ctx, &y, &given, NULL, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
+        harness_ok(tfm_block_forward_with_attention(ctx, &y, &given, NULL, &block, x.device,
+                                                    &(tfm_block_inputs){.lengths = lengths}));
         check_output(y, output, "encoder block with its weights");
         check_output(given, want, "the weights of an encoder block");
         harness_guards(given);
-        harness_ok(tfm_block_attend(ctx, &y, &fresh, NULL, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
+        harness_ok(tfm_block_forward_with_attention(ctx, &y, &fresh, NULL, &block, x.device,
+                                                    &(tfm_block_inputs){.lengths = lengths}));
         check_output(fresh, want, "fresh weights of an encoder block");
         check_input(&x);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -424,18 +426,18 @@ static void test_decoder_weights(void **state) {
         double *self = take((int64_t)B * HEADS * T * T, sizeof(*self));
         double *cross = take((int64_t)B * HEADS * T * S, sizeof(*cross));
         const double *output = decoder_block(&block, x.wide, encoded.wide, N, LENGTHS, SOURCES, self, cross);
-        tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
+        tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
                                    .cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
         tfm_tensor y = {0}, weights = {0}, over_source = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, T, S);
         harness_ok(tfm_scope_open(ctx));
         harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
-        harness_ok(tfm_block_attend(ctx, &y, &weights, &over_source, &block, x.device, &memory));
+        harness_ok(tfm_block_forward_with_attention(ctx, &y, &weights, &over_source, &block, x.device, &memory));
         check_output(y, output, "decoder block with its weights");
         check_output(weights, self, "the weights over the target");
         check_output(over_source, cross, "the weights over the source");
         harness_guards(over_source);
         over_source = (tfm_tensor){0};
-        harness_ok(tfm_block_attend(ctx, &y, NULL, &over_source, &block, x.device, &memory));
+        harness_ok(tfm_block_forward_with_attention(ctx, &y, NULL, &over_source, &block, x.device, &memory));
         check_output(over_source, cross, "the weights over the source alone");
         check_input(&x);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -450,7 +452,7 @@ enum { TOGETHER = 2 }; /* positions that sequences 0 and 1 have in common: until
 /* Two decoder blocks over N sources, and the targets of B sequences, decoded whole by the oracle. */
 typedef struct decoder {
     tfm_block blocks[LAYERS];
-    tfm_keys_values cross[LAYERS];
+    tfm_kv cross[LAYERS];
     input targets;
     const double *whole; /* (B, T, E) */
 } decoder;
@@ -490,7 +492,7 @@ static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const
     harness_ok(tfm_kv_cache_reserve(ctx, cache, count));
     assert_true(cache->capacity >= cache->rows + count);
     tfm_tensor y = HARNESS_TENSOR(TFM_F32, x, count, 1, E);
-    tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
+    tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
                                .cross_sources = HARNESS_TENSOR(TFM_I32, sources, count),
                                .rows = HARNESS_TENSOR(TFM_I32, table, count, t + 1)};
     for (int i = 0; i < LAYERS; i++) {

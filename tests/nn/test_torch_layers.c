@@ -113,11 +113,11 @@ static void check_encoder(const variant *c) {
                        .attention_norm = norm(c->set, l, "norm1"),
                        .feed_forward = feed_forward(c->set, l, c->activation),
                        .feed_forward_norm = norm(c->set, l, "norm2"),
-                       .norm_place = c->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
+                       .norm_place = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
     tfm_tensor x = tensor(c->set, "source"), lengths = tensor(c->set, "source_lengths"), none = {0};
     for (int masked = 0; masked < 2; masked++) {
         tfm_tensor y = harness_tensor(TFM_F32, 3, x.dims, NULL);
-        harness_ok(tfm_block_forward(ctx, &y, &block, x, &(tfm_block_memory){.lengths = masked ? lengths : none}));
+        harness_ok(tfm_block_forward(ctx, &y, &block, x, &(tfm_block_inputs){.lengths = masked ? lengths : none}));
         compare(y, c, l, masked ? "masked" : "plain", "source_lengths");
     }
     tfm_block_free(ctx, &block);
@@ -133,9 +133,9 @@ static void check_decoder(const variant *c) {
                        .feed_forward = feed_forward(c->set, l, c->activation),
                        .feed_forward_norm = norm(c->set, l, "norm3"),
                        .causal = true,
-                       .norm_place = c->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
+                       .norm_place = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
     tfm_tensor x = tensor(c->set, "target"), y = harness_tensor(TFM_F32, 3, x.dims, NULL);
-    tfm_block_memory memory = {.cross_lengths = tensor(c->set, "source_lengths")};
+    tfm_block_inputs memory = {.cross_lengths = tensor(c->set, "source_lengths")};
     harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, tensor(c->set, "memory")));
     harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));
     compare(y, c, l, "masked", "target_lengths");

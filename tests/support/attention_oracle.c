@@ -208,8 +208,8 @@ static void attend(attention_wanted *w, const attention_problem *p, double *z, i
     const attention_case *c = &p->c;
     const int64_t row = (b * c->heads + h) * c->targets + t;
     double *y = w->y + attention_query_index(c, b, t, h) * c->value_width, *shown = w->scores + row * c->length;
-    score(z, p, b, h, t, c->stage == TFM_ATTENTION_PRODUCT);
-    if (c->scored && (c->stage == TFM_ATTENTION_PRODUCT || c->stage == TFM_ATTENTION_CAPPED))
+    score(z, p, b, h, t, c->stage == TFM_ATTENTION_QK);
+    if (c->scored && (c->stage == TFM_ATTENTION_QK || c->stage == TFM_ATTENTION_CAPPED))
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
     score(z, p, b, h, t, false);
     for (int64_t j = 0; j < c->length; j++)

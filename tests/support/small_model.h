@@ -18,13 +18,13 @@ static const tfm_model_shape SMALL = {.width = 32,
                                       .seed = 3};
 
 /* A batch of eight lines to copy. */
-static inline tfm_pairs copy_batch(harness_random *random, int32_t *ids, int32_t *lengths) {
+static inline tfm_batch copy_batch(harness_random *random, int32_t *ids, int32_t *lengths) {
     for (int i = 0; i < 8; i++) {
         lengths[i] = (int32_t)harness_range(random, 2, 9);
         for (int k = 0; k < 9; k++)
             ids[i * 9 + k] = k < lengths[i] - 1 ? (int32_t)harness_range(random, 1, 18) : 0;
     }
-    return (tfm_pairs){8, 9, 9, ids, ids, lengths, lengths};
+    return (tfm_batch){8, 9, 9, ids, ids, lengths, lengths};
 }
 
 static inline tfm_trainer_options plain_options(void) {
@@ -32,7 +32,7 @@ static inline tfm_trainer_options plain_options(void) {
     tfm_trainer_paper(&o);
     o.dropout = 0;
     o.beta1 = 0.5;
-    o.schedule = TFM_SCHEDULE_CONSTANT;
+    o.schedule = TFM_LR_SCHEDULER_CONSTANT;
     o.warmup = 1;
     o.rate = 1e-3;
     return o;
@@ -50,7 +50,7 @@ static inline float *train_ten(const tfm_model_shape *shape, const tfm_trainer_o
     harness_ok(tfm_trainer_new(&trainer, model, options));
     for (int i = 0; i < 10; i++) {
         tfm_update_report report;
-        const tfm_pairs batch = copy_batch(&random, ids, lengths);
+        const tfm_batch batch = copy_batch(&random, ids, lengths);
         harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
         assert_int_equal(report.update, i + 1);
         *(i == 0 ? first : last) = report.loss;

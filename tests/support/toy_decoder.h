@@ -41,14 +41,14 @@ static inline tfm__arch toy_arch(toy_kind kind) {
         d->activation = TFM_GELU_TANH;
         d->input_biases = d->output_biases = d->feed_forward_biases = d->norm_biases = true;
         d->norm = TFM_NORM_LAYER;
-        d->norm_place = TFM_NORM_BEFORE;
+        d->norm_place = TFM_NORM_PRE;
         d->positions = TFM__LEARNED_POSITIONS;
         return arch;
     }
     d->activation = kind == TOY_LOCAL ? TFM_GELU_TANH : TFM_SILU;
     d->gated = true;
     d->norm = TFM_NORM_RMS;
-    d->norm_place = kind == TOY_LOCAL ? TFM_NORM_AROUND : TFM_NORM_BEFORE;
+    d->norm_place = kind == TOY_LOCAL ? TFM_NORM_SANDWICH : TFM_NORM_PRE;
     toy_turn(&d->rotary, 8, 10000);
     if (kind == TOY_LOCAL) {
         toy_turn(&d->local_rotary, 8, 100);

@@ -257,7 +257,7 @@ static void test_translations_have_the_placeholders(void **state) {
     for (size_t i = 0; i < r.count; i++)
         free(r.texts[i]);
     r = (results){0};
-    harness_ok(tfm_translate_feed(model, next_line, &at, &(tfm_text_options){.placeholders = p}, NULL, keep, &r));
+    harness_ok(tfm_translate_stream(model, next_line, &at, &(tfm_text_options){.placeholders = p}, NULL, keep, &r));
     assert_int_equal(r.count, 6);
     assert_non_null(strstr(r.texts[0], HAVE[0]));
     run(&r, model, LINES_IN, 0, NULL, 1);

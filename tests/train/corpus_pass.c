@@ -115,7 +115,7 @@ static uint64_t add(uint64_t hash, int64_t number) {
     return (hash ^ (uint64_t)number) * 1099511628211u;
 }
 
-static void look_at(pass *p, const tfm_pairs *b) {
+static void look_at(pass *p, const tfm_batch *b) {
     int64_t last = -1;
     for (int64_t i = 0; i < b->count; i++) {
         const int64_t n = number_of(b->sources + i * b->source_width, b->source_lengths[i]);
@@ -165,7 +165,7 @@ int main(int argc, char **argv) {
     double begun = 0;
     int after = 0; /* batches since the middle */
     for (int64_t batches = 0; p.seen && tfm_data_tell(data).epoch == 0; batches++) {
-        tfm_pairs batch;
+        tfm_batch batch;
         if (p.given > lines / 2 && middle.line == 0) {
             middle = tfm_data_tell(data);
             p.hash = 0;
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     pass again = {.lines = lines};
     good(tfm_data_seek(data, middle));
     for (int i = 0; i < AGAIN; i++) {
-        tfm_pairs batch;
+        tfm_batch batch;
         good(tfm_data_next(data, &batch));
         look_at(&again, &batch);
     }

@@ -10,7 +10,7 @@ enum { MOST_BATCHES = 6, MOST_ROWS = 40, MOST_WORLD = 9 };
 
 /* Batches whose rows are told by their lengths, which count from 0 over all of them. */
 typedef struct drawn {
-    tfm_pairs batches[MOST_BATCHES];
+    tfm_batch batches[MOST_BATCHES];
     size_t count;
     int32_t numbers[MOST_BATCHES * MOST_ROWS], ids[MOST_ROWS * 64];
     double tokens, widest;
@@ -22,8 +22,8 @@ static void draw(drawn *d, harness_random *random, bool texts) {
     for (int32_t i = 0; i < MOST_BATCHES * MOST_ROWS; i++)
         d->numbers[i] = i;
     for (size_t i = 0; i < d->count; i++) {
-        tfm_pairs *b = &d->batches[i];
-        *b = (tfm_pairs){.count = 1 + (int64_t)(harness_next(random) % MOST_ROWS),
+        tfm_batch *b = &d->batches[i];
+        *b = (tfm_batch){.count = 1 + (int64_t)(harness_next(random) % MOST_ROWS),
                          .source_width = texts ? 0 : 1 + (int64_t)(harness_next(random) % 30),
                          .target_width = 1 + (int64_t)(harness_next(random) % 30),
                          .targets = d->ids,
@@ -52,13 +52,13 @@ static void test_parts(void **state) {
             sum += shares[i];
         }
         for (int rank = 0; rank < world; rank++) {
-            tfm_pairs own[MOST_BATCHES];
+            tfm_batch own[MOST_BATCHES];
             size_t count = 99;
             double tokens = 0;
-            harness_ok(tfm_pairs_deal(own, &count, d->batches, d->count, shares, world, rank));
+            harness_ok(tfm_batches_split(own, &count, d->batches, d->count, shares, world, rank));
             assert_true(count <= d->count);
             for (size_t i = 0; i < count; i++) {
-                const tfm_pairs *b = &own[i], *from = d->batches;
+                const tfm_batch *b = &own[i], *from = d->batches;
                 assert_true(b->count > 0);
                 while (from->target_lengths + from->count <= b->target_lengths)
                     from++;
@@ -81,25 +81,26 @@ static void test_parts(void **state) {
 static void test_refused(void **state) {
     (void)state;
     int32_t ids[4] = {0}, lengths[2] = {1, 1};
-    const tfm_pairs good = {2, 1, 1, ids, ids, lengths, lengths};
-    tfm_pairs own[1], bad = good;
+    const tfm_batch good = {2, 1, 1, ids, ids, lengths, lengths};
+    tfm_batch own[1], bad = good;
     size_t count = 0;
     const double shares[] = {1, 2}, none[] = {0, 0}, negative[] = {2, -1}, nan[] = {1, NAN}, huge[] = {1e308, 1e308};
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, shares, 2, 2), TFM_ERROR_ARGUMENT, "rank 2 of 2");
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, shares, 0, 0), TFM_ERROR_ARGUMENT, "rank 0 of 0");
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, none, 2, 0), TFM_ERROR_ARGUMENT, "shares");
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, negative, 2, 0), TFM_ERROR_ARGUMENT, "shares");
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, nan, 2, 0), TFM_ERROR_ARGUMENT, "shares");
-    harness_refused(tfm_pairs_deal(own, &count, &good, 1, huge, 2, 0), TFM_ERROR_ARGUMENT, "shares");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, shares, 2, 2), TFM_ERROR_ARGUMENT, "rank 2 of 2");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, shares, 0, 0), TFM_ERROR_ARGUMENT, "rank 0 of 0");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, none, 2, 0), TFM_ERROR_ARGUMENT, "shares");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, negative, 2, 0), TFM_ERROR_ARGUMENT, "shares");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, nan, 2, 0), TFM_ERROR_ARGUMENT, "shares");
+    harness_refused(tfm_batches_split(own, &count, &good, 1, huge, 2, 0), TFM_ERROR_ARGUMENT, "shares");
     bad.count = 0;
-    harness_refused(tfm_pairs_deal(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT, "batch 1");
+    harness_refused(tfm_batches_split(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT, "batch 1");
     bad = good;
     bad.sources = NULL;
-    harness_refused(tfm_pairs_deal(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT, "array of batch 1 is NULL");
+    harness_refused(tfm_batches_split(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT,
+                    "array of batch 1 is NULL");
     bad = good;
     bad.target_width = bad.source_width = 0;
-    harness_refused(tfm_pairs_deal(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT, "batch 1");
-    harness_ok(tfm_pairs_deal(own, &count, &good, 0, shares, 2, 0));
+    harness_refused(tfm_batches_split(own, &count, &bad, 1, shares, 2, 0), TFM_ERROR_ARGUMENT, "batch 1");
+    harness_ok(tfm_batches_split(own, &count, &good, 0, shares, 2, 0));
     assert_int_equal(count, 0);
 }
 
@@ -114,13 +115,13 @@ static void test_set(void **state) {
     (void)state;
     const double shares[] = {0.3, 0.1, 0}, negative[] = {1, 1, -1};
     tfm_trainer t = made(3);
-    harness_refused(tfm_trainer_set_shares(&t, shares, 2), TFM_ERROR_ARGUMENT, "2 shares for 3");
-    harness_refused(tfm_trainer_set_shares(&t, negative, 3), TFM_ERROR_ARGUMENT, "shares");
-    harness_ok(tfm_trainer_set_shares(&t, shares, 3));
-    const double *got = tfm_trainer_shares(&t);
+    harness_refused(tfm_trainer_set_balance(&t, shares, 2), TFM_ERROR_ARGUMENT, "2 shares for 3");
+    harness_refused(tfm_trainer_set_balance(&t, negative, 3), TFM_ERROR_ARGUMENT, "shares");
+    harness_ok(tfm_trainer_set_balance(&t, shares, 3));
+    const double *got = tfm_trainer_balance(&t);
     assert_true(got && got[0] == 65536 && got[1] == round(65536 / 3.0) && got[2] == 0);
-    harness_ok(tfm_trainer_set_shares(&t, NULL, 0));
-    assert_null(tfm_trainer_shares(&t));
+    harness_ok(tfm_trainer_set_balance(&t, NULL, 0));
+    assert_null(tfm_trainer_balance(&t));
     tfm__balance_free(&t);
 }
 
@@ -133,21 +134,21 @@ static void test_text(void **state) {
     tfm_trainer t = made(3), other = made(3);
     tfm__balance_format(text, &t);
     assert_string_equal(text, "");
-    harness_ok(tfm_trainer_set_shares(&t, shares, 3));
+    harness_ok(tfm_trainer_set_balance(&t, shares, 3));
     tfm__balance_format(text, &t);
     tfm__balance_parse(&other, text);
-    assert_memory_equal(tfm_trainer_shares(&other), tfm_trainer_shares(&t), sizeof(shares));
+    assert_memory_equal(tfm_trainer_balance(&other), tfm_trainer_balance(&t), sizeof(shares));
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
         tfm__balance_parse(&other, BAD[i]);
-        assert_null(tfm_trainer_shares(&other));
+        assert_null(tfm_trainer_balance(&other));
         tfm__balance_parse(&other, text);
-        assert_non_null(tfm_trainer_shares(&other));
+        assert_non_null(tfm_trainer_balance(&other));
     }
     tfm__balance_parse(&other, NULL);
-    assert_null(tfm_trainer_shares(&other));
+    assert_null(tfm_trainer_balance(&other));
     tfm__balance_parse(&other, "614 1 154"); /* as measured and written by older versions */
-    assert_true(tfm_trainer_shares(&other) && other.balance.shares[2] == 154);
-    harness_ok(tfm_trainer_set_shares(&t, NULL, 0));
+    assert_true(tfm_trainer_balance(&other) && other.balance.shares[2] == 154);
+    harness_ok(tfm_trainer_set_balance(&t, NULL, 0));
     tfm__balance_format(text, &t);
     assert_string_equal(text, "");
     tfm__balance_free(&t);

@@ -45,7 +45,7 @@ static void test_resume(void **state) {
             harness_ok(tfm_trainer_load(trainer, NULL, path));
         assert_int_equal(tfm_trainer_updates(trainer), part * 4);
         while (tfm_trainer_updates(trainer) < (part ? 10 : 4)) {
-            const tfm_pairs batch = copy_batch(&random, ids, lengths);
+            const tfm_batch batch = copy_batch(&random, ids, lengths);
             harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
         }
         if (part == 0)
@@ -130,7 +130,7 @@ static void test_data_position(void **state) {
         open_both(&model, &trainer, &shape, &o);
         harness_ok(tfm_data_open(&data, tokenizer, corpus, NULL, &d));
         for (int i = 0; i < 12; i++) {
-            tfm_pairs batch;
+            tfm_batch batch;
             if (stop > 0 && i == stop) {
                 harness_ok(tfm_trainer_save(trainer, data, path));
                 free_both(&model, &trainer);
@@ -181,7 +181,7 @@ static void test_no_position(void **state) {
     harness_ok(tfm_data_open(&data, tokenizer, scratch_path("corpus"), NULL, NULL));
     open_both(&model, &trainer, &SMALL, &o);
     harness_ok(tfm_trainer_save(trainer, NULL, path));
-    const tfm_pairs batch = copy_batch(&(harness_random){2}, ids, lengths);
+    const tfm_batch batch = copy_batch(&(harness_random){2}, ids, lengths);
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
     scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT, "does not say where its run was");
     assert_int_equal(tfm_trainer_updates(trainer), 1);
@@ -268,10 +268,10 @@ static void take_snapshots(tfm_trainer *trainer, char (*paths)[4400], float **va
     uint64_t tokens;
     for (int i = 0; i < SNAPSHOTS; i++) {
         for (int k = 0; k < 3; k++) {
-            const tfm_pairs batch = copy_batch(&random, ids, lengths);
+            const tfm_batch batch = copy_batch(&random, ids, lengths);
             harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
         }
-        const tfm_pairs batch = copy_batch(&(harness_random){9}, ids, lengths);
+        const tfm_batch batch = copy_batch(&(harness_random){9}, ids, lengths);
         harness_ok(tfm_trainer_evaluate(trainer, &nlls[i], &tokens, &batch));
         values[i] = harness_floats(trainer->value);
         snprintf(paths[i], sizeof(paths[i]), "%s-%d", scratch_path("average"), i);
@@ -294,7 +294,7 @@ static void test_average(void **state) {
     uint64_t tokens;
     open_both(&model, &trainer, &SMALL, &o);
     take_snapshots(trainer, paths, values, nlls);
-    const tfm_pairs batch = copy_batch(&(harness_random){9}, ids, lengths);
+    const tfm_batch batch = copy_batch(&(harness_random){9}, ids, lengths);
     for (int i = 0; i < SNAPSHOTS; i++) {
         harness_ok(tfm_trainer_average(trainer, &all[i], 1));
         harness_ok(tfm_trainer_evaluate(trainer, &nll, &tokens, &batch));

@@ -127,7 +127,7 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t count) {
 }
 
 static uint64_t next_hash(tfm_data *data) {
-    tfm_pairs b;
+    tfm_batch b;
     harness_ok(tfm_data_next(data, &b));
     const int64_t sizes[] = {b.count, b.source_width, b.target_width};
     uint64_t hash = add(1469598103934665603u, sizes, sizeof(sizes));
@@ -288,7 +288,7 @@ static void test_strict(void **state) {
             char said[sizeof(scratch_root) + 256];
             const tfm_data_options o = {.tokens = 2, .buffer = buffer, .strict = true, .in_order = true};
             tfm_data *data = open_given(&g, &o);
-            tfm_pairs batch;
+            tfm_batch batch;
             tfm_status status = TFM_OK;
             int64_t good = 0;
             tfm_data_position last = {0};
@@ -319,7 +319,7 @@ static void test_changed(void **state) {
         const tfm_data_options o = {.tokens = 64, .buffer = within ? 0 : 4, .subword_alpha = within ? 0.2f : 0};
         tfm_data *data = open_given(&parts, &o);
         const char *const changed = way == 1 ? parts.sources[3] : parts.targets[3];
-        tfm_pairs batch;
+        tfm_batch batch;
         harness_ok(tfm_data_next(data, &batch));
         if (way != 2) {
             FILE *file = fopen(changed, "r+b");
@@ -346,7 +346,7 @@ static void test_refused(void **state) {
     static const char *const nothing[][2] = {{"", ""}, {"a\n", ""}, {"\n", "b\n"}};
     given g = make(nothing, 3);
     tfm_data *data = open_given(&g, NULL);
-    tfm_pairs batch;
+    tfm_batch batch;
     scratch_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT,
                     "and the other files: there is no good pair of lines: 1 have an empty side, 0 are too long, 0 are "
                     "no text, 1 have no partner");

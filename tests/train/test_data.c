@@ -36,7 +36,7 @@ static char *write_lines(int count, int shift) {
 }
 
 /* A hash of a batch, and its pairs and its wider side checked. */
-static uint64_t hash_of(const tfm_pairs *b, int64_t tokens, uint64_t *pairs) {
+static uint64_t hash_of(const tfm_batch *b, int64_t tokens, uint64_t *pairs) {
     uint64_t hash = 1469598103934665603u;
     const int64_t wide = b->source_width > b->target_width ? b->source_width : b->target_width;
     assert_true(b->count == 1 || b->count * wide <= tokens);
@@ -60,7 +60,7 @@ static int run(uint64_t *hashes, int most, const char *source, const char *targe
     *pairs = 0;
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
     while (tfm_data_tell(data).epoch < epochs) {
-        tfm_pairs batch;
+        tfm_batch batch;
         harness_ok(tfm_data_next(data, &batch));
         assert_true(n < most);
         hashes[n++] = hash_of(&batch, o.tokens, pairs);
@@ -110,7 +110,7 @@ static void test_seek(void **state) {
         int n = 0;
         uint64_t pairs = 0;
         harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
-        for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 3;) {
+        for (tfm_batch batch; (places[n] = tfm_data_tell(data)).epoch < 3;) {
             harness_ok(tfm_data_next(data, &batch));
             all[n++] = hash_of(&batch, o.tokens, &pairs);
         }
@@ -118,7 +118,7 @@ static void test_seek(void **state) {
         for (int from = n - 1; from >= 0; from -= n / 13) {
             harness_ok(tfm_data_seek(other, places[from]));
             for (int i = from; i < n && i < from + 5; i++) {
-                tfm_pairs batch;
+                tfm_batch batch;
                 const tfm_data_position at = tfm_data_tell(other);
                 assert_memory_equal(&at, &places[i], sizeof(at));
                 harness_ok(tfm_data_next(other, &batch));
@@ -127,7 +127,7 @@ static void test_seek(void **state) {
         }
         /* Where there is no such batch, the reader stays where it was. */
         tfm_data_position beyond = places[0];
-        tfm_pairs batch;
+        tfm_batch batch;
         beyond.batch = 100000;
         harness_ok(tfm_data_seek(other, places[n / 2]));
         assert_int_equal(tfm_data_seek(other, beyond), TFM_ERROR_INPUT);
@@ -165,7 +165,7 @@ static void test_seek(void **state) {
 enum { BLOCK = 16 };
 
 /* A hash of a batch of blocks, which is checked; *learned: tokens that it teaches. */
-static uint64_t hash_blocks(const tfm_pairs *b, int64_t tokens, uint64_t *learned) {
+static uint64_t hash_blocks(const tfm_batch *b, int64_t tokens, uint64_t *learned) {
     uint64_t hash = 1469598103934665603u;
     assert_null(b->sources);
     assert_null(b->source_lengths);
@@ -187,7 +187,7 @@ static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *co
     tfm_data *data;
     int n = 0;
     harness_ok(tfm_data_open_texts(&data, tokenizer, files, count, &o));
-    for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 2; n++) {
+    for (tfm_batch batch; (places[n] = tfm_data_tell(data)).epoch < 2; n++) {
         assert_true(n < MOST - 1);
         harness_ok(tfm_data_next(data, &batch));
         hashes[n] = hash_blocks(&batch, o.tokens, &learned[places[n].epoch]);
@@ -238,7 +238,7 @@ static void test_texts(void **state) {
         for (int from = n - 1; from >= 0; from -= n / 13) {
             harness_ok(tfm_data_seek(data, places[from]));
             for (int i = from; i < n && i < from + 5; i++) {
-                tfm_pairs batch;
+                tfm_batch batch;
                 const tfm_data_position at = tfm_data_tell(data);
                 assert_memory_equal(&at, &places[i], sizeof(at));
                 harness_ok(tfm_data_next(data, &batch));
@@ -266,7 +266,7 @@ static void test_texts_in_order(void **state) {
     char *whole = write_file(text, sizeof(text) - 1);
     tfm_data_options o = {.tokens = 100, .block = 50, .in_order = true, .has_end = true, .end = 999999};
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     int32_t first[64];
     for (int parts = 0; parts < 2; parts++) {
         harness_ok(tfm_data_open_texts(
@@ -320,7 +320,7 @@ static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
     int count = 0;
     *tokens = 0;
     for (const int64_t pass = tfm_data_tell(data).epoch; tfm_data_tell(data).epoch == pass;) {
-        tfm_pairs batch;
+        tfm_batch batch;
         harness_ok(tfm_data_next(data, &batch));
         for (int64_t i = 0; i < batch.count; i++) {
             const int32_t n = batch.target_lengths[i], *ids = batch.targets + i * batch.target_width;
@@ -422,7 +422,7 @@ static void test_seek_other_cuts(void **state) {
     const tfm_data_options fine = {.tokens = 128, .subword_alpha = 0.9f}, coarse = {.tokens = 128};
     tfm_data_position last = {0};
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &fine));
     for (tfm_data_position at; (at = tfm_data_tell(data)).epoch == 0; last = at)
         harness_ok(tfm_data_next(data, &batch));
@@ -463,7 +463,7 @@ static void test_full_buffers(void **state) {
                 run(hashes, MOST, source, target, o, 3, &pairs);
                 assert_int_equal(pairs, 3 * GOOD);
                 tfm_data *data;
-                tfm_pairs batch;
+                tfm_batch batch;
                 harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
                 while (tfm_data_tell(data).epoch < 1)
                     harness_ok(tfm_data_next(data, &batch));
@@ -496,7 +496,7 @@ static void test_counts(void **state) {
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = 77};
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     tfm_data_position middle = {0};
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
     while ((middle = tfm_data_tell(data)).line < LINES / 2)
@@ -546,7 +546,7 @@ static void test_bad_pairs(void **state) {
          *target = write_file(target_text, sizeof(target_text) - 1);
     tfm_data_options o = {.tokens = 100, .max_length = 8, .in_order = true};
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
     harness_ok(tfm_data_next(data, &batch));
     assert_int_equal(batch.count, 2);
@@ -587,7 +587,7 @@ static void test_tsv(void **state) {
     char *path = write_file(text, sizeof(text) - 1);
     tfm_data_options o = {.in_order = true};
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     harness_ok(tfm_data_open(&data, tokenizer, path, NULL, &o));
     harness_ok(tfm_data_next(data, &batch));
     assert_int_equal(batch.count, 2);
@@ -605,7 +605,7 @@ static void test_tsv(void **state) {
 static void test_refused(void **state) {
     (void)state;
     tfm_data *data;
-    tfm_pairs batch;
+    tfm_batch batch;
     char *empty = write_file("\n\n", 2);
     assert_int_equal(tfm_data_open(&data, tokenizer, "/nowhere", NULL, NULL), TFM_ERROR_IO);
     assert_null(data);
@@ -641,7 +641,7 @@ static void test_changed(void **state) {
     for (int way = 0; way < 4; way++) {
         char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
         tfm_data *data;
-        tfm_pairs batch;
+        tfm_batch batch;
         int64_t batches = 0;
         harness_ok(tfm_data_open(&data, tokenizer, source, target, &(tfm_data_options){.tokens = 128, .buffer = 20}));
         harness_ok(tfm_data_next(data, &batch));

@@ -77,7 +77,7 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t count) {
 
 static const uint64_t begin = 1469598103934665603u;
 
-static uint64_t hash_of(const tfm_pairs *b) {
+static uint64_t hash_of(const tfm_batch *b) {
     const int64_t sizes[] = {b->count, b->source_width, b->target_width};
     uint64_t hash = add(begin, sizes, sizeof(sizes));
     if (b->sources) {
@@ -106,7 +106,7 @@ static tfm_status open_files(tfm_data **data, const seat *s) {
 
 static void *read_text(void *user) {
     seat *s = user;
-    const tfm_ranks ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
+    const tfm_process_group ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
     tfm_data *data = NULL;
     s->options.ranks = &ranks;
     if (open_files(&data, s) != TFM_OK) {
@@ -115,7 +115,7 @@ static void *read_text(void *user) {
     }
     tfm_status sought = s->from.epoch || s->from.line || s->from.batch ? tfm_data_seek(data, s->from) : TFM_OK;
     for (int i = 0; i < s->calls; i++) {
-        tfm_pairs batch = {0};
+        tfm_batch batch = {0};
         s->places[i] = tfm_data_tell(data);
         if (i == 1 && s->spoiled)
             unlink(s->spoiled);

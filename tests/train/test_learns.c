@@ -32,10 +32,10 @@ static void make_string(harness_random *random, int32_t *source, int32_t *target
     *length = (int32_t)n + 1;
 }
 
-static tfm_pairs make_batch(harness_random *random, strings *s, bool reverse) {
+static tfm_batch make_batch(harness_random *random, strings *s, bool reverse) {
     for (int i = 0; i < BATCH; i++)
         make_string(random, s->sources + i * WIDTH, s->targets + i * WIDTH, &s->lengths[i], reverse);
-    return (tfm_pairs){BATCH, WIDTH, WIDTH, s->sources, s->targets, s->lengths, s->lengths};
+    return (tfm_batch){BATCH, WIDTH, WIDTH, s->sources, s->targets, s->lengths, s->lengths};
 }
 
 /* How many of TESTED strings come out right, greedily. They are of another seed: of 26^12 strings none was
@@ -78,7 +78,7 @@ static void learn(bool reverse) {
     o.smoothing = 0;
     o.rate = 3e-3;
     o.warmup = 100;
-    o.schedule = TFM_SCHEDULE_LINEAR;
+    o.schedule = TFM_LR_SCHEDULER_LINEAR;
     o.updates = UPDATES;
     o.clip = 1;
     harness_ok(tfm_model_new(&model, ctx,
@@ -97,7 +97,7 @@ static void learn(bool reverse) {
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     int right = 0;
     for (int update = 1; update <= UPDATES && right < TESTED; update++) {
-        const tfm_pairs batch = make_batch(&random, s, reverse);
+        const tfm_batch batch = make_batch(&random, s, reverse);
         const bool told = update % 100 == 0;
         harness_ok(tfm_trainer_update(trainer, told ? &report : NULL, &batch, 1));
         if (told) {

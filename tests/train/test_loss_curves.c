@@ -43,7 +43,7 @@ static side read_side(const json_t *rows) {
 static double update(tfm_trainer *trainer, const json_t *batch) {
     side source = read_side(json_object_get(batch, "sources")), target = read_side(json_object_get(batch, "targets"));
     const bool pairs = source.count > 0;
-    const tfm_pairs all = {
+    const tfm_batch all = {
         target.count,  source.width, target.width, pairs ? source.ids : NULL, target.ids, pairs ? source.lengths : NULL,
         target.lengths};
     tfm_update_report report;
@@ -56,7 +56,7 @@ static double update(tfm_trainer *trainer, const json_t *batch) {
 }
 
 static tfm_trainer_options options_of(const json_t *recipe) {
-    return (tfm_trainer_options){.schedule = TFM_SCHEDULE_COSINE,
+    return (tfm_trainer_options){.schedule = TFM_LR_SCHEDULER_COSINE,
                                  .rate = json_real_value(json_object_get(recipe, "rate")),
                                  .warmup = json_integer_value(json_object_get(recipe, "warmup")),
                                  .updates = json_integer_value(json_object_get(recipe, "updates")),

@@ -55,7 +55,7 @@ static void update_texts(tfm_trainer *trainer, int64_t ids, int64_t width, const
         lengths[i] = (int32_t)(width + 1 - i % 3);
     for (int64_t i = 0; i < ids + count; i++)
         texts[i] = tokens[i % ids];
-    const tfm_pairs batch = {count, 0, width + 1, NULL, texts, NULL, lengths};
+    const tfm_batch batch = {count, 0, width + 1, NULL, texts, NULL, lengths};
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
     free(lengths);
     free(texts);
@@ -70,7 +70,7 @@ static void update(tfm_trainer *trainer, int64_t ids, int64_t width, const int32
         lengths[i] = (int32_t)(sources - i % 3);
         lengths[count + i] = (int32_t)(width - i % 3);
     }
-    const tfm_pairs batch = {count, sources, width, tokens, tokens, lengths, lengths + count};
+    const tfm_batch batch = {count, sources, width, tokens, tokens, lengths, lengths + count};
     double nll;
     uint64_t learned;
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
@@ -96,18 +96,18 @@ static double ratio(const example *e, bool varied, tfm_dtype precision) {
     shape.max_positions = 128;
     o.activation_dropout = e->activation_dropout;
     harness_ok(tfm_context_open(&ctx, NULL));
-    assert_int_equal(tfm_context_memory(ctx), 0);
+    assert_int_equal(tfm_context_peak_memory(ctx), 0);
     o.precision = precision == TFM_F32 || tfm__gemm_half_declines(ctx, precision) ? TFM_F32 : precision;
     harness_ok(tfm_model_new(&model, ctx, &shape));
-    const uint64_t before = tfm_trainer_memory(model, &o, ids);
+    const uint64_t before = tfm_trainer_estimate_memory(model, &o, ids);
     harness_ok(tfm_trainer_new(&trainer, model, &o));
-    assert_int_equal(tfm_trainer_memory(model, &o, ids), before);
+    assert_int_equal(tfm_trainer_estimate_memory(model, &o, ids), before);
     update(trainer, ids, e->width, tokens);
     const int64_t least = harness_slow() ? e->width - 3 : 5;
     for (int64_t width = e->width - 1; varied && width > least; width -= width / (harness_brief() ? 2 : 4))
         update(trainer, ids, width, tokens);
     update(trainer, ids, e->width, tokens);
-    const double result = (double)before / (double)tfm_context_memory(ctx);
+    const double result = (double)before / (double)tfm_context_peak_memory(ctx);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
     tfm_context_free(&ctx);
@@ -181,10 +181,10 @@ static void test_other_families(void **state) {
             tokens[k] = (int32_t)(k % 400);
         harness_ok(tfm_context_open(&ctx, NULL));
         tfm_model *model = model_of(ctx, CONFIGS[i]);
-        const uint64_t before = tfm_trainer_memory(model, &o, ids);
+        const uint64_t before = tfm_trainer_estimate_memory(model, &o, ids);
         harness_ok(tfm_trainer_new(&trainer, model, &o));
         (model->arch.encoder.layers ? update : update_texts)(trainer, ids, width, tokens);
-        const double got = (double)before / (double)tfm_context_memory(ctx);
+        const double got = (double)before / (double)tfm_context_peak_memory(ctx);
         print_message("# %s: %.2f\n", model->family->name, got);
         if (!(got > 0.97 && got < 1.25))
             fail_msg("%s: the estimate is %.2f times what the pool came to", model->family->name, got);
@@ -226,16 +226,17 @@ static void test_grows(void **state) {
     tfm_trainer_paper(&o);
     shape.max_positions = 128;
     harness_ok(tfm_model_new(&model, harness_context(), &shape));
-    const uint64_t parameters = tfm_model_get_info(model)->parameter_bytes, least = tfm_trainer_memory(model, NULL, 1);
+    const uint64_t parameters = tfm_model_get_info(model)->parameter_bytes,
+                   least = tfm_trainer_estimate_memory(model, NULL, 1);
     assert_true(least >= 5 * parameters && least < 7 * parameters);
     uint64_t last = least;
     for (int64_t tokens = 1024; tokens < 1 << 20; tokens *= 4) {
-        const uint64_t now = tfm_trainer_memory(model, &o, tokens);
+        const uint64_t now = tfm_trainer_estimate_memory(model, &o, tokens);
         assert_true(now > last);
         last = now;
     }
     o.activation_dropout = 0.1f;
-    assert_true(tfm_trainer_memory(model, &o, 1 << 18) > tfm_trainer_memory(model, NULL, 1 << 18));
+    assert_true(tfm_trainer_estimate_memory(model, &o, 1 << 18) > tfm_trainer_estimate_memory(model, NULL, 1 << 18));
     tfm_model_free(&model);
 }
 

@@ -63,12 +63,12 @@ static float *train(const char *dir, const tfm_trainer_options *o, size_t *count
     harness_ok(tfm_trainer_new(&trainer, model, o));
     const bool pairs = model->arch.encoder.layers > 0;
     for (int i = 0; i < 2; i++) {
-        tfm_pairs batches[2];
+        tfm_batch batches[2];
         tfm_update_report report;
         for (int k = 0; k < 2; k++) {
             draw(&sources[k], &random, pairs ? model->arch.encoder.vocabulary : 2);
             draw(&targets[k], &random, model->arch.decoder.vocabulary);
-            batches[k] = (tfm_pairs){.count = ROWS,
+            batches[k] = (tfm_batch){.count = ROWS,
                                      .source_width = pairs ? WIDTH : 0,
                                      .target_width = WIDTH,
                                      .sources = pairs ? sources[k].ids : NULL,
@@ -157,14 +157,14 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
         ids[i] = 1 + i * 7 % 57;
     for (int i = 0; i < DEEP_ROWS; i++)
         lengths[i] = DEEP_WIDTH - i % 4;
-    const tfm_pairs batch = {DEEP_ROWS, DEEP_WIDTH, DEEP_WIDTH, ids, ids, lengths, lengths};
+    const tfm_batch batch = {DEEP_ROWS, DEEP_WIDTH, DEEP_WIDTH, ids, ids, lengths, lengths};
     harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.memory_limit = limit}));
     harness_ok(tfm_model_new(&model, ctx, &DEEP));
-    const uint64_t estimate = tfm_trainer_memory(model, &o, DEEP_ROWS * DEEP_WIDTH);
+    const uint64_t estimate = tfm_trainer_estimate_memory(model, &o, DEEP_ROWS * DEEP_WIDTH);
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
     *loss = report.loss;
-    const uint64_t most = tfm_context_memory(ctx);
+    const uint64_t most = tfm_context_peak_memory(ctx);
     print_message("# %s: %.1f MB, and %.1f by the estimate\n", recompute ? "run again" : "kept", (double)most / 1e6,
                   (double)estimate / 1e6);
     if (!limit && !(estimate > 0.97 * most && estimate < 1.25 * most))

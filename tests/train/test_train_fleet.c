@@ -60,7 +60,7 @@ static tfm_status update(made *m, int from, int to, size_t batches, tfm_update_r
     tfm_status status = TFM_OK;
     for (int u = from; u < to && status == TFM_OK; u++) {
         int32_t ids[BATCHES][TOKENS], lengths[BATCHES][8];
-        tfm_pairs all[BATCHES];
+        tfm_batch all[BATCHES];
         harness_random random = {(uint64_t)u + 5};
         for (size_t i = 0; i < batches; i++)
             all[i] = copy_batch(&random, ids[i], lengths[i]);
@@ -169,7 +169,7 @@ static void test_saved(void **state) {
         assert_memory_equal(got, want, (size_t)after.trainer->count * sizeof(*got));
         check_close(other, want, after.trainer->count);
         assert_int_equal(tfm_trainer_updates(after.trainer), UPDATES);
-        assert_true(tfm_trainer_wire(before.trainer).bytes > 0);
+        assert_true(tfm_trainer_comm_stats(before.trainer).bytes > 0);
         free(got);
         free(other);
         drop(&before);
@@ -203,7 +203,7 @@ static void test_alone_meanwhile(void **state) {
     const tfm_trainer_options o = dropping();
     int32_t ids[TOKENS], lengths[8];
     harness_random random = {7};
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     double nll, again;
     uint64_t tokens;
     made m = make(2, &o);
@@ -255,12 +255,12 @@ static void test_shares(void **state) {
             tfm_update_report alone, together;
             float *one = run(0, batches, &o, &alone);
             made m = make(devices, &o), again = make(devices, &o);
-            harness_ok(tfm_trainer_set_shares(m.trainer, shares, devices));
+            harness_ok(tfm_trainer_set_balance(m.trainer, shares, devices));
             harness_ok(update(&m, 0, 2, batches, &together));
             harness_ok(tfm_trainer_save(m.trainer, NULL, path));
             harness_ok(update(&m, 2, UPDATES, batches, &together));
             harness_ok(tfm_trainer_load(again.trainer, NULL, path));
-            assert_non_null(tfm_trainer_shares(again.trainer));
+            assert_non_null(tfm_trainer_balance(again.trainer));
             harness_ok(update(&again, 2, UPDATES, batches, NULL));
             float *many = common_values(&m), *more = common_values(&again);
             check_close(many, one, m.trainer->count);
@@ -268,8 +268,8 @@ static void test_shares(void **state) {
             assert_int_equal(together.target_tokens, alone.target_tokens);
             assert_int_equal(together.source_tokens, alone.source_tokens);
             assert_true(fabs(together.loss / alone.loss - 1) < 1e-5 || harness_poses());
-            harness_refused(tfm_trainer_set_shares(m.trainer, shares, devices + 1), TFM_ERROR_ARGUMENT, "each device");
-            harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_pairs){0}, 1), TFM_ERROR_ARGUMENT, "batch 1");
+            harness_refused(tfm_trainer_set_balance(m.trainer, shares, devices + 1), TFM_ERROR_ARGUMENT, "each device");
+            harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_batch){0}, 1), TFM_ERROR_ARGUMENT, "batch 1");
             drop(&m);
             drop(&again);
             free(one);
@@ -285,13 +285,13 @@ static bool deaf(void *user, void *in, const void *out, size_t bytes) {
 
 static void test_refused(void **state) {
     (void)state;
-    const tfm_ranks ranks = {0, 2, deaf, deaf, NULL};
+    const tfm_process_group ranks = {0, 2, deaf, deaf, NULL};
     tfm_trainer_options o = dropping();
     tfm_trainer *other = NULL;
     made m = make(2, &o);
-    harness_refused(tfm_trainer_set_ranks(m.trainer, &ranks), TFM_ERROR_ARGUMENT, "a rank has one device");
+    harness_refused(tfm_trainer_set_process_group(m.trainer, &ranks), TFM_ERROR_ARGUMENT, "a rank has one device");
     harness_refused(tfm_trainer_update(m.trainer, NULL, NULL, 0), TFM_ERROR_ARGUMENT, "batches is NULL");
-    harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_pairs){0}, 0), TFM_ERROR_ARGUMENT, "needs a batch");
+    harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_batch){0}, 0), TFM_ERROR_ARGUMENT, "needs a batch");
     tfm_trainer_free(&m.trainer);
     o.ranks = &ranks;
     harness_refused(tfm_trainer_new(&other, m.model, &o), TFM_ERROR_ARGUMENT, "a rank has one device");

@@ -65,7 +65,7 @@ typedef struct job {
     const char *from, *to;  /* checkpoints, or NULL */
     int64_t moments, early; /* how many they are; buckets of the last update that were begun before its end */
     int64_t decayed;
-    tfm_wire_counts wire;
+    tfm_comm_stats wire;
     float *values; /* what came of it */
     int64_t count;
     tfm_status statuses[UPDATES];
@@ -74,7 +74,7 @@ typedef struct job {
 } job;
 
 /* The batches of an update, all of them. */
-static void draw(tfm_pairs *batches, int32_t (*ids)[TOKENS], int32_t (*lengths)[8], int count, harness_random *random) {
+static void draw(tfm_batch *batches, int32_t (*ids)[TOKENS], int32_t (*lengths)[8], int count, harness_random *random) {
     for (int i = 0; i < count; i++)
         batches[i] = copy_batch(random, ids[i], lengths[i]);
 }
@@ -87,7 +87,7 @@ static void note(job *j, int update, tfm_status status) {
 
 static void update(job *j, tfm_trainer *t, int number, harness_random *random) {
     int32_t ids[MOST_BATCHES][TOKENS], lengths[MOST_BATCHES][8];
-    tfm_pairs all[MOST_BATCHES], own[MOST_BATCHES];
+    tfm_batch all[MOST_BATCHES], own[MOST_BATCHES];
     size_t count = 0;
     draw(all, ids, lengths, j->batches, random);
     for (int i = 0; i < j->batches; i++)
@@ -97,8 +97,8 @@ static void update(job *j, tfm_trainer *t, int number, harness_random *random) {
 }
 
 static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
-    const tfm_ranks ranks = {j->world_of_one ? 0 : j->seat.rank, j->seat.room ? j->seat.room->world : 1, exchange,
-                             gather, &j->seat};
+    const tfm_process_group ranks = {j->world_of_one ? 0 : j->seat.rank, j->seat.room ? j->seat.room->world : 1,
+                                     exchange, gather, &j->seat};
     j->options.ranks = j->options.shard ? &ranks : NULL;
     if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
         (j->bucket && tfm__trainer_set_bucket_size(*trainer, j->bucket) != TFM_OK)) {
@@ -107,7 +107,7 @@ static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
     }
     (*trainer)->micro_batch_tokens = j->pieces;
     if (j->seat.room || j->world_of_one)
-        note(j, 0, tfm_trainer_set_ranks(*trainer, &ranks));
+        note(j, 0, tfm_trainer_set_process_group(*trainer, &ranks));
     if (j->from)
         note(j, 0, tfm_trainer_load(*trainer, NULL, j->from));
 }
@@ -136,7 +136,7 @@ static void *run(void *user) {
     j->moments = trainer->moment_count;
     j->early = trainer->early_reads;
     j->decayed = trainer->decayed;
-    j->wire = tfm_trainer_wire(trainer);
+    j->wire = tfm_trainer_comm_stats(trainer);
     if (j->values && tfm_tensor_read(ctx, j->values, trainer->value) != TFM_OK)
         j->values[0] = NAN;
     if ((int64_t)tfm_tensor_count(trainer->m) != j->moments || (int64_t)tfm_tensor_count(trainer->v) != j->moments)
@@ -519,16 +519,16 @@ static void test_room(void **state) {
     (void)state;
     tfm_model *model;
     tfm_model_shape shape = SMALL;
-    const tfm_ranks ranks = {0, 4, exchange, gather, NULL};
+    const tfm_process_group ranks = {0, 4, exchange, gather, NULL};
     tfm_trainer_options options = plain_options();
     shape.width = 256;
     shape.feed_forward = 1024;
     harness_ok(tfm_model_new(&model, harness_context(), &shape));
-    const uint64_t whole = tfm_trainer_memory(model, &options, 8);
+    const uint64_t whole = tfm_trainer_estimate_memory(model, &options, 8);
     options.ranks = &ranks;
-    assert_int_equal(tfm_trainer_memory(model, &options, 8), whole);
+    assert_int_equal(tfm_trainer_estimate_memory(model, &options, 8), whole);
     options.shard = true;
-    const double saved = (double)(whole - tfm_trainer_memory(model, &options, 8));
+    const double saved = (double)(whole - tfm_trainer_estimate_memory(model, &options, 8));
     const double moments = 2 * 4.0 * (double)tfm_model_get_info(model)->parameters;
     if (!(saved > 0.6 * moments && saved < 0.9 * moments))
         fail_msg("of %.0f bytes of moments %.0f are saved", moments, saved);
@@ -590,23 +590,24 @@ static void test_refused(void **state) {
     tfm_trainer *trainer;
     harness_ok(tfm_model_new(&model, harness_context(), &SMALL));
     harness_ok(tfm_trainer_new(&trainer, model, NULL));
-    const tfm_ranks bad[] = {{0, 0, exchange, gather, NULL},
-                             {2, 2, exchange, gather, NULL},
-                             {-1, 2, exchange, gather, NULL},
-                             {0, 2, NULL, gather, NULL},
-                             {0, 2, exchange, NULL, NULL}};
+    const tfm_process_group bad[] = {{0, 0, exchange, gather, NULL},
+                                     {2, 2, exchange, gather, NULL},
+                                     {-1, 2, exchange, gather, NULL},
+                                     {0, 2, NULL, gather, NULL},
+                                     {0, 2, exchange, NULL, NULL}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        harness_refused(tfm_trainer_set_ranks(trainer, &bad[i]), TFM_ERROR_ARGUMENT, "trainer_set_ranks: rank ");
-    harness_ok(tfm_trainer_set_ranks(trainer, NULL));
+        harness_refused(tfm_trainer_set_process_group(trainer, &bad[i]), TFM_ERROR_ARGUMENT,
+                        "trainer_set_ranks: rank ");
+    harness_ok(tfm_trainer_set_process_group(trainer, NULL));
     tfm_trainer_free(&trainer);
     harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &bad[0]}), TFM_ERROR_ARGUMENT,
                     "trainer_new: rank ");
     harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.wire = TFM_I8}), TFM_ERROR_ARGUMENT,
                     "trainer_new: gradients are sent as F32, F16 or BF16");
-    tfm_ranks good = {1, 2, exchange, gather, NULL};
+    tfm_process_group good = {1, 2, exchange, gather, NULL};
     harness_ok(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &good, .shard = true}));
-    harness_ok(tfm_trainer_set_ranks(trainer, &good));
-    harness_refused(tfm_trainer_set_ranks(trainer, NULL), TFM_ERROR_ARGUMENT,
+    harness_ok(tfm_trainer_set_process_group(trainer, &good));
+    harness_refused(tfm_trainer_set_process_group(trainer, NULL), TFM_ERROR_ARGUMENT,
                     "trainer_set_ranks: rank 0 of 1 has moments of rank 1 of 2");
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

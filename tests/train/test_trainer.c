@@ -16,7 +16,7 @@ enum { PAIRS = 3, MOST = 3 * 16 }; /* a language model's have no sources */
 
 typedef struct golden {
     int32_t sources[MOST], targets[MOST], source_lengths[PAIRS], target_lengths[PAIRS];
-    tfm_pairs pairs;
+    tfm_batch pairs;
     double loss, nll;
 } golden;
 
@@ -33,7 +33,7 @@ static void read_golden(golden *g, const char *dir) {
     snprintf(path, sizeof(path), "%s/batch.json", dir);
     json_t *root = json_load_file(path, 0, NULL);
     assert_non_null(root);
-    g->pairs = (tfm_pairs){PAIRS,
+    g->pairs = (tfm_batch){PAIRS,
                            read_rows(g->sources, json_object_get(root, "sources")),
                            read_rows(g->targets, json_object_get(root, "targets")),
                            g->sources,
@@ -92,7 +92,7 @@ static void check_gradients(const char *folder, double most) {
         const tfm_trainer_options options = plain_options();
         harness_ok(tfm_model_open(&model, ctx, dir, &(tfm_model_options){.no_tokenizer = true}));
         harness_ok(tfm_trainer_new(&trainer, model, &options));
-        tfm_pairs parts[2] = {g.pairs, g.pairs};
+        tfm_batch parts[2] = {g.pairs, g.pairs};
         if (batches == 2) {
             parts[0].count = 1;
             parts[1].count = PAIRS - 1;
@@ -218,7 +218,7 @@ static void test_evaluate(void **state) {
     tfm_trainer_options o = plain_options();
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     double nll;
     uint64_t tokens;
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
@@ -234,7 +234,7 @@ static void test_evaluate(void **state) {
     tfm_model_free(&model);
 }
 
-static tfm_status update_or_look(tfm_trainer *trainer, const tfm_pairs *batch, bool learn) {
+static tfm_status update_or_look(tfm_trainer *trainer, const tfm_batch *batch, bool learn) {
     double nll;
     uint64_t tokens;
     return learn ? tfm_trainer_update(trainer, NULL, batch, 1) : tfm_trainer_evaluate(trainer, &nll, &tokens, batch);
@@ -252,7 +252,7 @@ static void test_pieces_say_nothing(void **state) {
     tfm_trainer_options o = plain_options();
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     for (int learn = 0; learn < 2; learn++) {
@@ -301,7 +301,7 @@ static void test_second_trainer(void **state) {
     tfm_trainer_options o = plain_options();
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     double nll[3];
     uint64_t tokens;
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
@@ -365,7 +365,7 @@ static void test_freeze(void **state) {
     values last = values_of(model);
     for (int run = 0; run < 3; run++) {
         tfm_trainer_options o = plain_options();
-        const uint64_t whole = tfm_trainer_memory(model, &o, 1);
+        const uint64_t whole = tfm_trainer_estimate_memory(model, &o, 1);
         o.freeze = run == 1 ? "encoder.*,shared.weight" : NULL;
         harness_ok(tfm_trainer_new(&trainer, model, &o));
         harness_ok(tfm_trainer_update(trainer, NULL, &g.pairs, 1));
@@ -379,7 +379,8 @@ static void test_freeze(void **state) {
         /* A word that no line has changes nowhere in any case. */
         assert_true(run == 1 ? same_frozen == now.frozen && same < now.frozen + (now.count - now.frozen) / 10
                              : same < now.count / 10);
-        assert_true(run == 1 ? tfm_trainer_memory(model, &o, 1) < whole : tfm_trainer_memory(model, &o, 1) == whole);
+        assert_true(run == 1 ? tfm_trainer_estimate_memory(model, &o, 1) < whole
+                             : tfm_trainer_estimate_memory(model, &o, 1) == whole);
         free(last.host);
         free(last.stays);
         last = now;
@@ -434,9 +435,9 @@ static void test_freeze_base_names(void **state) {
         tfm_trainer *trainer;
         tfm_trainer_options o = plain_options();
         harness_ok(tfm_model_open(&model, harness_context(), scratch_root, &(tfm_model_options){.no_tokenizer = true}));
-        const uint64_t whole = tfm_trainer_memory(model, &o, 1);
+        const uint64_t whole = tfm_trainer_estimate_memory(model, &o, 1);
         o.freeze = WAYS[i];
-        assert_true(tfm_trainer_memory(model, &o, 1) < whole);
+        assert_true(tfm_trainer_estimate_memory(model, &o, 1) < whole);
         harness_ok(tfm_trainer_new(&trainer, model, &o));
         harness_ok(tfm_trainer_update(trainer, NULL, &g.pairs, 1));
         tfm_trainer_free(&trainer);
@@ -466,7 +467,7 @@ static void test_not_finite(void **state) {
     tfm_trainer_options o = plain_options();
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
-    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    const tfm_batch batch = copy_batch(&random, ids, lengths);
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     tfm_tensor one = {0};
@@ -494,24 +495,25 @@ static void test_schedules(void **state) {
     const int64_t steps[] = {1, 100, 3999, 4000, 4001, 100000};
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
         const double t = (double)steps[i], want = fmin(pow(t, -0.5), t * pow(4000, -1.5)) / sqrt(512);
-        assert_true(fabs(tfm_trainer_rate(&o, steps[i]) / want - 1) < 1e-12);
+        assert_true(fabs(tfm_trainer_learning_rate(&o, steps[i]) / want - 1) < 1e-12);
     }
     o.rate = 1;
     o.warmup = 10;
     o.updates = 30;
-    o.schedule = TFM_SCHEDULE_LINEAR;
-    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 && tfm_trainer_rate(&o, 31) == 0);
-    o.schedule = TFM_SCHEDULE_COSINE;
-    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 && fabs(tfm_trainer_rate(&o, 15) - 0.8535533906) < 1e-9);
-    assert_true(tfm_trainer_rate(&o, 30) == 0 && tfm_trainer_rate(&o, 5) == 0.5);
+    o.schedule = TFM_LR_SCHEDULER_LINEAR;
+    assert_true(fabs(tfm_trainer_learning_rate(&o, 20) - 0.5) < 1e-12 && tfm_trainer_learning_rate(&o, 31) == 0);
+    o.schedule = TFM_LR_SCHEDULER_COSINE;
+    assert_true(fabs(tfm_trainer_learning_rate(&o, 20) - 0.5) < 1e-12 &&
+                fabs(tfm_trainer_learning_rate(&o, 15) - 0.8535533906) < 1e-9);
+    assert_true(tfm_trainer_learning_rate(&o, 30) == 0 && tfm_trainer_learning_rate(&o, 5) == 0.5);
     o.warmup = 30; /* no more than the warm-up */
-    assert_true(tfm_trainer_rate(&o, 30) == 1);
+    assert_true(tfm_trainer_learning_rate(&o, 30) == 1);
     o.warmup = 1;
     o.updates = 1;
-    assert_true(tfm_trainer_rate(&o, 1) == 1);
+    assert_true(tfm_trainer_learning_rate(&o, 1) == 1);
     o.warmup = 10;
-    o.schedule = TFM_SCHEDULE_CONSTANT;
-    assert_true(tfm_trainer_rate(&o, 1000) == 1);
+    o.schedule = TFM_LR_SCHEDULER_CONSTANT;
+    assert_true(tfm_trainer_learning_rate(&o, 1000) == 1);
 }
 
 /* What is no batch of a language model, and what is none of a translator. */
@@ -524,7 +526,7 @@ static void test_texts_refused(void **state) {
     read_golden(&g, dir);
     harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
     harness_ok(tfm_trainer_new(&trainer, model, NULL));
-    tfm_pairs bad = g.pairs;
+    tfm_batch bad = g.pairs;
     bad.source_width = 2;
     harness_refused(tfm_trainer_update(trainer, NULL, &bad, 1), TFM_ERROR_ARGUMENT, "with sources 2 wide");
     bad = g.pairs;
@@ -550,7 +552,7 @@ static void test_new_language_models(void **state) {
     const int32_t lengths[4] = {9, 5, 9, 2};
     for (int i = 0; i < 4 * 9; i++)
         ids[i] = (int32_t)harness_range(&random, 0, 19);
-    const tfm_pairs batch = {4, 0, 9, NULL, ids, NULL, lengths};
+    const tfm_batch batch = {4, 0, 9, NULL, ids, NULL, lengths};
     for (size_t i = 0; i < sizeof(FAMILIES) / sizeof(*FAMILIES); i++) {
         tfm_model_shape shape = {.family = FAMILIES[i],
                                  .width = 16,
@@ -628,7 +630,7 @@ static void test_refused(void **state) {
     tfm_model_shape bad = SMALL;
     int32_t ids[8 * 9], lengths[8];
     harness_random random = {6};
-    tfm_pairs batch = copy_batch(&random, ids, lengths);
+    tfm_batch batch = copy_batch(&random, ids, lengths);
     bad.heads = 5;
     assert_int_equal(tfm_model_new(&model, ctx, &bad), TFM_ERROR_ARGUMENT);
     assert_null(model);

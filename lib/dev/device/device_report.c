@@ -99,7 +99,7 @@ static void query_text(char *text, cl_device_id device, cl_device_info what, inf
     }
 }
 
-static bool show_platform(const tfm_context *ctx, char *text, tfm_fact_fn show, void *user) {
+static bool show_platform(const tfm_context *ctx, char *text, tfm_property_fn show, void *user) {
     static const struct {
         const char *name;
         cl_platform_info what;
@@ -117,7 +117,7 @@ static bool show_platform(const tfm_context *ctx, char *text, tfm_fact_fn show, 
     return true;
 }
 
-static bool show_all(const tfm_context *ctx, char *text, tfm_fact_fn show, void *user) {
+static bool show_all(const tfm_context *ctx, char *text, tfm_property_fn show, void *user) {
     if (!show_platform(ctx, text, show, user))
         return false;
     for (size_t i = 0; i < TFM__COUNT(DEVICE); i++) {
@@ -141,7 +141,7 @@ static bool show_all(const tfm_context *ctx, char *text, tfm_fact_fn show, void 
     return show(user, "hash of the tuning table", text);
 }
 
-tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user) {
+tfm_status tfm_context_describe(const tfm_context *ctx, tfm_property_fn show, void *user) {
     if (TFM__NEEDS("context_facts", ctx, show ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     char *text = tfm__alloc(MAX_TEXT, 1);

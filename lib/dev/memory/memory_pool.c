@@ -107,7 +107,7 @@ bool tfm__pool_trim(tfm_context *ctx) {
     return any;
 }
 
-uint64_t tfm_context_memory(const tfm_context *ctx) {
+uint64_t tfm_context_peak_memory(const tfm_context *ctx) {
     return ctx ? ctx->pool_bytes_peak : 0;
 }
 

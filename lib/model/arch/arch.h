@@ -91,7 +91,7 @@ typedef struct tfm__stack_arch {
     bool causal;              /* A position attends to none after it. */
     bool cross;               /* Blocks attend to the encoder's output too. */
     tfm_norm_kind norm;
-    tfm_norm_place norm_place;
+    tfm_norm_placement norm_place;
     float epsilon;
     bool norm_biases;      /* Layer norms have a beta. */
     bool plain_norms;      /* Norms have neither a gamma nor a beta. */

@@ -10,7 +10,7 @@ enum { BEFORE = 2 };
 typedef enum kind { BART, MBART, PEGASUS } kind;
 
 static void describe(tfm__stack_arch *s, kind k) {
-    s->norm_place = k == BART ? TFM_NORM_AFTER : TFM_NORM_BEFORE;
+    s->norm_place = k == BART ? TFM_NORM_POST : TFM_NORM_PRE;
     s->final_norm = k != BART;
     s->embedding_norm = k != PEGASUS;
     s->positions = k == PEGASUS ? TFM__SINUSOIDS : TFM__LEARNED_POSITIONS;

@@ -293,9 +293,9 @@ static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
                              .causal = true,
                              .norm = k->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
                              .norm_biases = k->layer_norms && !k->no_betas,
-                             .norm_place = k->sandwich_norm        ? TFM_NORM_AROUND
-                                           : k->post_sublayer_norm ? TFM_NORM_RESULT
-                                                                   : TFM_NORM_BEFORE,
+                             .norm_place = k->sandwich_norm        ? TFM_NORM_SANDWICH
+                                           : k->post_sublayer_norm ? TFM_NORM_POST_SUBLAYER
+                                                                   : TFM_NORM_PRE,
                              .gamma_offset = k->gemma ? 1 : 0,
                              .head_norms = k->head_norms,
                              .joint_head_norms = k->joint_head_norms,

@@ -173,7 +173,7 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_AFTER,
+        .norm_place = TFM_NORM_POST,
         .epsilon = 1e-12f,
         .embedding_norm = true,
         .embedding_scale = 1,

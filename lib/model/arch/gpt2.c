@@ -41,7 +41,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
                            .feed_forward_biases = true,
                            .causal = true,
                            .norm = TFM_NORM_LAYER,
-                           .norm_place = TFM_NORM_BEFORE,
+                           .norm_place = TFM_NORM_PRE,
                            .norm_biases = true,
                            .final_norm = true,
                            .vocabulary = 50257,

@@ -4,7 +4,7 @@
 #include "model/arch/seq2seq.h"
 
 static void describe(tfm__stack_arch *s, int pad) {
-    s->norm_place = TFM_NORM_BEFORE;
+    s->norm_place = TFM_NORM_PRE;
     s->final_norm = true;
     s->positions = TFM__SINUSOIDS;
     s->sinusoids = TFM_SINUSOID_FAIRSEQ;

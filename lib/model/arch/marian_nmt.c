@@ -202,7 +202,7 @@ static tfm__stack_arch stack_of(const config *c, int layers, int stored, int voc
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_AFTER,
+        .norm_place = TFM_NORM_POST,
         .epsilon = 1e-6f,
         .embedding_norm = c->embedding_norm,
         .final_norm = c->final_norm,

@@ -60,7 +60,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
         status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
-    s->norm_place = before ? TFM_NORM_BEFORE : TFM_NORM_AFTER;
+    s->norm_place = before ? TFM_NORM_PRE : TFM_NORM_POST;
     s->final_norm = before && !no_final_norm;
     s->plain_norms = !affine;
     s->input_biases = s->output_biases = s->feed_forward_biases = biases;
@@ -69,7 +69,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
 
 static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
-    const bool before = s->norm_place == TFM_NORM_BEFORE;
+    const bool before = s->norm_place == TFM_NORM_PRE;
     json_t *out =
         json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
                   arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", family->name, "activation_function",

@@ -79,7 +79,7 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
         .cross = decoder,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_AFTER,
+        .norm_place = TFM_NORM_POST,
         .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; these families have no key for it */
         .vocabulary = c->vocab_size,
         .embedding_scale = c->scale_embedding ? sqrtf((float)c->d_model) : 1,

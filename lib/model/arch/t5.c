@@ -118,7 +118,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
         .causal = decoder,
         .cross = decoder,
         .norm = TFM_NORM_RMS,
-        .norm_place = TFM_NORM_BEFORE,
+        .norm_place = TFM_NORM_PRE,
         .epsilon = (float)c->epsilon,
         .final_norm = true,
         .final_dropout = true,

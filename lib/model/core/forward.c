@@ -6,7 +6,7 @@
 #include "ops/autograd/tape.h"
 #include "ops/ops.h"
 
-void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recompute) {
+void tfm__model_set_training(tfm_model *model, tfm_dropout_state *training, bool recompute) {
     model->training = training;
     model->recompute = training && recompute;
     for (int i = 0; i < model->arch.encoder.layers; i++)
@@ -85,7 +85,7 @@ static tfm_status embed_projected(tfm_model *model, tfm_tensor *x, const pass *p
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
+    const tfm_dropout_options *dropout = tfm_dropout_next(model->training, &draw, TFM_DROPOUT_RESIDUAL);
     const tfm_tensor positions = positions_of(ctx, stack, p->arch);
     tfm_tensor narrow = {0}, wide = {0}, placed = {0};
     tfm_scope_open(ctx);
@@ -103,7 +103,7 @@ static tfm_status embed_tokens(tfm_model *model, tfm_tensor *x, const pass *p, t
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
+    const tfm_dropout_options *dropout = tfm_dropout_next(model->training, &draw, TFM_DROPOUT_RESIDUAL);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
     const tfm_tensor positions = positions_of(ctx, stack, p->arch);
     const bool scattered = p->positions.buffer && positions.buffer;
@@ -188,7 +188,7 @@ static void run_block(tfm_model *model, int layer, tfm__residual *residual, cons
     const bool cross = p->arch->cross;
     const unsigned bits = p->arch->layer[layer];
     const tfm__rope_table *rope = &p->stack->rope[bits & TFM__LOCAL_LAYER ? 1 : 0];
-    tfm_block_memory memory = {.lengths = p->lengths,
+    tfm_block_inputs memory = {.lengths = p->lengths,
                                .cross_lengths = p->cross_lengths,
                                .bias = p->bias,
                                .cosines = bits & TFM__NO_ROPE_LAYER ? (tfm_tensor){0} : rope->cosines,
@@ -239,7 +239,7 @@ _Static_assert(sizeof(recompute_data) <= TFM__TAPE_DATA, "the tape copies it");
 
 static tfm_status recompute_block(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
     const recompute_data *a = record->data;
-    tfm_training *training = a->model->training;
+    tfm_dropout_state *training = a->model->training;
     tfm__residual residual = a->residual;
     const uint64_t rng_stream = training->stream;
     training->stream = a->rng_stream;
@@ -307,7 +307,7 @@ static tfm_status finish_stack(tfm_model *model, tfm_tensor *out, const pass *p,
     tfm_tensor normed = {0}, dropped = {0};
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
-        p->arch->final_dropout ? tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL) : NULL;
+        p->arch->final_dropout ? tfm_dropout_next(model->training, &draw, TFM_DROPOUT_RESIDUAL) : NULL;
     const bool projected = p->arch->projected;
     tfm_scope_open(ctx);
     if (p->arch->final_norm) {
@@ -445,11 +445,11 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
 
 tfm_status tfm__model_kv_cache_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
     const tfm__stack_arch *arch = &model->arch.decoder;
-    return tfm_kv_cache_new_as(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
-                               arch->recurrent ? TFM_F32 : model->kv_dtype);
+    return tfm_kv_cache_new_dtype(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
+                                  arch->recurrent ? TFM_F32 : model->kv_dtype);
 }
 
-tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded) {
+tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tensor encoded) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t dims[] = {encoded.dims[0], encoded.dims[1], (int64_t)arch->kv_heads * arch->head_width};
     for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {

@@ -54,7 +54,7 @@ tfm_status tfm_model_encode_pairs(tfm_model *model, tfm_tensor *encoded, tfm_ten
     return tfm__model_encode_typed(model, encoded, ids, types, lengths);
 }
 
-tfm_status tfm_model_word_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded) {
+tfm_status tfm_model_mlm_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded) {
     const char *what = "model_word_logits";
     if (TFM__NEEDS(what, model, logits) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
@@ -75,7 +75,7 @@ tfm_status tfm_model_class_logits(tfm_model *model, tfm_tensor *logits, tfm_tens
         return tfm_context_status(model->ctx);
     tfm_tensor text = {0}, hidden = {0};
     tfm_scope_open(model->ctx);
-    tfm_pool(model->ctx, &text, encoded, lengths, model->arch.head.mean ? TFM_POOL_MEAN : TFM_POOL_FIRST, 0);
+    tfm_pool(model->ctx, &text, encoded, lengths, model->arch.head.mean ? TFM_POOL_MEAN : TFM_POOL_CLS, 0);
     run_head(model, &hidden, text);
     tfm_dense_forward(model->ctx, logits, &model->head.out, hidden, TFM_NO_ACTIVATION);
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});

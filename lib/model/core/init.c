@@ -77,7 +77,7 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = s->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER,
+        .norm_place = s->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST,
         .epsilon = 1e-5f,
         .final_norm = s->pre_norm, /* else nothing would norm what leaves the last block */
         .vocabulary = vocabulary,

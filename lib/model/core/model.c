@@ -120,7 +120,7 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 }
 
 static bool precision_known(const char *what, const tfm_model_options *options) {
-    if (!options || (options->precision >= TFM_PRECISION_STORED && options->precision <= TFM_PRECISION_BF16))
+    if (!options || (options->precision >= TFM_PRECISION_AUTO && options->precision <= TFM_PRECISION_BF16))
         return true;
     tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
     return false;
@@ -149,7 +149,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
         status = tfm__weights_open_dir(&files.weights, dir);
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, family, &arch, files.weights, NULL,
-                                 options ? options->precision : TFM_PRECISION_STORED);
+                                 options ? options->precision : TFM_PRECISION_AUTO);
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
@@ -267,7 +267,7 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = open_tokenizer(&(*out)->tokenizer, family, &(*out)->arch, &(*out)->rules, dir);
     if (status == TFM_OK)
-        status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_STORED);
+        status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_AUTO);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSIFICATION_HEAD)
         status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
     tfm__family_files_free(&files);

@@ -86,10 +86,10 @@ struct tfm_model {
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     tfm__tensor_alias *tensor_aliases; /* Those that its file has; NULL: none. */
     size_t tensor_alias_count;
-    uint64_t identity;      /* Of the file of its first weights; 0 for a new model. */
-    tfm_training *training; /* What is dropped out. It belongs to the trainer; NULL outside of training. */
-    bool recompute;         /* The backward pass runs each block once more, of which only what it read is kept. */
-    bool has_trainer;       /* Its parameters lie in the one piece of a trainer's. */
+    uint64_t identity;           /* Of the file of its first weights; 0 for a new model. */
+    tfm_dropout_state *training; /* What is dropped out. It belongs to the trainer; NULL outside of training. */
+    bool recompute;              /* The backward pass runs each block once more, of which only what it read is kept. */
+    bool has_trainer;            /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__replicas *replicas; /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
     void (*free_replicas)(struct tfm__replicas **replicas); /* Set with `replicas`. */
     bool changed; /* It may differ from its directory, so that no further replica can be opened from that. */
@@ -139,7 +139,7 @@ void tfm__classes_free(tfm__classes *classes);
 
 /* Sets what all parts of the model drop out from now on, and whether the tape keeps of a block only what it reads.
  * NULL stands for no training at all. */
-void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recompute);
+void tfm__model_set_training(tfm_model *model, tfm_dropout_state *training, bool recompute);
 
 /* An observer is shown the attention weights of a forward pass, layer by layer. */
 typedef struct tfm__observer {
@@ -168,12 +168,12 @@ tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_te
 tfm_status tfm__model_kv_cache_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity);
 /* Projects what the encoder gave to the keys and values of each of the decoder's layers, cross [layers], kept as that
  * dtype in the current scope. */
-tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded);
+tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tensor encoded);
 /* One step of the decoder for R rows of T tokens each: their places in the log of keys and values, and what they attend
  * to. */
 typedef struct tfm__decode_step {
     tfm_kv_cache *cache;          /* The log. It has room for R T rows from `slot` on. */
-    const tfm_keys_values *cross; /* [layers]: keys and values of the N encoded sequences; NULL without an encoder. */
+    const tfm_kv *cross;          /* [layers]: keys and values of the N encoded sequences; NULL without an encoder. */
     tfm_tensor cross_lengths;     /* (N): the lengths of these sequences. */
     tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
     tfm_tensor block_table;       /* (R, position + T): where in the log each row's past lies, its own places last. */
@@ -226,7 +226,7 @@ static inline void tfm__ids_pad(int32_t *out, int64_t width, const int32_t *ids,
 typedef struct tfm__search_params {
     int beam_size, n_best;
     bool skip_scores;
-    tfm_length_penalty length_norm;
+    tfm_length_norm length_norm;
     double length_penalty;
     int max_length; /* The most tokens to write; 0 stands for source tokens + 50. */
 } tfm__search_params;

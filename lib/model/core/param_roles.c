@@ -189,7 +189,7 @@ static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
 
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
-    const bool around = s->norm_place == TFM_NORM_AROUND;
+    const bool around = s->norm_place == TFM_NORM_SANDWICH;
     if (s->recurrent) {
         walk_dense(w, TFM__SSRU_INPUT, FIELD(block, cell.input), s->width, false);
         walk_dense(w, TFM__SSRU_FORGET, FIELD(block, cell.forget), s->width, true);

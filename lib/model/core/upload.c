@@ -77,7 +77,7 @@ tfm_dtype tfm__load_dtype(const tfm__loader *l, const tfm__parameter *p, const t
         [TFM_PRECISION_INT8] = TFM_I8, [TFM_PRECISION_FP16] = TFM_F16, [TFM_PRECISION_BF16] = TFM_BF16};
     if (!tfm__param_is_quantizable(p) || l->precision == TFM_PRECISION_FP32)
         return TFM_F32;
-    if (l->precision == TFM_PRECISION_STORED)
+    if (l->precision == TFM_PRECISION_AUTO)
         return stored->dtype == TFM_I8 ? TFM_I8 : TFM_F32;
     return small[l->precision];
 }

@@ -250,7 +250,7 @@ static void truncate_text(tfm_hypothesis *h, int64_t tokens, const tfm__generati
     h->score = h->log_prob / (double)penalty[tokens];
 }
 
-static void finish_texts(run *r, tfm_hypotheses *out, tfm_generation_end *ended) {
+static void finish_texts(run *r, tfm_hypotheses *out, tfm_finish_reason *ended) {
     const size_t each = (size_t)(r->rules->n_best / r->rules->copies);
     for (size_t i = 0; i < (size_t)r->texts * each; i++) {
         tfm_hypothesis *h = &out->items[i];
@@ -260,7 +260,7 @@ static void finish_texts(run *r, tfm_hypotheses *out, tfm_generation_end *ended)
         /* One that is shorter than its limit and has no end is one that the rules left no further token for. */
         const bool ends = h->count < (size_t)h->tokens || (h->ids && h->tokens < r->limits[i / each]);
         if (ended)
-            ended[i] = stopped ? TFM_STOPPED : ends ? TFM_ENDED : TFM_CUT;
+            ended[i] = stopped ? TFM_FINISH_STOP : ends ? TFM_FINISH_EOS : TFM_FINISH_LENGTH;
         if (r->how->stats)
             r->how->stats->new_tokens += (uint64_t)h->tokens;
     }
@@ -322,7 +322,7 @@ static void begin_search(run *r) {
 }
 
 /* Writes for the prompts of one search, the first of which is number `first` of the batch: out and ended are theirs. */
-static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
+static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_finish_reason *ended,
                          const tfm__generate_input *input, size_t first, const tfm__generate_params *rules,
                          const tfm__generate_run *how) {
     tfm_context *ctx = model->ctx;
@@ -362,7 +362,7 @@ void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *m
     to->decode_seconds += more->decode_seconds;
 }
 
-tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
+tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_finish_reason *ended,
                                const tfm__generate_input *input, const tfm__generate_params *rules,
                                const tfm__generate_run *how) {
     const size_t n = tfm__generate_unbatched(model) ? 1 : input->count;

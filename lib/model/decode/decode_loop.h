@@ -56,7 +56,7 @@ typedef struct tfm__generate_input {
 
 /* Writes for one batch: n_best hypotheses for each prompt into out->items, which the caller has made. `ended`
  * [count * n_best] gets why each of them ended; it may be NULL. */
-tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
+tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_finish_reason *ended,
                                const tfm__generate_input *input, const tfm__generate_params *rules,
                                const tfm__generate_run *run);
 

@@ -181,7 +181,7 @@ static tfm_status encode_group(tfm__fed *f, tfm__search_source *from, int64_t fi
     const int64_t longest = (int64_t)f->come[first].count;
     int32_t *ids = tfm__alloc((size_t)(count * longest), sizeof(*ids)),
             *lengths = tfm__alloc((size_t)count, sizeof(*lengths));
-    tfm_keys_values *cross = tfm__alloc((size_t)layers, sizeof(*cross));
+    tfm_kv *cross = tfm__alloc((size_t)layers, sizeof(*cross));
     tfm_tensor host = {0}, encoded = {0};
     tfm_scope_open(ctx);
     for (int64_t i = 0; ids && lengths && i < count; i++) {

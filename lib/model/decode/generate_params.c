@@ -32,8 +32,8 @@ static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampl
 }
 
 static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_params *r) {
-    if (r->beam_size < 1 || r->beam_size > TFM_MAX_BEAM)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam_size, TFM_MAX_BEAM);
+    if (r->beam_size < 1 || r->beam_size > TFM_MAX_BEAM_SIZE)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam_size, TFM_MAX_BEAM_SIZE);
     if (r->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: n-best is %d: give at least 1", r->n_best);
     if (o->draw && r->beam_size > 1)

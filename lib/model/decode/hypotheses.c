@@ -59,7 +59,7 @@ static void clear_scores(tfm_hypothesis *h) {
 static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out, int n_best, const results *r,
                                       int64_t sentence, const float *penalty) {
     int finished = r->count[sentence];
-    bool used[TFM_MAX_BEAM] = {false};
+    bool used[TFM_MAX_BEAM_SIZE] = {false};
     for (int rank = 0; rank < n_best; rank++) {
         int best = -1;
         double best_score = -INFINITY;

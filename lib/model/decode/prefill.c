@@ -175,8 +175,8 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
     tfm_tensor_new(ctx, &places, TFM_I32, 1, &rows);
     tfm_tensor_write(ctx, places, index);
     for (int i = 0; i < 2 * cache->layers; i++) {
-        tfm_keys_values *to = &cache->logs[i / 2];
-        const tfm_keys_values *from = &by->logs[i / 2];
+        tfm_kv *to = &cache->logs[i / 2];
+        const tfm_kv *from = &by->logs[i / 2];
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
         const tfm_tensor past = i % 2 ? from->values : from->keys;

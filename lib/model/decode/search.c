@@ -91,7 +91,7 @@ static void begin_beam(search *s) {
     const tfm__search_params *rules = s->rules;
     const batch *b = &s->batch;
     const source *from = &s->from;
-    const bool certain = rules->length_norm == TFM_PENALTY_HUGGINGFACE;
+    const bool certain = rules->length_norm == TFM_LENGTH_NORM_HF;
     tfm__sampling_params sampling = tfm__sampling_params_of(s->forced);
     sampling.min_tokens = s->min_tokens = min_tokens_of(s->forced, b, sampling.min_new_tokens);
     tfm__beam_setup setup = {.width = rules->beam_size,
@@ -134,7 +134,7 @@ static tfm_status search_begin(search *s) {
     if (uses_shortlist(model, b))
         status = tfm__shortlist_projection_make(
             &s->from.shortlist, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
-            s->rules->length_norm == TFM_PENALTY_HUGGINGFACE ? model->score_bias : model->search_bias);
+            s->rules->length_norm == TFM_LENGTH_NORM_HF ? model->score_bias : model->search_bias);
     begin_beam(s);
     tfm__greedy_int8_begin(&s->beam, model, bias_of(model, &s->beam));
     tfm__model_kv_cache_new(model, &s->cache, b->count * s->rules->beam_size * 8);

@@ -22,7 +22,7 @@ void tfm__search_batch_free(tfm__search_batch *b);
 
 /* What all steps of a batch read. */
 typedef struct tfm__search_source {
-    tfm_keys_values *cross;              /* [layers] */
+    tfm_kv *cross;                       /* [layers] */
     tfm_tensor lengths;                  /* (N) */
     tfm_tensor position_bias;            /* as tfm__decode_step has it */
     tfm__shortlist_projection shortlist; /* what may be written */

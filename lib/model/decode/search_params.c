@@ -16,13 +16,13 @@ tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model
     out->max_length = options->max_length;
     if (options->has_alpha)
         out->length_penalty = options->alpha;
-    else if (out->length_norm == TFM_PENALTY_HUGGINGFACE)
+    else if (out->length_norm == TFM_LENGTH_NORM_HF)
         out->length_penalty = rules->has_length_penalty ? rules->length_penalty : 1.0;
     else
         out->length_penalty = 0.6;
-    if (out->beam_size < 1 || out->beam_size > TFM_MAX_BEAM)
+    if (out->beam_size < 1 || out->beam_size > TFM_MAX_BEAM_SIZE)
         return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam_size,
-                         options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM);
+                         options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM_SIZE);
     if (out->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
     if (out->n_best > out->beam_size)
@@ -42,8 +42,8 @@ float *tfm__search_penalty(const tfm__search_params *rules, int64_t longest) {
     float *penalty = tfm__alloc((size_t)longest + 1, sizeof(*penalty));
     for (int64_t n = 0; penalty && n <= longest; n++)
         penalty[n] =
-            (float)(rules->length_norm == TFM_PENALTY_HUGGINGFACE ? pow((double)(n ? n : 1), rules->length_penalty)
-                                                                  : pow((5.0 + (double)n) / 6, rules->length_penalty));
+            (float)(rules->length_norm == TFM_LENGTH_NORM_HF ? pow((double)(n ? n : 1), rules->length_penalty)
+                                                             : pow((5.0 + (double)n) / 6, rules->length_penalty));
     return penalty;
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include "model/tasks/batch.h"
 
-tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
-                            tfm_attention_fn see, void *user) {
+tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
+                                    tfm_attention_fn see, void *user) {
     if (TFM__NEEDS("model_attend", model, see ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__model_needs(model, "model_attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
@@ -24,7 +24,7 @@ tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor 
 
 /* One side of the maps, and what it borrows from. */
 typedef struct axis {
-    tfm_attention_axis view;
+    tfm_token_list view;
     int32_t *ids;
     const char **tokens;
 } axis;
@@ -35,7 +35,7 @@ typedef struct job {
     float *weights;            /* room for the largest map */
     int passed, emitted;       /* maps of this attempt so far, and of all attempts */
     tfm_search_options search; /* the caller's, with the languages */
-    tfm_map_fn emit;
+    tfm_attention_map_fn emit;
     void *user;
     tfm__language_choice languages;
 } job;
@@ -46,7 +46,7 @@ static tfm_status name_tokens(const tfm_model *model, axis *out, tfm_side side, 
     out->tokens = tfm__token_names(model, side, ids, count);
     if (!out->tokens)
         return TFM_ERROR_MEMORY;
-    out->view = (tfm_attention_axis){count, out->ids, out->tokens};
+    out->view = (tfm_token_list){count, out->ids, out->tokens};
     return TFM_OK;
 }
 
@@ -152,7 +152,7 @@ static tfm_status show_all(job *j) {
         j->passed = 0;
         tfm_scope_open(ctx);
         tfm_tensor source = upload(ctx, &j->source), target = upload(ctx, &j->target);
-        status = tfm_model_attend(j->model, source, (tfm_tensor){0}, target, show_map, j);
+        status = tfm_model_attention_maps(j->model, source, (tfm_tensor){0}, target, show_map, j);
         tfm_scope_close(ctx, 0, NULL);
     } while (tfm__context_retry(ctx, depth, tfm_context_status(ctx)));
     return status;
@@ -166,8 +166,8 @@ static tfm_status check_start(const tfm_model *model, int32_t start) {
                            vocabulary);
 }
 
-tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
-                      const tfm_search_options *search, tfm_map_fn emit, void *user) {
+tfm_status tfm_attention_maps(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
+                              const tfm_search_options *search, tfm_attention_map_fn emit, void *user) {
     if (TFM__NEEDS("attend", model, source, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     job j = {.model = model, .emit = emit, .user = user};

@@ -7,7 +7,7 @@
 static tfm_status check_options(const char *what, const tfm_embedder_options *options) {
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__RESERVED_SET_MESSAGE);
-    if (options && options->has_pooling && (options->pooling < TFM_POOL_FIRST || options->pooling >= TFM_POOLINGS))
+    if (options && options->has_pooling && (options->pooling < TFM_POOL_CLS || options->pooling >= TFM_POOLINGS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
     return TFM_OK;
 }

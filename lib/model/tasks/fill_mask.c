@@ -14,7 +14,7 @@ typedef struct job {
     size_t *first;    /* [count + 1]: of a line's masks among all */
     int32_t *ids;     /* [masks][top] */
     float *log_probs; /* [masks][top] */
-    tfm_guess_fn emit;
+    tfm_mask_prediction_fn emit;
     void *user;
 } job;
 
@@ -61,7 +61,7 @@ static tfm_status predict_rows(job *j, tfm_model *model, int32_t *ids, float *va
     tfm_tensor_new(ctx, &index, TFM_I32, 1, &size);
     tfm_tensor_write(ctx, index, rows);
     tfm_gather(ctx, &picked, encoded, index);
-    tfm_model_word_logits(model, &logits, picked);
+    tfm_model_mlm_logits(model, &logits, picked);
     tfm_topk(ctx, &best, &which, &sum, logits, j->top);
     tfm_tensor_read(ctx, values, best);
     tfm_tensor_read(ctx, ids, which);
@@ -135,13 +135,13 @@ static tfm_status emit_all(const job *j, size_t count) {
                 status = tfm_tokenizer_decode(tokenizer, &text, &j->ids[at], 1);
                 /* Of a special token, which a text is written without, it is what the token is called. */
                 const bool nameless = status == TFM_OK && !*text && piece && strcmp(piece, "\xe2\x96\x81") != 0;
-                const tfm_word_guess word = {.line = line,
-                                             .mask = m - j->first[line],
-                                             .rank = k,
-                                             .id = j->ids[at],
-                                             .piece = piece ? piece : "",
-                                             .text = nameless ? piece : text,
-                                             .probability = exp((double)j->log_probs[at])};
+                const tfm_mask_prediction word = {.line = line,
+                                                  .mask = m - j->first[line],
+                                                  .rank = k,
+                                                  .id = j->ids[at],
+                                                  .piece = piece ? piece : "",
+                                                  .text = nameless ? piece : text,
+                                                  .probability = exp((double)j->log_probs[at])};
                 if (status == TFM_OK && !j->emit(j->user, &word))
                     status = tfm__fail(TFM_ERROR_CANCELLED, "guessing was stopped at line %zu", line + 1);
                 tfm_text_free(&text);
@@ -162,8 +162,8 @@ static tfm_status check(tfm_model *model, int top) {
     return TFM_OK;
 }
 
-tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t count, int top,
-                           const tfm_embed_options *options, tfm_guess_fn emit, void *user) {
+tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top,
+                         const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user) {
     static const tfm_embed_options defaults;
     if (TFM__NEEDS("guess_words", model, lines, emit ? "" : NULL) != TFM_OK ||
         tfm__needs_texts("guess_words", "lines", lines, count) != TFM_OK)

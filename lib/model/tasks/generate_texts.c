@@ -15,7 +15,7 @@ typedef struct text {
     bool ended;      /* by a stop string or by a callback, at the last of these */
     bool refused;    /* by on_piece, which is told of no more */
     tfm_hypothesis hypothesis;
-    tfm_generation_end end;
+    tfm_finish_reason end;
 } text;
 
 typedef struct job {
@@ -185,7 +185,7 @@ static tfm_status emit_done(job *j) {
 /* ---- Batches ------------------------------------------------------------------------------------------- */
 
 /* Takes over what was found, makes the rest of the texts, and tells of it. */
-static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
+static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_finish_reason *ended,
                                 size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
@@ -198,7 +198,7 @@ static tfm_status store_results(job *j, tfm__line *const *batch, tfm_hypotheses 
         t->end = ended[i];
         status = detokenize(j, t);
         if (t->detokenizer.stopped)
-            t->end = TFM_STOPPED; /* what was left had it */
+            t->end = TFM_FINISH_STOP; /* what was left had it */
         if (status == TFM_OK)
             emit_piece(j, t, prompt, (int)(i % n_best), true);
     }
@@ -242,7 +242,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
     size_t *counts = tfm__alloc(n, sizeof(*counts));
     uint64_t *numbers = tfm__alloc(n, sizeof(*numbers));
-    tfm_generation_end *ended = tfm__alloc(texts, sizeof(*ended));
+    tfm_finish_reason *ended = tfm__alloc(texts, sizeof(*ended));
     found.items = tfm__alloc(texts, sizeof(*found.items));
     tfm_status status = ids && counts && numbers && ended && found.items ? begin_texts(j, batch, n) : TFM_ERROR_MEMORY;
     for (size_t i = 0; status == TFM_OK && i < n; i++) {

@@ -99,7 +99,7 @@ static bool set_source_tag(tfm__language_choice *out, const tfm_model *model, co
     char piece[CODE_BYTES + 8];
     for (size_t i = 0; i < TFM__COUNT(FORMS) && FORMS[i].in_source; i++) {
         snprintf(piece, sizeof(piece), "%s%.*s%s", FORMS[i].before, CODE_BYTES, language, FORMS[i].behind);
-        if (tfm_tokenizer_find(model->tokenizer, TFM_SOURCE, piece) < 0)
+        if (tfm_tokenizer_piece_id(model->tokenizer, TFM_SOURCE, piece) < 0)
             continue;
         snprintf(piece + strlen(piece), sizeof(piece) - strlen(piece), " ");
         *status = (out->before = tfm__strdup(piece)) ? TFM_OK : TFM_ERROR_MEMORY;

@@ -229,8 +229,8 @@ static tfm_status join_tokens(const tfm__translations *t, joined_line *w, const 
     w->target_pieces = tfm__token_names(t->model, TFM_TARGET, w->target_ids, targets);
     if (!w->source_pieces || !w->target_pieces)
         return TFM_ERROR_MEMORY;
-    w->view.source = (tfm_attention_axis){sources, w->source_ids, w->source_pieces};
-    w->view.target = (tfm_attention_axis){targets, w->target_ids, w->target_pieces};
+    w->view.source = (tfm_token_list){sources, w->source_ids, w->source_pieces};
+    w->view.target = (tfm_token_list){targets, w->target_ids, w->target_pieces};
     w->view.log_probs = w->log_probs;
     sources = targets = 0;
     for (size_t p = 0; p < w->count; p++)

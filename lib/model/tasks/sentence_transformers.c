@@ -92,10 +92,10 @@ static const struct {
     const char *key, *name;
     tfm_pooling pooling;
 } POOLINGS[] = {
-    {"pooling_mode_cls_token", "cls", TFM_POOL_FIRST},
+    {"pooling_mode_cls_token", "cls", TFM_POOL_CLS},
     {"pooling_mode_max_tokens", "max", TFM_POOL_MAX},
     {"pooling_mode_mean_tokens", "mean", TFM_POOL_MEAN},
-    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", TFM_POOL_ROOT},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", TFM_POOL_MEAN_SQRT_LEN},
     {"pooling_mode_weightedmean_tokens", "weightedmean", TFM_POOL_WEIGHTED},
     {"pooling_mode_lasttoken", "lasttoken", TFM_POOL_LAST},
 };

@@ -296,8 +296,8 @@ static tfm_status run(stream_call *f) {
     return status;
 }
 
-tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
-                              const tfm_search_options *search, tfm_translation_fn emit, void *user) {
+tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn more, void *more_user, const tfm_text_options *text,
+                                const tfm_search_options *search, tfm_translation_fn emit, void *user) {
     static const tfm_text_options defaults;
     if (TFM__NEEDS("translate_feed", model, more ? "" : NULL, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;

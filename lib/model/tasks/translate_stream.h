@@ -1,11 +1,11 @@
-/* What tfm_translate_feed keeps of a call (translate_stream.c), and its chunks (translate_stream_chunks.c). */
+/* What tfm_translate_stream keeps of a call (translate_stream.c), and its chunks (translate_stream_chunks.c). */
 #ifndef TFM_LIB_TRANSLATE_STREAM_H
 #define TFM_LIB_TRANSLATE_STREAM_H
 
 #include "model/decode/search.h"
 #include "model/tasks/sentence_join.h"
 
-/* A call of tfm_translate_feed. */
+/* A call of tfm_translate_stream. */
 typedef struct tfm__stream_call {
     tfm_model *model;
     const tfm_text_options *text;
@@ -14,7 +14,7 @@ typedef struct tfm__stream_call {
     tfm__language_choice languages;
     tfm__search_params rules;
     tfm__batch_limit limit;
-    tfm_feed_fn more;
+    tfm_next_line_fn more;
     void *more_user;
     tfm_translation_fn emit;
     void *emit_user;

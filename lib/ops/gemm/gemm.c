@@ -178,7 +178,7 @@ const char *tfm_gemm_provider(size_t index) {
     return index < TFM__GEMM_PROVIDERS ? tfm__gemm_providers[index]->name : NULL;
 }
 
-const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
+const char *tfm_gemm_select(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
     const tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1.0f};
     if (tfm__context_sticky(ctx) != TFM_OK)
         return NULL;
@@ -199,8 +199,8 @@ static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__ge
     return tfm__context_sticky(ctx);
 }
 
-tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c, tfm_tensor a,
-                       tfm_tensor b, const tfm_gemm_options *options) {
+tfm_status tfm_gemm_with(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c, tfm_tensor a,
+                         tfm_tensor b, const tfm_gemm_options *options) {
     const tfm__gemm_provider *found;
     if (!declined)
         return tfm__op_error(ctx, "gemm", "gemm_by needs a place for why a provider declines");
@@ -209,8 +209,8 @@ tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **decl
     return status == TFM_OK ? tfm__gemm_with(ctx, found, declined, c, a, b, options) : status;
 }
 
-tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y, tfm_tensor x,
-                         tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
+tfm_status tfm_linear_with(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y, tfm_tensor x,
+                           tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
     if (TFM__NEEDS_ON(ctx, "linear_by", weight) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm__gemm_provider *found;

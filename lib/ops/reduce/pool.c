@@ -15,7 +15,7 @@ tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor le
     if (lengths.buffer && (lengths.rank != 1 || lengths.dims[0] != x.dims[0]))
         return tfm__op_error(ctx, OP, "lengths is %s: x %s needs one for each sequence", TFM__SHAPE(lengths),
                              TFM__SHAPE(x));
-    if (pooling < TFM_POOL_FIRST || pooling >= TFM_POOLINGS)
+    if (pooling < TFM_POOL_CLS || pooling >= TFM_POOLINGS)
         return tfm__op_error(ctx, OP, "there is no pooling number %d", (int)pooling);
     if (first < 0)
         return tfm__op_error(ctx, OP, "`first` is %" PRId64 ": it counts tokens, from 0", first);
@@ -32,7 +32,7 @@ tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor le
 
 static double pooled(tfm_pooling pooling, const float *column, int64_t stride, int64_t length, int64_t first) {
     const int64_t from = pooling == TFM_POOL_LAST ? length - 1 : first;
-    const int64_t to = pooling == TFM_POOL_FIRST ? first + 1 : length;
+    const int64_t to = pooling == TFM_POOL_CLS ? first + 1 : length;
     double sum = 0, most = -INFINITY, weights = 0;
     for (int64_t t = from; t < to; t++) {
         const double weight = pooling == TFM_POOL_WEIGHTED ? (double)(t + 1) : 1;
@@ -40,7 +40,7 @@ static double pooled(tfm_pooling pooling, const float *column, int64_t stride, i
         weights += weight;
         most = fmax(most, (double)column[t * stride]);
     }
-    return pooling == TFM_POOL_MAX ? most : sum / (pooling == TFM_POOL_ROOT ? sqrt(weights) : weights);
+    return pooling == TFM_POOL_MAX ? most : sum / (pooling == TFM_POOL_MEAN_SQRT_LEN ? sqrt(weights) : weights);
 }
 
 static void check(tfm__check *c) {
@@ -61,10 +61,10 @@ static void check(tfm__check *c) {
 }
 
 const tfm__check_entry tfm__selftest_pool[] = {
-    {OP, "first", check, TFM_POOL_FIRST},
+    {OP, "first", check, TFM_POOL_CLS},
     {OP, "mean", check, TFM_POOL_MEAN},
     {OP, "max", check, TFM_POOL_MAX},
-    {OP, "root", check, TFM_POOL_ROOT},
+    {OP, "root", check, TFM_POOL_MEAN_SQRT_LEN},
     {OP, "weighted", check, TFM_POOL_WEIGHTED},
     {OP, "last", check, TFM_POOL_LAST},
     {0},

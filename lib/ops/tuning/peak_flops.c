@@ -37,7 +37,7 @@ static tfm_status measure(tfm_context *ctx, double *flops) {
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm_measure_peak(tfm_context *ctx, double *flops) {
+tfm_status tfm_measure_peak_flops(tfm_context *ctx, double *flops) {
     if (TFM__NEEDS("measure_peak", ctx, flops) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *flops = 0;

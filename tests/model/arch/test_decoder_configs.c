@@ -306,7 +306,7 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
         assert_string_equal(m->positions, turns ? "rotary" : "learned");
         assert_true(m->encoder_layers == 0 && m->decoder_layers == 3 && m->has_output && m->rms_norm == turns);
         assert_true(m->decoder_kv_heads == s->kv_heads && m->decoder_head_width == s->head_width);
-        assert_true(m->gated == turns && m->norms_around == (s->norm_place == TFM_NORM_AROUND));
+        assert_true(m->gated == turns && m->norms_around == (s->norm_place == TFM_NORM_SANDWICH));
         assert_int_equal(m->window_layers > 0, m->window > 0);
         assert_int_equal(m->max_positions, s->max_positions);
         assert_true((m->eos_id == 2) == turns && (m->start_id == 1) == turns);

@@ -118,7 +118,7 @@ static double check_batch(const golden *g, int first, int count) {
     if (!g->decoder && stored(g, first, "logits")) {
         const tfm_status status = tfm_model_class_count(g->model) > 0
                                       ? tfm_model_class_logits(g->model, &logits, encoded, source.lengths)
-                                      : tfm_model_word_logits(g->model, &logits, encoded);
+                                      : tfm_model_mlm_logits(g->model, &logits, encoded);
         harness_ok(status);
         const double off = distance(g, logits, first, count, "logits");
         worst = off <= worst ? worst : off;
@@ -184,7 +184,7 @@ static tfm_hypotheses write_after(const golden *g, const prompts *p, int beam) {
     const int most = (int)json_integer_value(json_object_get(g->json, "new_tokens"));
     const bool ruled = json_is_true(json_object_get(g->json, "rules")); /* the folder says the penalty */
     const tfm_search_options search = {
-        .beam = beam, .penalty = TFM_PENALTY_HUGGINGFACE, .has_alpha = !ruled, .alpha = 1, .max_length = most};
+        .beam = beam, .penalty = TFM_LENGTH_NORM_HF, .has_alpha = !ruled, .alpha = 1, .max_length = most};
     const tfm_generate_options generate = {.beam = beam, .has_alpha = !ruled, .alpha = 1, .max_new = most};
     if (g->encoder)
         harness_ok(tfm_search(g->model, &found, p->ids, p->counts, p->count, NULL, NULL, &search));

@@ -10,7 +10,7 @@
 /* Pairs as wide as they are long, each side with lengths of its own. */
 typedef struct batch {
     int32_t sources[24 * 20], targets[24 * 20], source_lengths[24], target_lengths[24];
-    tfm_pairs pairs;
+    tfm_batch pairs;
 } batch;
 
 static void fill_batch(batch *b, int64_t count, int64_t source_width, int64_t target_width, uint64_t seed) {
@@ -26,7 +26,7 @@ static void fill_batch(batch *b, int64_t count, int64_t source_width, int64_t ta
     for (int64_t i = 0; i < count * target_width; i++)
         b->targets[i] = (int32_t)harness_range(&random, 0, 18);
     b->pairs =
-        (tfm_pairs){count, source_width, target_width, b->sources, b->targets, b->source_lengths, b->target_lengths};
+        (tfm_batch){count, source_width, target_width, b->sources, b->targets, b->source_lengths, b->target_lengths};
 }
 
 typedef struct run {
@@ -75,7 +75,7 @@ static float *train(run *r, uint64_t most, double *losses, batch *batches) {
         r->ctx->limits.max_alloc = most;
     for (int i = 0; i < 3; i++) {
         tfm_update_report report;
-        const tfm_pairs pairs[] = {batches[i].pairs, batches[(i + 1) % 3].pairs};
+        const tfm_batch pairs[] = {batches[i].pairs, batches[(i + 1) % 3].pairs};
         harness_ok(tfm_trainer_update(r->trainer, &report, pairs, i == 1 ? 2 : 1));
         losses[i] = report.loss;
     }

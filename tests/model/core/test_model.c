@@ -211,7 +211,7 @@ static void check_golden(const char *relative) {
     assert_int_equal(same_lines(dir, "greedy.txt", NULL), source.count);
     translate(model, &source, &(tfm_search_options){.beam = 4});
     assert_int_equal(same_lines(dir, "beam4.txt", "beam4.scores"), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4, .penalty = TFM_PENALTY_HUGGINGFACE});
+    translate(model, &source, &(tfm_search_options){.beam = 4, .penalty = TFM_LENGTH_NORM_HF});
     assert_int_equal(same_lines(dir, "beam4-hf.txt", "beam4-hf.scores"), source.count);
     translate(model, &source, &(tfm_search_options){.beam = 4, .max_length = 9});
     assert_int_equal(same_lines(dir, "beam4-max9.txt", "beam4-max9.scores"), source.count);

@@ -699,7 +699,7 @@ static tfm_model *talking_toy(void) {
 typedef struct heard {
     char pieces[MOST][4096], text[MOST][4096];
     int tokens[MOST], said, last; /* last: the piece after which the text is ended; 0: none */
-    tfm_generation_end end[MOST];
+    tfm_finish_reason end[MOST];
 } heard;
 
 static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
@@ -747,7 +747,7 @@ static void test_text(void **state) {
         memcpy(all + p.counts[i], found.items[i].ids, 30 * sizeof(*all));
         harness_ok(tfm_tokenizer_decode(model->tokenizer, &before, all, p.counts[i]));
         harness_ok(tfm_tokenizer_decode(model->tokenizer, &whole, all, p.counts[i] + 30));
-        assert_true(strlen(plain.text[i]) > 20 && plain.end[i] == TFM_CUT && plain.tokens[i] == 30);
+        assert_true(strlen(plain.text[i]) > 20 && plain.end[i] == TFM_FINISH_LENGTH && plain.tokens[i] == 30);
         assert_string_equal(plain.text[i], whole + strlen(before));
         assert_string_equal(plain.text[i], plain.pieces[i]);
         tfm_text_free(&before);
@@ -765,13 +765,13 @@ static void test_text(void **state) {
             const size_t bytes = first ? (size_t)(first - plain.text[i]) : strlen(plain.text[i]);
             assert_true(strlen(cut.text[i]) == bytes && strncmp(cut.text[i], plain.text[i], bytes) == 0);
             assert_string_equal(cut.text[i], cut.pieces[i]);
-            assert_true((cut.end[i] == TFM_STOPPED) == (first != NULL) && (!first || cut.tokens[i] <= 30));
+            assert_true((cut.end[i] == TFM_FINISH_STOP) == (first != NULL) && (!first || cut.tokens[i] <= 30));
         }
-        assert_true(cut.end[0] == TFM_STOPPED && cut.tokens[0] < 30);
+        assert_true(cut.end[0] == TFM_FINISH_STOP && cut.tokens[0] < 30);
     }
     const prompts one = make_prompts(counts, 1);
     generate_text(model, &cut, &one, NULL, 0, 3); /* ended by who hears it */
-    assert_true(cut.end[0] == TFM_STOPPED && cut.said == 3 && cut.tokens[0] < 30);
+    assert_true(cut.end[0] == TFM_FINISH_STOP && cut.said == 3 && cut.tokens[0] < 30);
     assert_string_equal(cut.text[0], cut.pieces[0]);
     tfm_model_free(&model);
 }
@@ -795,7 +795,7 @@ static bool see(void *user, const tfm_generation *g) {
     assert_int_equal(g->tokens.count, h->tokens);
     assert_memory_equal(g->tokens.ids, h->ids, (size_t)h->tokens * sizeof(*h->ids));
     assert_true(fabs(g->score - h->score) < 1e-3 && g->tokens.tokens[0][0] == '#');
-    assert_int_equal(g->end, h->count < (size_t)h->tokens ? TFM_ENDED : TFM_CUT);
+    assert_int_equal(g->end, h->count < (size_t)h->tokens ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
     return g->prompt != 50;
 }
 

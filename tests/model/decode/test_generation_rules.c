@@ -70,7 +70,7 @@ static void test_transformers(void **state) {
             tfm_hypotheses found =
                 search(model, json_object_get(of, "sources"),
                        &(tfm_search_options){.beam = 4,
-                                             .penalty = TFM_PENALTY_HUGGINGFACE,
+                                             .penalty = TFM_LENGTH_NORM_HF,
                                              .max_length = (int)json_integer_value(json_object_get(one, "most"))});
             json_array_foreach(json_object_get(one, "found"), i, want) {
                 print_message("# %s, %s, line %zu\n", path, json_string_value(json_object_get(one, "name")), i + 1);
@@ -131,9 +131,8 @@ static void test_forbidden(void **state) {
     scratch_model("tests/golden/postnorm-relu-bias");
     const int32_t start = (int32_t)json_integer_value(json_object_get(base, "decoder_start_token_id"));
     for (int run = 0; run < 4; run++) {
-        const tfm_search_options o = {.beam = run % 2 ? 4 : 1,
-                                      .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER,
-                                      .max_length = 24};
+        const tfm_search_options o = {
+            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER, .max_length = 24};
         tfm_model *plain = open_with(base);
         tfm_hypotheses free_ones = search(plain, sources, &o);
         const int32_t *first = free_ones.items[0].ids, eos = tfm_model_get_info(plain)->eos_id;
@@ -180,7 +179,7 @@ static void test_exhausted_vocabulary_ends_the_translation(void **state) {
     const int vocabulary = tfm_model_get_info(model)->target_vocabulary;
     for (int run = 0; run < 4; run++) {
         const tfm_search_options o = {.beam = run % 2 ? 4 : 1,
-                                      .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER,
+                                      .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER,
                                       .max_length = 2 * vocabulary};
         tfm_hypotheses found = search(model, json_object_get(of, "sources"), &o);
         for (size_t i = 0; i < found.sentences; i++) {
@@ -210,7 +209,7 @@ static void test_forced(void **state) {
     const int32_t source[] = {word, 9, 11, eos}, begin[] = {word, word, 11};
     for (int run = 0; run < 4; run++) {
         const tfm_search_options o = {
-            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER, .max_length = 8};
+            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER, .max_length = 8};
         tfm_hypotheses found;
         harness_ok(tfm_search(model, &found, source, (size_t[]){4}, 1, begin, (size_t[]){3}, &o));
         const tfm_hypothesis *h = &found.items[0];

@@ -190,7 +190,7 @@ static void find_limits(uint64_t limits[2]) {
     for (size_t i = 0; i < 2; i++) {
         tfm_context *ctx = tfm_fleet_get_member(fleet, i)->context;
         harness_ok(tfm_model_open(&models[i], ctx, demo, NULL));
-        limits[i] = tfm_context_memory(ctx) + 4096;
+        limits[i] = tfm_context_peak_memory(ctx) + 4096;
     }
     for (size_t i = 0; i < 2; i++)
         tfm_model_free(&models[i]);

@@ -141,9 +141,9 @@ static void check_encoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
         harness_ok(tfm_norm_forward(ctx, &x, NULL, &model->encoder.embedding_norm, x, (tfm_tensor){0}));
     for (int i = 0; i < model->arch.encoder.layers; i++) {
         tfm_block *block = &model->encoder.blocks[i];
-        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_BEFORE);
+        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_PRE);
         check_next(s, at, TFM_ENCODER_SELF, i, &block->attention, in, in);
-        harness_ok(tfm_block_forward(ctx, &y, block, x, &(tfm_block_memory){.lengths = lengths}));
+        harness_ok(tfm_block_forward(ctx, &y, block, x, &(tfm_block_inputs){.lengths = lengths}));
         x = y;
     }
 }
@@ -155,20 +155,20 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
     harness_ok(tfm__model_embed_target(model, &x, ids, 0));
     for (int i = 0; i < model->arch.decoder.layers; i++) {
         tfm_block *block = &model->decoder.blocks[i];
-        tfm_block_memory memory = {.cross_lengths = lengths};
-        tfm_keys_values own = {{0}, {0}};
+        tfm_block_inputs memory = {.cross_lengths = lengths};
+        tfm_kv own = {{0}, {0}};
         tfm_tensor mixed = {0}, middle = {0}, y = {0},
-                   in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_BEFORE);
+                   in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_PRE);
         check_next(s, at, TFM_DECODER_SELF, i, &block->attention, in, in);
         harness_ok(tfm_multi_head_project(ctx, &own, &block->attention, in));
         harness_ok(
             tfm_multi_head_forward(ctx, &mixed, &block->attention, in, own, &(tfm_attention_options){.causal = true}));
-        if (block->norm_place == TFM_NORM_BEFORE)
+        if (block->norm_place == TFM_NORM_PRE)
             harness_ok(tfm_add(ctx, &middle, x, mixed));
         else
             harness_ok(tfm_norm_forward(ctx, &middle, NULL, &block->attention_norm, mixed, x));
         check_next(s, at, TFM_DECODER_CROSS, i, &block->cross,
-                   entrance(&block->cross_norm, middle, block->norm_place == TFM_NORM_BEFORE), encoded);
+                   entrance(&block->cross_norm, middle, block->norm_place == TFM_NORM_PRE), encoded);
         harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block->cross, encoded));
         harness_ok(tfm_block_forward(ctx, &y, block, x, &memory));
         x = y;
@@ -194,7 +194,7 @@ static void test_layers(void **state) {
         tfm_scope_open(ctx);
         tfm_tensor source = HARNESS_TENSOR(TFM_I32, ids, B, S), target = HARNESS_TENSOR(TFM_I32, targets, B, T);
         tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B), encoded = {0};
-        harness_ok(tfm_model_attend(model, source, lengths, target, keep, &s));
+        harness_ok(tfm_model_attention_maps(model, source, lengths, target, keep, &s));
         harness_ok(tfm_model_encode(model, &encoded, source, lengths));
         check_encoder(model, &s, &at, source, lengths);
         check_decoder(model, &s, &at, target, encoded, lengths);
@@ -202,7 +202,7 @@ static void test_layers(void **state) {
         assert_int_equal(at, model->arch.encoder.layers + 2 * model->arch.decoder.layers);
         drop(&s);
         for (s.stop_after = 1; s.stop_after <= at; s.stop_after += at - 1) { /* after the first, after the last */
-            assert_int_equal(tfm_model_attend(model, source, lengths, target, keep, &s), TFM_ERROR_CANCELLED);
+            assert_int_equal(tfm_model_attention_maps(model, source, lengths, target, keep, &s), TFM_ERROR_CANCELLED);
             assert_non_null(strstr(tfm_error_message(), "stopped"));
             assert_int_equal(s.count, s.stop_after);
             drop(&s);
@@ -229,7 +229,7 @@ static void test_wanted(void **state) {
     tfm_scope_open(ctx);
     tfm_tensor source = HARNESS_TENSOR(TFM_I32, ids, 1, S), target = HARNESS_TENSOR(TFM_I32, targets, 1, T);
     tfm_tensor encoded = {0}, hidden = {0}, none = {0};
-    harness_ok(tfm_model_attend(model, source, none, target, keep, &all));
+    harness_ok(tfm_model_attention_maps(model, source, none, target, keep, &all));
     harness_ok(tfm_model_encode(model, &encoded, source, none));
     tfm__observer observer = {.on_weights = keep, .wants = wants_one, .user = &one};
     harness_ok(tfm__model_decode_hidden(model, &hidden, target, encoded, none, &observer));
@@ -251,7 +251,7 @@ static void test_wanted(void **state) {
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-/* What tfm_attend told: the axes as words, and sums. */
+/* What tfm_attention_maps told: the axes as words, and sums. */
 typedef struct told {
     char rows[3][4096], columns[3][4096]; /* by kind */
     int32_t ids[512];                     /* the decoder's input */
@@ -259,7 +259,7 @@ typedef struct told {
     double worst; /* of the rows' sums, from 1 */
 } told;
 
-static void join(char *out, const tfm_attention_axis *axis) {
+static void join(char *out, const tfm_token_list *axis) {
     *out = 0;
     for (size_t i = 0; i < axis->count; i++)
         snprintf(out + strlen(out), 4096 - strlen(out), "%s ", axis->tokens[i]);
@@ -301,7 +301,7 @@ static void test_own(void **state) {
     tfm_model *model = open_model("apps/demo");
     char *german = demo_line("test.de", 6), *english = demo_line("beam4.en", 6);
     told t = {.id_count = 0};
-    harness_ok(tfm_attend(model, german, NULL, NULL, NULL, tell, &t));
+    harness_ok(tfm_attention_maps(model, german, NULL, NULL, NULL, tell, &t));
     assert_int_equal(t.maps, model->arch.encoder.layers + 2 * model->arch.decoder.layers);
     reads(t.rows[TFM_ENCODER_SELF], "", german, "</s>");
     reads(t.columns[TFM_ENCODER_SELF], "", german, "</s>");
@@ -319,18 +319,21 @@ static void test_text(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     told t = {.id_count = 0};
-    harness_ok(tfm_attend(model, "Ich liebe dich.", "I love Tom", NULL, NULL, tell, &t));
+    harness_ok(tfm_attention_maps(model, "Ich liebe dich.", "I love Tom", NULL, NULL, tell, &t));
     assert_string_equal(t.rows[TFM_ENCODER_SELF], "▁Ich ▁liebe ▁dich . </s> ");
     assert_string_equal(t.rows[TFM_DECODER_CROSS], "<pad> ▁I ▁love ▁Tom ");
     assert_true(t.worst < 1e-5);
     t = (told){.id_count = 0};
-    harness_ok(tfm_attend(model, "Ich liebe dich.", "", NULL, NULL, tell, &t)); /* what the first word is written by */
+    harness_ok(
+        tfm_attention_maps(model, "Ich liebe dich.", "", NULL, NULL, tell, &t)); /* what the first word is written by */
     assert_string_equal(t.rows[TFM_DECODER_SELF], "<pad> ");
     t = (told){.stop_after = 5};
-    harness_refused(tfm_attend(model, "Danke.", "Thanks.", NULL, NULL, tell, &t), TFM_ERROR_CANCELLED, "stopped");
+    harness_refused(tfm_attention_maps(model, "Danke.", "Thanks.", NULL, NULL, tell, &t), TFM_ERROR_CANCELLED,
+                    "stopped");
     assert_int_equal(t.maps, 5);
     t = (told){.id_count = 0};
-    harness_ok(tfm_attend(model, "Danke.", NULL, NULL, &(tfm_search_options){.beam = 1, .max_length = 2}, tell, &t));
+    harness_ok(
+        tfm_attention_maps(model, "Danke.", NULL, NULL, &(tfm_search_options){.beam = 1, .max_length = 2}, tell, &t));
     assert_int_equal(t.id_count, 2);
     tfm_model_free(&model);
 }
@@ -342,20 +345,21 @@ static void test_refusals(void **state) {
     char *longer = calloc(5, 600), *dir = harness_source("apps/demo");
     for (int i = 0; i < 600; i++)
         strcat(longer, "Haus");
-    harness_refused(tfm_attend(model, "", "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
-    harness_refused(tfm_attend(model, "  ", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
-    harness_refused(tfm_attend(model, "a\xff", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "source text");
-    harness_refused(tfm_attend(model, "Danke.", "b\xc3", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "target text");
-    harness_refused(tfm_attend(model, longer, "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "takes at most");
-    harness_refused(tfm_attend(model, "Danke.", longer, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "takes at most");
+    harness_refused(tfm_attention_maps(model, "", "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
+    harness_refused(tfm_attention_maps(model, "  ", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
+    harness_refused(tfm_attention_maps(model, "a\xff", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "source text");
+    harness_refused(tfm_attention_maps(model, "Danke.", "b\xc3", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "target text");
+    harness_refused(tfm_attention_maps(model, longer, "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "takes at most");
+    harness_refused(tfm_attention_maps(model, "Danke.", longer, NULL, NULL, tell, &t), TFM_ERROR_INPUT,
+                    "takes at most");
     assert_int_equal(t.maps, 0);
     if (!harness_slow()) {
-        harness_ok(tfm_attend(model, longer, longer, &(tfm_text_options){.truncate = true}, NULL, tell, &t));
+        harness_ok(tfm_attention_maps(model, longer, longer, &(tfm_text_options){.truncate = true}, NULL, tell, &t));
         assert_int_equal(t.id_count, model->arch.encoder.max_positions);
         assert_true(t.worst < 1e-5);
     }
     harness_ok(tfm_model_open(&mute, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
-    harness_refused(tfm_attend(mute, "Danke.", NULL, NULL, NULL, tell, &t), TFM_ERROR_ARGUMENT, "tokenizer");
+    harness_refused(tfm_attention_maps(mute, "Danke.", NULL, NULL, NULL, tell, &t), TFM_ERROR_ARGUMENT, "tokenizer");
     tfm_model_free(&mute);
     tfm_model_free(&model);
     free(longer);

@@ -232,8 +232,9 @@ static void test_classes(void **state) {
     }
     harness_ok(tfm_classify(model, scores, firsts, json_array_size(pairs), &(tfm_embed_options){.pairs = seconds}));
     check_rows(scores, json_object_get(golden, "pair_scores"), 3, 2e-6);
-    harness_refused(tfm_guess_words(model, texts, count, 3, NULL, (tfm_guess_fn)(void (*)(void))on_reject, NULL),
-                    TFM_ERROR_ARGUMENT, "has no head that tells masked words");
+    harness_refused(
+        tfm_fill_mask(model, texts, count, 3, NULL, (tfm_mask_prediction_fn)(void (*)(void))on_reject, NULL),
+        TFM_ERROR_ARGUMENT, "has no head that tells masked words");
     tfm_model_free(&model);
     json_decref(golden);
 }
@@ -244,7 +245,7 @@ typedef struct guesses {
     bool stop;
 } guesses;
 
-static bool on_guess(void *user, const tfm_word_guess *guess) {
+static bool on_guess(void *user, const tfm_mask_prediction *guess) {
     guesses *g = user;
     const json_t *want = json_array_get(json_array_get(g->words, g->count / 3), g->count % 3);
     assert_int_equal(guess->rank, g->count % 3);
@@ -261,13 +262,13 @@ static void test_words(void **state) {
     const size_t count = strings_of(texts, json_object_get(golden, "texts"));
     guesses g = {.words = json_object_get(golden, "words")};
     tfm_model *model = open_model("masked");
-    harness_ok(tfm_guess_words(model, texts, count, 3, NULL, on_guess, &g));
+    harness_ok(tfm_fill_mask(model, texts, count, 3, NULL, on_guess, &g));
     assert_int_equal(g.count, 3 * json_array_size(g.words));
     g = (guesses){.words = g.words, .stop = true};
-    harness_refused(tfm_guess_words(model, texts, count, 3, NULL, on_guess, &g), TFM_ERROR_CANCELLED, "line 1");
-    harness_refused(tfm_guess_words(model, (const char *[]){"no mask"}, 1, 3, NULL, on_guess, &g), TFM_ERROR_INPUT,
+    harness_refused(tfm_fill_mask(model, texts, count, 3, NULL, on_guess, &g), TFM_ERROR_CANCELLED, "line 1");
+    harness_refused(tfm_fill_mask(model, (const char *[]){"no mask"}, 1, 3, NULL, on_guess, &g), TFM_ERROR_INPUT,
                     "there is no [MASK]");
-    harness_refused(tfm_guess_words(model, texts, count, 65, NULL, on_guess, &g), TFM_ERROR_ARGUMENT, "top is 65");
+    harness_refused(tfm_fill_mask(model, texts, count, 65, NULL, on_guess, &g), TFM_ERROR_ARGUMENT, "top is 65");
     harness_refused(tfm_classify(model, NULL, texts, count, NULL), TFM_ERROR_ARGUMENT, "scores is NULL");
     harness_refused(tfm_classify(model, (float[64]){0}, texts, count, NULL), TFM_ERROR_ARGUMENT,
                     "has no head that tells classes");

@@ -83,7 +83,7 @@ static bool see(void *user, const tfm_translation *t) {
 
 static seen translate(tfm_model *model, const tfm_text_options *text) {
     const char *lines[] = {"w7 w9 w6"};
-    const tfm_search_options search = {.beam = 1, .max_length = 5, .penalty = TFM_PENALTY_HUGGINGFACE};
+    const tfm_search_options search = {.beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF};
     seen s = {0};
     harness_ok(tfm_translate_lines(model, lines, 1, text, &search, see, &s));
     return s;
@@ -168,12 +168,12 @@ static void test_starts(void **state) {
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     model->rules.forced_bos_id = -1;
     const tfm_search_options search = {
-        .beam = 1, .max_length = 5, .penalty = TFM_PENALTY_HUGGINGFACE, .has_start_id = true, .start_id = FRENCH};
+        .beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF, .has_start_id = true, .start_id = FRENCH};
     const tfm_text_options text = {.alignments = true};
     const char *line = "w7 w9 w6";
     seen one = {0}, other = {0};
     harness_ok(tfm_translate_lines(model, &line, 1, &text, &search, see, &one));
-    harness_ok(tfm_attend(model, line, NULL, &text, &search, see_map, &other));
+    harness_ok(tfm_attention_maps(model, line, NULL, &text, &search, see_map, &other));
     assert_int_equal(other.target[0], FRENCH);
     assert_int_equal(one.targets, other.targets);
     for (size_t i = 0; i < one.sources * one.targets; i++)
@@ -182,7 +182,7 @@ static void test_starts(void **state) {
     model->rules.start_id = GERMAN;
     const tfm_text_options french = {.alignments = true, .target_language = "fra_Latn"};
     seen spoken = {0};
-    const tfm_search_options plain = {.beam = 1, .max_length = 5, .penalty = TFM_PENALTY_HUGGINGFACE};
+    const tfm_search_options plain = {.beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF};
     harness_ok(tfm_translate_lines(model, &line, 1, &french, &plain, see, &spoken));
     assert_int_equal(spoken.targets, one.targets);
     for (size_t i = 0; i < one.sources * one.targets; i++)
@@ -195,9 +195,10 @@ static void test_no_words(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     seen s = {0};
-    scratch_refused(tfm_attend(model, " ", "w5", NULL, NULL, see_map, &s), TFM_ERROR_INPUT, "has no words");
-    scratch_refused(tfm_attend(model, "w7", "w5", NULL,
-                               &(tfm_search_options){.has_start_id = true, .start_id = VOCABULARY}, see_map, &s),
+    scratch_refused(tfm_attention_maps(model, " ", "w5", NULL, NULL, see_map, &s), TFM_ERROR_INPUT, "has no words");
+    scratch_refused(tfm_attention_maps(model, "w7", "w5", NULL,
+                                       &(tfm_search_options){.has_start_id = true, .start_id = VOCABULARY}, see_map,
+                                       &s),
                     TFM_ERROR_ARGUMENT, "the vocabulary has 23");
     tfm_model_free(&model);
 }

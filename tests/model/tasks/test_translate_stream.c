@@ -101,7 +101,7 @@ static void feed_all(source *s, tfm_model *model, const tfm_text_options *text, 
     while (s->given < s->count) {
         s->base = s->given;
         s->any = false;
-        harness_ok(tfm_translate_feed(model, more, s, text, search, emit, s));
+        harness_ok(tfm_translate_stream(model, more, s, text, search, emit, s));
     }
 }
 
@@ -200,7 +200,7 @@ static void test_lines(void **state) {
         {.beam = 4, .n_best = 4, .alpha = 1.2, .has_alpha = true},
         {.beam = 1, .n_best = 1},
         {.beam = 4, .n_best = 1, .max_length = 9},
-        {.beam = 4, .n_best = 1, .penalty = TFM_PENALTY_HUGGINGFACE},
+        {.beam = 4, .n_best = 1, .penalty = TFM_LENGTH_NORM_HF},
     };
     size_t late = 0;
     for (size_t i = 0; i < (harness_slow() ? 1 : harness_brief() ? 3 : sizeof(searches) / sizeof(*searches)); i++) {
@@ -250,12 +250,12 @@ static void test_kinds_of_lines(void **state) {
     /* Nobody is told: the call fails, and names the line by its number. */
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
-    harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 100}, &search, emit, &s),
+    harness_refused(tfm_translate_stream(model, more, &s, &(tfm_text_options){.batch_tokens = 100}, &search, emit, &s),
                     TFM_ERROR_INPUT, "line 13: ");
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
-    harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 40, .alignments = true},
-                                       &search, emit, &s),
+    harness_refused(tfm_translate_stream(model, more, &s, &(tfm_text_options){.batch_tokens = 40, .alignments = true},
+                                         &search, emit, &s),
                     TFM_ERROR_INPUT, "line 13: ");
     lines[3] = kept[0];
     lines[7] = kept[1];
@@ -272,7 +272,7 @@ static void test_ends(void **state) {
     const tfm_text_options text = {.batch_tokens = 150};
     source s = {.lines = lines, .count = line_count, .random = {4}, .stop_after = 5};
     clear(got);
-    assert_int_equal(tfm_translate_feed(model, more, &s, &text, NULL, emit, &s), TFM_ERROR_CANCELLED);
+    assert_int_equal(tfm_translate_stream(model, more, &s, &text, NULL, emit, &s), TFM_ERROR_CANCELLED);
     assert_int_equal(s.stop_after, 0);
     char named[32];
     snprintf(named, sizeof(named), "at line %zu", s.last + 1);
@@ -280,18 +280,18 @@ static void test_ends(void **state) {
     int steps = 0;
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
-    assert_int_equal(tfm_translate_feed(model, more, &s, &text,
-                                        &(tfm_search_options){.go_on = never, .go_on_user = &steps}, emit, &s),
+    assert_int_equal(tfm_translate_stream(model, more, &s, &text,
+                                          &(tfm_search_options){.go_on = never, .go_on_user = &steps}, emit, &s),
                      TFM_ERROR_CANCELLED);
     /* Nothing comes. */
     s = (source){.lines = lines};
-    harness_ok(tfm_translate_feed(model, more, &s, NULL, NULL, emit, &s));
+    harness_ok(tfm_translate_stream(model, more, &s, NULL, NULL, emit, &s));
     /* What does not go together. */
     const char *prefix = "A";
-    assert_int_equal(tfm_translate_feed(model, more, &s, &(tfm_text_options){.prefixes = &prefix}, NULL, emit, &s),
+    assert_int_equal(tfm_translate_stream(model, more, &s, &(tfm_text_options){.prefixes = &prefix}, NULL, emit, &s),
                      TFM_ERROR_ARGUMENT);
-    assert_int_equal(tfm_translate_feed(model, more, &s, &(tfm_text_options){.split = true},
-                                        &(tfm_search_options){.beam = 4, .n_best = 2}, emit, &s),
+    assert_int_equal(tfm_translate_stream(model, more, &s, &(tfm_text_options){.split = true},
+                                          &(tfm_search_options){.beam = 4, .n_best = 2}, emit, &s),
                      TFM_ERROR_ARGUMENT);
 }
 
@@ -311,12 +311,12 @@ static double memory_of(bool feeds, source *s) {
     const tfm_text_options text = {.batch_tokens = 400};
     harness_ok(tfm_context_open(&ctx, NULL));
     harness_ok(tfm_model_open(&own, ctx, dir, NULL));
-    const double before = (double)tfm_context_memory(ctx);
+    const double before = (double)tfm_context_peak_memory(ctx);
     if (feeds)
         feed_all(s, own, &text, NULL);
     else
         harness_ok(tfm_translate_lines(own, (const char *const *)s->lines, s->count, &text, NULL, keep_expected, NULL));
-    const double after = (double)tfm_context_memory(ctx);
+    const double after = (double)tfm_context_peak_memory(ctx);
     tfm_model_free(&own);
     tfm_context_free(&ctx);
     free(dir);

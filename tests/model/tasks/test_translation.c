@@ -1,5 +1,5 @@
 /* What tfm_translate_lines says of a translation: its tokens' log probabilities, beside PyTorch's logits; alignments,
- * beside the attention that tfm_attend shows; lines put together from their sentences. */
+ * beside the attention that tfm_attention_maps shows; lines put together from their sentences. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static void run(kept *k, tfm_model *model, const char *const *lines, size_t coun
         tfm_translate_lines(model, lines, count, text, &(tfm_search_options){.beam = 2, .n_best = n_best}, keep, k));
 }
 
-/* What the attention of one layer is, as tfm_attend shows it: a mean over heads, or one of them. */
+/* What the attention of one layer is, as tfm_attention_maps shows it: a mean over heads, or one of them. */
 typedef struct shown {
     int layer, head;
     const kept *beside;
@@ -172,7 +172,7 @@ static bool compare(void *user, const tfm_attention_map *map) {
 
 static void check_alignment(tfm_model *model, const kept *k, size_t index, const char *source, int layer, int head) {
     shown s = {layer, head, k, index, false};
-    harness_ok(tfm_attend(model, source, NULL, NULL, &(tfm_search_options){.beam = 2}, compare, &s));
+    harness_ok(tfm_attention_maps(model, source, NULL, NULL, &(tfm_search_options){.beam = 2}, compare, &s));
     assert_true(s.seen);
 }
 

@@ -371,9 +371,9 @@ static void test_hidden(void **state) {
         tfm_tensor_free(ctx, &z);
         tfm_tensor_free(ctx, &loss);
         if (pass == 2)
-            memory = tfm_context_memory(ctx);
+            memory = tfm_context_peak_memory(ctx);
     }
-    assert_int_equal(tfm_context_memory(ctx), memory);
+    assert_int_equal(tfm_context_peak_memory(ctx), memory);
     tfm_param_free(ctx, &weight);
     tfm_tensor_free(ctx, &x);
     tfm_tensor_free(ctx, &dw);

@@ -15,15 +15,15 @@ SKIPPED = ('tfm_log_set',)  # NULL is its way back to the default
 # The pointers besides options that may be NULL, as the comments of the headers say: by parameter, or by function and
 # parameter.
 OPTIONAL = ('sum', 'mean', 'inv_std', 'log_sum', 'nll', 'mask', 'probabilities', 'prefixes', 'prefix_counts', 'report',
-            'tfm_block_forward memory', 'tfm_block_attend memory',
-            'tfm_block_attend self_weights', 'tfm_block_attend cross_weights', 'tfm_gemm_by provider',
-            'tfm_linear_by provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_data_open_pairs targets',
+            'tfm_block_forward memory', 'tfm_block_forward_with_attention memory',
+            'tfm_block_forward_with_attention self_weights', 'tfm_block_forward_with_attention cross_weights', 'tfm_gemm_with provider',
+            'tfm_linear_with provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_data_open_pairs targets',
             'tfm_tokenizer_train target', 'tfm_tokenizer_train_pairs targets',
-            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_ranks ranks', 'tfm_trainer_set_shares shares',
+            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group ranks', 'tfm_trainer_set_balance shares',
             'tfm_text_sentences language', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')
 # Tensors of other dims and dtypes than most calls take, so that it is the NULL that is refused and nothing else.
-BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 'tfm_gemm_by b': 'turned',
+BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 'tfm_gemm_with b': 'turned',
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
           'tfm_xor b': 'bytes', 'tfm_where condition': 'bytes', 'tfm_embedding positions': '(tfm_tensor){0}',
           'tfm_attention q': 'heads', 'tfm_attention k': 'heads', 'tfm_attention v': 'heads', 'tfm_rotary x': 'heads',
@@ -119,7 +119,7 @@ def good(kind, name):
 
 # An argument that has NULL where a pointer belongs.
 HOLLOW = {'const char *const *': '(const char *[8]){0}',
-          'const tfm_pairs *': '&(tfm_pairs){.count = 1, .source_width = 1, .target_width = 1}'}
+          'const tfm_batch *': '&(tfm_batch){.count = 1, .source_width = 1, .target_width = 1}'}
 
 
 def made(kind, value):

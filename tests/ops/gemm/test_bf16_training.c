@@ -51,7 +51,7 @@ static float *train(double *losses, size_t *count, tfm_dtype precision, const ch
     harness_ok(tfm_trainer_new(&trainer, model, &o));
     for (int i = 0; i < UPDATES; i++) {
         tfm_update_report report;
-        const tfm_pairs batch = copy_batch(&random, ids, lengths);
+        const tfm_batch batch = copy_batch(&random, ids, lengths);
         if (path && i == HALF) {
             harness_ok(tfm_trainer_save(trainer, NULL, path));
             tfm_trainer_free(&trainer);
@@ -167,7 +167,7 @@ static void test_evaluation(void **state) {
         harness_random random = {5};
         int32_t ids[8 * 9], lengths[8];
         uint64_t tokens;
-        const tfm_pairs batch = copy_batch(&random, ids, lengths);
+        const tfm_batch batch = copy_batch(&random, ids, lengths);
         harness_ok(tfm_model_new(&model, harness_context(), &SMALL));
         harness_ok(tfm_trainer_new(&trainer, model, &o));
         harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));

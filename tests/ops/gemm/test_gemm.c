@@ -660,22 +660,22 @@ static void test_by_name(void **state) {
     for (; tfm_gemm_provider(count); count++)
         assert_string_equal(tfm_gemm_provider(count), tfm__gemm_providers[count]->name);
     assert_int_equal(count, TFM__GEMM_PROVIDERS);
-    harness_ok(tfm_gemm_by(ctx, "reference", &why, &c, a, b, NULL));
+    harness_ok(tfm_gemm_with(ctx, "reference", &why, &c, a, b, NULL));
     assert_null(why);
-    harness_ok(tfm_gemm_by(ctx, NULL, &why, &c, a, b, NULL));
+    harness_ok(tfm_gemm_with(ctx, NULL, &why, &c, a, b, NULL));
     assert_null(why);
-    harness_ok(tfm_gemm_by(ctx, "cpu-skinny", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
+    harness_ok(tfm_gemm_with(ctx, "cpu-skinny", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
     assert_non_null(why);
-    harness_ok(tfm_linear_by(ctx, "cpu-skinny", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    harness_ok(tfm_linear_with(ctx, "cpu-skinny", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
     assert_non_null(why);
-    harness_ok(tfm_linear_by(ctx, "reference", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    harness_ok(tfm_linear_with(ctx, "reference", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
     assert_null(why);
-    assert_non_null(tfm_gemm_chosen(ctx, 100, 100, 100));
+    assert_non_null(tfm_gemm_select(ctx, 100, 100, 100));
     harness_ok(tfm_scope_close(ctx, 0, NULL));
-    assert_null(tfm_gemm_chosen(ctx, 0, 1, 1));
+    assert_null(tfm_gemm_select(ctx, 0, 1, 1));
     harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "gemm_chosen");
-    harness_refused(tfm_gemm_by(ctx, "fastest", &why, &c, a, b, NULL), TFM_ERROR_ARGUMENT, "no provider 'fastest'");
-    harness_refused(tfm_linear_by(ctx, "", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT,
+    harness_refused(tfm_gemm_with(ctx, "fastest", &why, &c, a, b, NULL), TFM_ERROR_ARGUMENT, "no provider 'fastest'");
+    harness_refused(tfm_linear_with(ctx, "", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT,
                     "linear: there is no provider ''");
 }
 

@@ -65,7 +65,7 @@ static const char *check(bool any, layer l) {
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, l.m, l.k), y = HARNESS_TENSOR(TFM_F32, NULL, l.m, l.n);
     tfm_tensor tb = l.biased ? HARNESS_TENSOR(TFM_F32, bias, l.n) : (tfm_tensor){0};
     const char *why = NULL;
-    harness_ok(tfm_linear_by(ctx, any ? NULL : "cpu-bf16", &why, &y, tx, &weight, tb, l.activation));
+    harness_ok(tfm_linear_with(ctx, any ? NULL : "cpu-bf16", &why, &y, tx, &weight, tb, l.activation));
     if (!why) {
         char what[96];
         snprintf(what, sizeof(what), "%s: m %d, n %d, k %d", tuning()->mma_emulated ? "emulated" : "instruction",
@@ -185,7 +185,7 @@ static void test_special(void **state) {
         tfm_param weight = {.value = HARNESS_TENSOR(TFM_BF16, w, N, K)};
         tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, M, K), y = {0};
         const char *why;
-        harness_ok(tfm_linear_by(ctx, "cpu-bf16", &why, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION));
+        harness_ok(tfm_linear_with(ctx, "cpu-bf16", &why, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION));
         assert_null(why);
         float *got = harness_floats(y);
         for (int i = 0; i < M; i++)

@@ -93,15 +93,15 @@ static const char *run(const char *provider, product p, const float *a, const fl
     tfm_param weight = {.value = tb};
     const char *why = NULL;
     if (p.weight)
-        harness_ok(tfm_linear_by(ctx, provider, &why, &c, ta, &weight, tbias, p.activation));
+        harness_ok(tfm_linear_with(ctx, provider, &why, &c, ta, &weight, tbias, p.activation));
     else
-        harness_ok(tfm_gemm_by(ctx, provider, &why, &c, ta, tb,
-                               &(tfm_gemm_options){.transpose_a = p.transpose_a,
-                                                   .transpose_b = p.transpose_b,
-                                                   .alpha = p.alpha,
-                                                   .accumulate = p.accumulate,
-                                                   .bias = tbias,
-                                                   .activation = p.activation}));
+        harness_ok(tfm_gemm_with(ctx, provider, &why, &c, ta, tb,
+                                 &(tfm_gemm_options){.transpose_a = p.transpose_a,
+                                                     .transpose_b = p.transpose_b,
+                                                     .alpha = p.alpha,
+                                                     .accumulate = p.accumulate,
+                                                     .bias = tbias,
+                                                     .activation = p.activation}));
     if (!why) {
         float *got = harness_floats(c);
         for (int64_t e = 0; e < p.m * p.n; e++) {
@@ -182,7 +182,7 @@ static void test_chosen(void **state) {
     const bool tiles = has_tiles();
     assert_ptr_equal(tfm__gemm_select(ctx, &task), tiles ? &tfm__gemm_cpu_bf16x3 : &tfm__gemm_cpu_packed);
     if (tiles)
-        assert_string_equal(tfm_gemm_chosen(ctx, 1024, 512, 512), "cpu-bf16x3");
+        assert_string_equal(tfm_gemm_select(ctx, 1024, 512, 512), "cpu-bf16x3");
     const tfm_dtype before = tfm__context_set_gemm_input_dtype(ctx, TFM_BF16);
     assert_ptr_not_equal(tfm__gemm_select(ctx, &task), &tfm__gemm_cpu_bf16x3);
     assert_non_null(strstr(tfm__gemm_cpu_bf16x3.declines(ctx, &task), tiles ? "not to be rounded" : "bf16"));
@@ -283,8 +283,8 @@ static void check_shares(void) {
             tfm_tensor tb = form & 2 ? HARNESS_TENSOR(TFM_F32, b, N, K) : HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
             const char *why;
             harness_ok(
-                tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, ta, tb,
-                            &(tfm_gemm_options){.transpose_a = (form & 1) != 0, .transpose_b = (form & 2) != 0}));
+                tfm_gemm_with(ctx, "cpu-bf16x3", &why, &c, ta, tb,
+                              &(tfm_gemm_options){.transpose_a = (form & 1) != 0, .transpose_b = (form & 2) != 0}));
             assert_null(why);
             float *got = harness_floats(c);
             for (int e = 0; e < M * N; e++)
@@ -330,7 +330,7 @@ static void check_special(void) {
         tfm_tensor tb = HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
         const tfm_gemm_options options = {.transpose_a = turned, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
         const char *why;
-        harness_ok(tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, ta, tb, &options));
+        harness_ok(tfm_gemm_with(ctx, "cpu-bf16x3", &why, &c, ta, tb, &options));
         assert_null(why);
         float *got = harness_floats(c);
         for (int e = 0; e < M * N; e++) {
@@ -404,11 +404,11 @@ static void test_memory(void **state) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.k), b = HARNESS_TENSOR(TFM_F32, NULL, task.k, task.n);
     tfm_tensor c = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.n);
-    const uint64_t before = tfm_context_memory(ctx), told = tfm__gemm_cpu_bf16x3.memory(ctx, &task);
+    const uint64_t before = tfm_context_peak_memory(ctx), told = tfm__gemm_cpu_bf16x3.memory(ctx, &task);
     const char *why;
-    harness_ok(tfm_gemm_by(ctx, "cpu-bf16x3", &why, &c, a, b, NULL));
+    harness_ok(tfm_gemm_with(ctx, "cpu-bf16x3", &why, &c, a, b, NULL));
     assert_null(why);
-    const uint64_t taken = tfm_context_memory(ctx) - before;
+    const uint64_t taken = tfm_context_peak_memory(ctx) - before;
     assert_true(taken > 0 && taken <= told);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     again(state);

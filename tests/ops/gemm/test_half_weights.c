@@ -104,7 +104,7 @@ static unsigned check_layer(layer l, harness_random *random) {
     for (size_t i = 0; i <= TFM__GEMM_PROVIDERS; i++) {
         const char *name = tfm_gemm_provider(i), *why, *clblast = "clblast";
         tfm_tensor y = l.aligned ? none : HARNESS_TENSOR(TFM_F32, NULL, l.m, l.n);
-        harness_ok(tfm_linear_by(ctx, name, &why, &y, tx, &weight, tb, l.activation));
+        harness_ok(tfm_linear_with(ctx, name, &why, &y, tx, &weight, tb, l.activation));
         assert_true(!name || strcmp(name, clblast) != 0 || why);
         if (why)
             continue;

@@ -144,8 +144,8 @@ static void test_reach(void **state) {
         tfm_tensor y = {0};
         const char *why;
         harness_ok(tfm_cast(ctx, &weight.value, HARNESS_TENSOR(TFM_F32, w, N, K), DTYPES[d]));
-        harness_ok(tfm_linear_by(ctx, "gpu-mma", &why, &y, HARNESS_TENSOR(TFM_F32, x, ROWS, K), &weight,
-                                 (tfm_tensor){0}, TFM_NO_ACTIVATION));
+        harness_ok(tfm_linear_with(ctx, "gpu-mma", &why, &y, HARNESS_TENSOR(TFM_F32, x, ROWS, K), &weight,
+                                   (tfm_tensor){0}, TFM_NO_ACTIVATION));
         assert_null(why);
         float *got = harness_floats(y);
         for (int i = 0; i < ROWS * N; i++) {

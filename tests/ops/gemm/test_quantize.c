@@ -71,8 +71,8 @@ static void check_folder(const char *name) {
     size_t count;
     snprintf(made, sizeof(made), "%s/made/%s", scratch_root, strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
     harness_ok(tfm_model_quantize(made, dir, TFM_I8));
-    tfm_model *plain = open_model(dir, TFM_PRECISION_STORED), *now = open_model(dir, TFM_PRECISION_INT8);
-    tfm_model *stored = open_model(made, TFM_PRECISION_STORED), *back = open_model(made, TFM_PRECISION_FP32);
+    tfm_model *plain = open_model(dir, TFM_PRECISION_AUTO), *now = open_model(dir, TFM_PRECISION_INT8);
+    tfm_model *stored = open_model(made, TFM_PRECISION_AUTO), *back = open_model(made, TFM_PRECISION_FP32);
     float *want = results(plain, &count), *got = results(now, &count), *again = results(stored, &count);
     float *floats = results(back, &count);
     assert_memory_equal(got, again, count * sizeof(*got)); /* it is the same bytes */
@@ -124,7 +124,7 @@ static void test_halves(void **state) {
         size_t count;
         snprintf(made, sizeof(made), "%s/halves-%zu", scratch_root, i);
         harness_ok(tfm_model_quantize(made, dir, cases[i].dtype));
-        tfm_model *plain = open_model(dir, TFM_PRECISION_STORED), *half = open_model(made, TFM_PRECISION_STORED);
+        tfm_model *plain = open_model(dir, TFM_PRECISION_AUTO), *half = open_model(made, TFM_PRECISION_AUTO);
         float *want = results(plain, &count), *got = results(half, &count);
         assert_true(distance(want, got, count) <= cases[i].most);
         assert_string_equal(tfm_model_get_info(half)->stored_dtype, tfm_dtype_name(cases[i].dtype));
@@ -289,7 +289,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.precision = 77}),
                     TFM_ERROR_ARGUMENT, "precision number");
     harness_ok(tfm_model_quantize(made, dir, TFM_I8));
-    model = open_model(made, TFM_PRECISION_STORED);
+    model = open_model(made, TFM_PRECISION_AUTO);
     harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_UNSUPPORTED, "bytes");
     tfm_model_free(&model);
     /* Bytes without their scales are no numbers. */

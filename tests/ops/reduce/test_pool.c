@@ -7,7 +7,7 @@
 /* The formulas in double precision, of one column. */
 static double pooled(tfm_pooling pooling, const float *column, int64_t stride, int64_t length, int64_t first) {
     double sum = 0, most = -INFINITY, weights = 0;
-    if (pooling == TFM_POOL_FIRST)
+    if (pooling == TFM_POOL_CLS)
         return length > 0 ? (double)column[first < length ? first * stride : 0] : 0;
     if (first >= length)
         return 0;
@@ -19,7 +19,7 @@ static double pooled(tfm_pooling pooling, const float *column, int64_t stride, i
         weights += weight;
         most = fmax(most, (double)column[t * stride]);
     }
-    return pooling == TFM_POOL_MAX ? most : sum / (pooling == TFM_POOL_ROOT ? sqrt(weights) : weights);
+    return pooling == TFM_POOL_MAX ? most : sum / (pooling == TFM_POOL_MEAN_SQRT_LEN ? sqrt(weights) : weights);
 }
 
 static void check_shape(harness_random *random, int64_t batch, int64_t steps, int64_t width, int64_t first,
@@ -37,7 +37,7 @@ static void check_shape(harness_random *random, int64_t batch, int64_t steps, in
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = lengths[b] * width; i < steps * width; i++)
             host[b * steps * width + i] = NAN;
-    for (int pooling = TFM_POOL_FIRST; pooling < TFM_POOLINGS; pooling++) {
+    for (int pooling = TFM_POOL_CLS; pooling < TFM_POOLINGS; pooling++) {
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, batch, steps, width),
                    y = HARNESS_TENSOR(TFM_F32, NULL, batch, width);

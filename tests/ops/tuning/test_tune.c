@@ -64,7 +64,7 @@ static uint64_t stored_hash(void) {
     return hash;
 }
 
-/* The rows of the table, as tfm_context_facts shows them. */
+/* The rows of the table, as tfm_context_describe shows them. */
 static bool join(void *user, const char *name, const char *setting) {
     char *all = user;
     if (strncmp(name, "tuned: ", 7) == 0)
@@ -88,7 +88,7 @@ static void test_round_trip(void **state) {
     harness_ok(tfm_tune_save(ctx));
     other = opened();
     assert_int_equal(tfm__tuning_db_hash(other), three);
-    harness_ok(tfm_context_facts(other, join, all));
+    harness_ok(tfm_context_describe(other, join, all));
     assert_string_equal(all, "a=1;m=2;z=3;");
     assert_null(tfm__tuning_db_find(other, "b"));
     harness_ok(tfm__tuning_db_set(other, "a", NULL));
@@ -96,7 +96,7 @@ static void test_round_trip(void **state) {
     harness_ok(tfm__tuning_db_set(other, "never", NULL));
     assert_int_equal(tfm__tuning_db_hash(other), one);
     harness_ok(tfm__tuning_db_set(other, "stop here", "1"));
-    scratch_refused(tfm_context_facts(other, join, all), TFM_ERROR_CANCELLED, "stopped");
+    scratch_refused(tfm_context_describe(other, join, all), TFM_ERROR_CANCELLED, "stopped");
     tfm_context_free(&other);
     tfm_tune_clear(ctx);
     harness_ok(tfm_tune_save(ctx));
@@ -236,7 +236,7 @@ static void test_no_folder(void **state) {
 static void test_products_obey(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
-    const char *own = tfm_gemm_chosen(ctx, 70, 100, 200);
+    const char *own = tfm_gemm_select(ctx, 70, 100, 200);
     harness_ok(tfm__tuning_db_set(ctx, "gemm nn 6 6 7", "reference"));
     harness_ok(tfm__tuning_db_set(ctx, "gemm nn 5 6 7", "nobody"));
     harness_ok(tfm__tuning_db_set(ctx, "gemm nn 4 6 7", "reference 64x64x16"));
@@ -244,13 +244,13 @@ static void test_products_obey(void **state) {
     harness_ok(tfm__tuning_db_set(ctx, "gemm", "reference"));
     harness_ok(tfm_tune_save(ctx));
     other = opened();
-    assert_string_equal(tfm_gemm_chosen(other, 70, 100, 200), "reference");
-    assert_string_equal(tfm_gemm_chosen(other, 127, 64, 255), "reference");
-    assert_string_equal(tfm_gemm_chosen(other, 128, 100, 200), tfm_gemm_chosen(ctx, 128, 100, 200));
-    assert_string_equal(tfm_gemm_chosen(other, 40, 100, 200), tfm_gemm_chosen(ctx, 40, 100, 200));
-    assert_string_equal(tfm_gemm_chosen(other, 20, 100, 200), tfm_gemm_chosen(ctx, 20, 100, 200));
+    assert_string_equal(tfm_gemm_select(other, 70, 100, 200), "reference");
+    assert_string_equal(tfm_gemm_select(other, 127, 64, 255), "reference");
+    assert_string_equal(tfm_gemm_select(other, 128, 100, 200), tfm_gemm_select(ctx, 128, 100, 200));
+    assert_string_equal(tfm_gemm_select(other, 40, 100, 200), tfm_gemm_select(ctx, 40, 100, 200));
+    assert_string_equal(tfm_gemm_select(other, 20, 100, 200), tfm_gemm_select(ctx, 20, 100, 200));
     tfm_tune_clear(other);
-    assert_string_equal(tfm_gemm_chosen(other, 70, 100, 200), own);
+    assert_string_equal(tfm_gemm_select(other, 70, 100, 200), own);
     tfm_context_free(&other);
 }
 
@@ -357,10 +357,10 @@ static void test_facts_and_peak(void **state) {
     for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {
         char name[32];
         snprintf(name, sizeof(name), "%s", NAMES[i]);
-        scratch_refused(tfm_context_facts(harness_context(), until_named, name), TFM_ERROR_CANCELLED, "stopped");
+        scratch_refused(tfm_context_describe(harness_context(), until_named, name), TFM_ERROR_CANCELLED, "stopped");
     }
-    harness_ok(tfm_context_facts(harness_context(), until_named, none));
-    harness_ok(tfm_measure_peak(harness_context(), &flops));
+    harness_ok(tfm_context_describe(harness_context(), until_named, none));
+    harness_ok(tfm_measure_peak_flops(harness_context(), &flops));
     assert_true(flops > 1e6);
     assert_int_equal(tfm__scope_depth(harness_context()), 0);
 }

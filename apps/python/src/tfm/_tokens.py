@@ -53,7 +53,7 @@ class TokensMixin:
             raise ArgumentError("translate_batch needs the model's vocabulary: open the model with its tokenizer")
         options = ffi.new("tfm_search_options *")
         options.beam, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
-        options.has_alpha, options.alpha, options.penalty = True, length_penalty, lib.TFM_PENALTY_HUGGINGFACE
+        options.has_alpha, options.alpha, options.penalty = True, length_penalty, lib.TFM_LENGTH_NORM_HF
         options.max_length = count_of(max_decoding_length, "max_decoding_length")
         options.unscored = not return_scores
         by_tokens = choice(("examples", "tokens"), batch_type, "batch type") == 1 or not max_batch_size

@@ -89,12 +89,12 @@ def attend(model: Translator, source: Text, target: Text | None, kind: str | Non
         found.append(AttentionMap(name, m.layer + 1, [head] if head else list(range(1, m.heads + 1)), rows, columns,
                                   weights, written))
 
-    on = calls.make("tfm_map_fn", on_map)
+    on = calls.make("tfm_attention_map_fn", on_map)
     search = ffi.new("tfm_search_options *")
     search.beam = beam or 0
     search.go_on = calls.make("bool(*)(void *)", lambda: True)
     texts = (ffi.new("char[]", to_bytes(source)), c_text(target))
-    model._run(calls, lambda pointer: int(lib.tfm_attend(pointer, texts[0], texts[1], NULL, search, on, NULL)))
+    model._run(calls, lambda pointer: int(lib.tfm_attention_maps(pointer, texts[0], texts[1], NULL, search, on, NULL)))
     if not found:
         info = model.info
         raise ArgumentError(f"no attention has both layer {layer} and head {head}: the model has {info.encoder_layers} "

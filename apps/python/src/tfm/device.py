@@ -181,7 +181,7 @@ class Context:
     def memory_bytes(self) -> int:
         """The most bytes of device memory that were held at a time."""
         with self.use() as ctx:
-            return int(lib.tfm_context_memory(ctx))
+            return int(lib.tfm_context_peak_memory(ctx))
 
     @property
     def build_seconds(self) -> float:

@@ -185,8 +185,8 @@ class Encoder(Model):
                 found[guess.line].append([])
             found[guess.line][-1].append(Guess(to_str(guess.text), guess.probability, guess.id))
 
-        on: Callable[..., Any] = call.calls.make("tfm_guess_fn", on_guess)
+        on: Callable[..., Any] = call.calls.make("tfm_mask_prediction_fn", on_guess)
         self._run(call.calls, lambda model: int(
-            lib.tfm_guess_words(model, given.text, given.count, top, call.options, on, NULL)))
+            lib.tfm_fill_mask(model, given.text, given.count, top, call.options, on, NULL)))
         call.bar.close()
         return found

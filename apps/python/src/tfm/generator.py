@@ -124,7 +124,7 @@ class Generator(Model):
         options.stop_count = len(ends)
         options.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
         if on_piece is not None:
-            options.on_piece = calls.make("tfm_piece_fn", lambda prompt, best, piece: on_piece(to_str(piece)))
+            options.on_piece = calls.make("tfm_text_fn", lambda prompt, best, piece: on_piece(to_str(piece)))
         if reject is not None:
             options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
 

@@ -142,7 +142,7 @@ class Tokenizer:
     def find(self, piece: Text, side: Side = "source") -> int | None:
         """The id of a piece, or None."""
         with self._use() as pointer:
-            found = int(lib.tfm_tokenizer_find(pointer, _side(side), c_text(piece)))
+            found = int(lib.tfm_tokenizer_piece_id(pointer, _side(side), c_text(piece)))
         return None if found < 0 else found
 
     def language(self, side: Side = "source") -> str | None:
