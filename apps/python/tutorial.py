@@ -24,12 +24,12 @@ model = tfm.Translator(demo)
 print(model.translate("Guten Morgen. Wo ist mein Auto?"))
 
 # A translation is a str with a score. n_best gives several.
-for translation in model.translate("Wo ist mein Auto?", beam=4, n_best=3):
+for translation in model.translate("Wo ist mein Auto?", beam_size=4, n_best=3):
     print(f"{translation.score:8.3f}  {translation}")
 
 # %% Large files come as a stream: a translation is there as soon as it and all before it are done.
 with open(demo / "test.de", encoding="utf-8") as file:
-    for translation in model.stream(file, beam=1):
+    for translation in model.stream(file, beam_size=1):
         print(translation.line + 1, translation)
 
 # %% How likely is a translation that is given? The sum of log p, and how many tokens that is of.
@@ -46,7 +46,7 @@ looked = translation.alignment[sold]
 print(f"{translation.tokens[sold]} looked most at {translation.source_tokens[int(looked.argmax())]}")
 
 # In a notebook the last line of a cell draws itself; here the same picture goes into a file.
-maps = model.attend(text, kind="cross")
+maps = model.attention_maps(text, kind="cross")
 folder = pathlib.Path(tempfile.mkdtemp())
 (folder / "attention.svg").write_text(maps._repr_svg_(), encoding="utf-8")
 print(f"{len(maps)} maps, the first of shape {maps[0].weights.shape}: {folder / 'attention.svg'}")
@@ -65,7 +65,7 @@ def tell(report: dict[str, object]) -> None:
         print(f"update {report['update']}: loss {report['loss']:.3f}")
 
 
-tfm.train(folder / "tuned", start=demo, src=folder / "train.de", tgt=folder / "train.en", max_steps=40, learning_rate=5e-4,
+tfm.train(folder / "tuned", init_from=demo, src=folder / "train.de", tgt=folder / "train.en", max_steps=40, learning_rate=5e-4,
           warmup_steps=5, batch_tokens=512, logging_steps=10, hold_out=0, callbacks=[tell])
 with tfm.Translator(folder / "tuned") as tuned:
     before, after = model.translate("Ich habe das Auto gekauft."), tuned.translate("Ich habe das Auto gekauft.")

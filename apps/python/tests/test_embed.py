@@ -72,7 +72,7 @@ def test_classes_are_the_programs(context: tfm.Context, program: Program) -> Non
             want = {each["label"]: each["score"] for each in row["classes"]}
             assert want == pytest.approx(dict(zip(model.classes, got)), abs=1e-6)
         with pytest.raises(tfm.ArgumentError):
-            model.guess_words(["a [MASK]"])
+            model.fill_mask(["a [MASK]"])
 
 
 def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -> None:
@@ -80,7 +80,7 @@ def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -
     rows = program("embed", "-m", GOLDEN / "masked", "--fill-mask", "--format", "json", "--top-k", "3",
                    input="\n".join(lines).encode()).decode().splitlines()
     with tfm.Encoder(GOLDEN / "masked", device=context) as model:
-        got = [mask for line in model.guess_words(lines, top=3) for mask in line]
+        got = [mask for line in model.fill_mask(lines, top_k=3) for mask in line]
         want = [[(each["text"], each["id"]) for each in json.loads(row)["words"]] for row in rows]
         assert [[(guess.text, guess.id) for guess in mask] for mask in got] == want
         assert len(got) == 3

@@ -63,95 +63,95 @@ PROMPTS = ["w10 w11 w12", "w5", "w20 w21 w22 w23"]
 
 
 def test_texts_are_the_programs(model: tfm.Generator, folder: pathlib.Path, program: Program) -> None:
-    for flags, options in (([], {}), (["--beam-size", "3"], {"beam": 3}), (["--temperature", "0.8", "--seed", "7"],
+    for flags, options in (([], {}), (["--beam-size", "3"], {"beam_size": 3}), (["--temperature", "0.8", "--seed", "7"],
                                                                       {"temperature": 0.8, "seed": 7})):
         rows = program("generate", "-m", folder, "--json", "--max-new-tokens", "12", *flags, *PROMPTS).decode().splitlines()
-        for want, got in zip(map(json.loads, rows), model.generate(PROMPTS, max_new=12, **options)):
-            assert (want["index"], want["text"], want["end"]) == (got.prompt, str(got), got.end)
+        for want, got in zip(map(json.loads, rows), model.generate(PROMPTS, max_new_tokens=12, **options)):
+            assert (want["index"], want["text"], want["end"].replace("end", "eos")) == (got.prompt, str(got), got.finish_reason)
             assert [token["id"] for token in want["tokens"]] == got.ids.tolist()
             assert np.allclose([token["log_prob"] for token in want["tokens"]], got.log_probs, rtol=1e-6)
 
 
-def test_unscored(model: tfm.Generator) -> None:
-    want, got = model.generate(PROMPTS, max_new=12), model.generate(PROMPTS, max_new=12, unscored=True)
+def test_texts_are_the_same_without_scores(model: tfm.Generator) -> None:
+    want, got = model.generate(PROMPTS, max_new_tokens=12), model.generate(PROMPTS, max_new_tokens=12, return_scores=False)
     assert [str(g) for g in got] == [str(g) for g in want]
     assert all(g.score == 0 and g.log_prob == 0 and not g.log_probs.any() for g in got)
     assert all(g.score < 0 for g in want)
-    assert model.generate(PROMPTS[0], max_new=12, sample=True, unscored=True).score < 0
+    assert model.generate(PROMPTS[0], max_new_tokens=12, sample=True, return_scores=False).score < 0
 
 
 def test_a_stream_is_the_text(model: tfm.Generator) -> None:
-    want = model.generate(PROMPTS[0], max_new=12)
-    pieces = list(model.generate(PROMPTS[0], max_new=12, stream=True))
+    want = model.generate(PROMPTS[0], max_new_tokens=12)
+    pieces = list(model.generate(PROMPTS[0], max_new_tokens=12, stream=True))
     assert len(pieces) > 3 and "".join(pieces) == want
-    some = model.generate(PROMPTS[0], max_new=30, stream=True)
+    some = model.generate(PROMPTS[0], max_new_tokens=30, stream=True)
     assert next(some) == pieces[0]
     del some
-    assert model.generate(PROMPTS[0], max_new=12) == want
+    assert model.generate(PROMPTS[0], max_new_tokens=12) == want
     with pytest.raises(ValueError, match="one prompt"):
         model.generate(PROMPTS, stream=True)  # type: ignore[call-overload]
 
 
-def test_stops_and_several(model: tfm.Generator) -> None:
-    want = model.generate(PROMPTS[0], max_new=12)
+def test_stop_strings_and_several(model: tfm.Generator) -> None:
+    want = model.generate(PROMPTS[0], max_new_tokens=12)
     word = want.split()[3]
-    stopped = model.generate(PROMPTS[0], max_new=12, stops=[word])
-    assert stopped.end == "stop" and want.startswith(stopped) and word not in stopped
-    drawn = model.generate(PROMPTS[0], max_new=5, n_best=3, sample=True, seed=4)
+    stopped = model.generate(PROMPTS[0], max_new_tokens=12, stop_strings=[word])
+    assert stopped.finish_reason == "stop" and want.startswith(stopped) and word not in stopped
+    drawn = model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
     assert len(drawn) == 3 and [g.rank for g in drawn] == [0, 1, 2]
-    assert drawn == model.generate(PROMPTS[0], max_new=5, n_best=3, sample=True, seed=4)
-    assert model.generate(PROMPTS[0], temperature=0, top_k=5, max_new=12) == want
+    assert drawn == model.generate(PROMPTS[0], max_new_tokens=5, n_best=3, sample=True, seed=4)
+    assert model.generate(PROMPTS[0], temperature=0, top_k=5, max_new_tokens=12) == want
     assert model.generate([]) == []
 
 
 def test_ids_without_a_tokenizer(model: tfm.Generator, folder: pathlib.Path, context: tfm.Context) -> None:
-    want = model.generate(PROMPTS[0], max_new=12)
+    want = model.generate(PROMPTS[0], max_new_tokens=12)
     with tfm.Generator(folder, device=context, tokenizer=False) as bare:
         assert bare.tokenizer is None
-        got = bare.generate(np.array([10, 11, 12]), max_new=12)
+        got = bare.generate(np.array([10, 11, 12]), max_new_tokens=12)
         assert got.ids.tolist() == want.ids.tolist() and got == ""
         with pytest.raises(tfm.Error):
             bare.generate("w10")
 
 
 def test_prompts_of_any_kind(model: tfm.Generator) -> None:
-    want = [str(text) for text in model.generate(PROMPTS, max_new=4)]
-    assert model.generate((prompt for prompt in PROMPTS), max_new=4) == want
-    assert model.generate(np.array([10, 11, 12], np.uint8), max_new=4) == want[0]
+    want = [str(text) for text in model.generate(PROMPTS, max_new_tokens=4)]
+    assert model.generate((prompt for prompt in PROMPTS), max_new_tokens=4) == want
+    assert model.generate(np.array([10, 11, 12], np.uint8), max_new_tokens=4) == want[0]
     with pytest.raises(TypeError, match="numpy.array"):
         model.generate([10, 11, 12])  # type: ignore[list-item]
     for wrong in (np.array([1.5]), np.array([[1, 2]]), np.array([2**40])):
         with pytest.raises(tfm.ArgumentError, match="ids"):
             model.generate(wrong)
     with pytest.raises(TypeError, match="put it into a list"):
-        model.generate("w10", stops="w11")
-    with pytest.raises(tfm.ArgumentError, match="max_new is 0"):
-        model.generate("w10", max_new=0)
+        model.generate("w10", stop_strings="w11")
+    with pytest.raises(tfm.ArgumentError, match="max_new_tokens is 0"):
+        model.generate("w10", max_new_tokens=0)
 
 
 def test_bad_prompts(model: tfm.Generator) -> None:
     with pytest.raises(tfm.InputError):
         model.generate(["w10", "w11 " * 50])
     told: list[int] = []
-    got = model.generate(["w10", "w11 " * 50], max_new=3, reject=lambda line, why: told.append(line))
+    got = model.generate(["w10", "w11 " * 50], max_new_tokens=3, reject=lambda line, why: told.append(line))
     assert told == [1] and got[0] and got[1] == ""
     with pytest.raises(tfm.ArgumentError):
-        model.generate("w10", beam=3, sample=True)
+        model.generate("w10", beam_size=3, sample=True)
 
 
 def test_a_stream_tells_why_its_text_ended(model: tfm.Generator) -> None:
-    want = model.generate(PROMPTS[0], max_new=12)
-    pieces = model.generate(PROMPTS[0], max_new=12, stream=True)
-    assert next(pieces) and pieces.end is None and pieces.result is None
+    want = model.generate(PROMPTS[0], max_new_tokens=12)
+    pieces = model.generate(PROMPTS[0], max_new_tokens=12, stream=True)
+    assert next(pieces) and pieces.finish_reason is None and pieces.result is None
     rest = list(pieces)
-    assert rest and pieces.end == want.end == "length"
+    assert rest and pieces.finish_reason == want.finish_reason == "length"
     assert pieces.result == want and pieces.result.ids.tolist() == want.ids.tolist()
-    stopped = model.generate(PROMPTS[0], max_new=12, stream=True, stops=[want.split()[3]])
-    assert "".join(stopped) == stopped.result and stopped.end == "stop"
-    some = model.generate(PROMPTS[0], max_new=30, stream=True)
+    stopped = model.generate(PROMPTS[0], max_new_tokens=12, stream=True, stop_strings=[want.split()[3]])
+    assert "".join(stopped) == stopped.result and stopped.finish_reason == "stop"
+    some = model.generate(PROMPTS[0], max_new_tokens=30, stream=True)
     assert next(some)
     some.close()
-    assert list(some) == [] and some.end in (None, "stop")
+    assert list(some) == [] and some.finish_reason in (None, "stop")
 
 
 def test_scores_are_the_programs(model: tfm.Generator, folder: pathlib.Path, program: Program,
@@ -166,7 +166,7 @@ def test_scores_are_the_programs(model: tfm.Generator, folder: pathlib.Path, pro
         assert np.allclose([score.log_prob, score.average], [float(row[0]), float(row[2])], atol=1e-4)
     assert [len(row) for row in rows] == [3, 1, 3]
     assert [score.tokens for score in model.score(PROMPTS, add_bos=True)] == [3, 1, 4]
-    assert model.score([]) == [] and model.score(PROMPTS, ends=True)[0].tokens == model.score(PROMPTS)[0].tokens + 1
+    assert model.score([]) == [] and model.score(PROMPTS, score_eos=True)[0].tokens == model.score(PROMPTS)[0].tokens + 1
     told: list[int] = []
     bad = model.score([b"w10 \xff", "w11 w12"], reject=lambda line, why: told.append(line))
     assert told == [0] and np.isnan(bad[0].log_prob) and bad[1] == model.score(["w11 w12"])[0]
@@ -179,11 +179,11 @@ def test_logits_give_the_log_probs_of_a_text(model: tfm.Generator) -> None:
     logits = model.logits(ids)
     assert logits.shape == (4, WORDS) and logits.dtype == np.float32
     assert np.array_equal(logits, model.logits("w10 w11 w12 w13"))
-    text = model.generate(ids, max_new=3)
+    text = model.generate(ids, max_new_tokens=3)
     after = model.logits(np.concatenate([ids, text.ids]))[3:6]
     log_probs = after - np.log(np.exp(after).sum(axis=1, keepdims=True))
     assert np.allclose(log_probs[range(3), text.ids], text.log_probs, atol=1e-5)
-    assert model.generate(ids, max_new=1).ids[0] == logits[-1].argmax()
+    assert model.generate(ids, max_new_tokens=1).ids[0] == logits[-1].argmax()
     for wrong in (np.array([], np.int32), np.array([WORDS]), np.array([-1])):
         with pytest.raises(tfm.ArgumentError, match=f"ids from 0 to {WORDS - 1}"):
             model.logits(wrong)

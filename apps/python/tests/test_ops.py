@@ -200,7 +200,7 @@ def test_attention() -> None:
     y, weights = ops.attention_scores(q, k, v, causal=True, past=1)
     _close(weights, _softmax(hidden))
     _close(y, _softmax(hidden) @ v)
-    _close(ops.attention_scores(q, k, v, stage="product")[1], scores)
+    _close(ops.attention_scores(q, k, v, stage="qk")[1], scores)
     flat = ops.attention(*(x.transpose(0, 2, 1, 3).reshape(2, -1, 24) for x in (q, k, v)), heads=3, lengths=[6, 4])
     counted = np.where((np.arange(6) < np.array([6, 4])[:, None])[:, None, None], scores, -np.inf)
     _close(flat, (_softmax(counted) @ v).transpose(0, 2, 1, 3).reshape(2, 5, 24))
@@ -282,7 +282,7 @@ def test_adam_learns() -> None:
             tape.watch(w)
             difference = ops.linear(x, w) - wanted
             gradient, = tape.gradients(ops.mean(difference * difference), [w])
-        ops.adam(w, gradient, m, v, step=step, rate=0.05)
+        ops.adam(w, gradient, m, v, step=step, learning_rate=0.05)
     np.testing.assert_allclose(w.numpy(), truth, atol=1e-2)
 
 
@@ -297,8 +297,8 @@ def test_memory_goes_back(context: tfm.Context) -> None:
         del view
         gc.collect()
         if i == 3:
-            before = context.memory_bytes
-    assert context.memory_bytes == before  # forty times 8 MB were held in one place
+            before = context.peak_memory_bytes
+    assert context.peak_memory_bytes == before  # forty times 8 MB were held in one place
 
 
 def test_tensors_may_outlive_their_context() -> None:

@@ -33,7 +33,7 @@ def test_options_of_train_are_the_programs(program: Program) -> None:
 
 
 @pytest.mark.parametrize("function, name", [
-    (tfm.Translator.translate, "return_alignments"), (tfm.Translator.stream, "beam"), (tfm.Generator.generate, "top_k"),
+    (tfm.Translator.translate, "return_alignments"), (tfm.Translator.stream, "beam_size"), (tfm.Generator.generate, "top_k"),
     (tfm.Translator.translate_batch, "patience"), (tfm.train, "eval_steps")])
 def test_signatures_name_every_option(function: Any, name: str) -> None:
     assert name in _keywords(function)
@@ -67,7 +67,7 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
 @pytest.mark.parametrize("value", ["4", 4.0, [4]])
 def test_a_count_that_is_no_whole_number_is_named(demo: tfm.Translator, value: Any) -> None:
     with pytest.raises(TypeError, match="^beam is .*: give a whole number"):
-        demo.translate("Danke.", beam=value)
+        demo.translate("Danke.", beam_size=value)
 
 
 def test_a_folder_for_embeddings_is_refused_by_its_kind() -> None:

@@ -30,7 +30,7 @@ def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: 
         reports.append(report)
         return bool(report["type"] != "train" or report["update"] < 2)
 
-    tfm.train(out, start=DEMO, **texts, max_steps=400, logging_steps=1, eval_steps=200, hold_out=0, batch_tokens=256,
+    tfm.train(out, init_from=DEMO, **texts, max_steps=400, logging_steps=1, eval_steps=200, hold_out=0, batch_tokens=256,
               warmup_steps=1, dropout=0, callbacks=[stop])
     assert reports[0]["type"] == "start" and [r["update"] for r in reports if r["type"] == "train"][:2] == [1, 2]
     last = reports[-1]["update"]
@@ -54,7 +54,7 @@ def test_several_files_are_as_one(texts: dict[str, Any], tmp_path: pathlib.Path)
     losses = []
     for name, files in (("one", texts), ("several", parts)):
         reports: list[dict[str, Any]] = []
-        tfm.train(tmp_path / name, start=DEMO, **files, max_steps=2, logging_steps=1, hold_out=0, batch_tokens=256,
+        tfm.train(tmp_path / name, init_from=DEMO, **files, max_steps=2, logging_steps=1, hold_out=0, batch_tokens=256,
                   warmup_steps=1, dropout=0, callbacks=[reports.append])
         losses.append([report["loss"] for report in reports if report["type"] == "train"])
     assert len(losses[0]) == 2 and losses[0] == losses[1]
@@ -67,7 +67,7 @@ def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathli
             raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        tfm.train(tmp_path / "run", start=DEMO, **texts, max_steps=400, hold_out=0, batch_tokens=256, callbacks=[fail])
+        tfm.train(tmp_path / "run", init_from=DEMO, **texts, max_steps=400, hold_out=0, batch_tokens=256, callbacks=[fail])
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 

@@ -24,35 +24,35 @@ def test_lines_are_the_programs(demo: tfm.Translator, program: Program, german: 
     lines = german[:few(500, 80)]
     for split, flags in ((False, []), (True, ["--split"])):
         want = program("translate", "-m", DEMO, "--beam-size", "4", *flags, input=_joined(lines))
-        assert _joined([str(t) for t in demo.translate(lines, beam=4, split=split)]) == want
+        assert _joined([str(t) for t in demo.translate(lines, beam_size=4, split=split)]) == want
 
 
 def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
     lines = german[:few(60, 20)]
     want = program("translate", "-m", DEMO, "--beam-size", "4", "--n-best", "3", input=_joined(lines)).decode()
-    found = demo.translate(lines, beam=4, n_best=3)
+    found = demo.translate(lines, beam_size=4, n_best=3)
     got = ["".join(f"{i} ||| {t} ||| {t.score:.6f}\n" if not math.isnan(t.score) else f"{i} |||  ||| \n" for t in best)
            for i, best in enumerate(found)]
     assert "".join(got) == want
 
 
-def test_unscored(demo: tfm.Translator, german: list[str]) -> None:
+def test_texts_are_the_same_without_scores(demo: tfm.Translator, german: list[str]) -> None:
     lines = german[:few(60, 20)]
-    want, got = demo.translate(lines, beam=1), demo.translate(lines, beam=1, unscored=True)
+    want, got = demo.translate(lines, beam_size=1), demo.translate(lines, beam_size=1, return_scores=False)
     assert [str(t) for t in got] == [str(t) for t in want]
     assert all(t.score == 0 and t.log_prob == 0 for t in got if t) and any(t.score < 0 for t in want)
-    assert demo.translate(lines[0], beam=2, unscored=True).score < 0
+    assert demo.translate(lines[0], beam_size=2, return_scores=False).score < 0
 
 
 def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
     lines = german[:few(200, 60)]
-    want = demo.translate(lines, beam=1, batch_tokens=256, return_scores=True)
+    want = demo.translate(lines, beam_size=1, batch_tokens=256, return_scores=True)
     both = tfm.Context(workers=2)
     assert len(both.devices) == 2 and both.devices[0] == both.device
     model = tfm.Translator(DEMO, device=both)
     both.close()  # the model keeps what it needs
     for _ in range(2):
-        got = model.translate(lines, beam=1, batch_tokens=256, return_scores=True)
+        got = model.translate(lines, beam_size=1, batch_tokens=256, return_scores=True)
         # As texts, for a line that was left out has no score, and NaN is not itself.
         assert [(str(t), repr(t.score)) for t in got] == [(str(t), repr(t.score)) for t in want]
     model.close()
@@ -64,7 +64,7 @@ def test_lists_of_devices(context: tfm.Context, demo: tfm.Translator, german: li
     monkeypatch.setenv("TFM_DEVICE", f"{name}, all")
     with tfm.Translator(DEMO) as model:
         assert model.context.devices[0].index == context.device.index
-        assert [str(t) for t in model.translate(german[:5], beam=1)] == [str(t) for t in demo.translate(german[:5], beam=1)]
+        assert [str(t) for t in model.translate(german[:5], beam_size=1)] == [str(t) for t in demo.translate(german[:5], beam_size=1)]
     with pytest.raises(tfm.DeviceError, match="no-such-device"):
         tfm.Context(f"{name},no-such-device")
     with pytest.raises(tfm.ArgumentError, match="workers is 0"):
@@ -78,7 +78,7 @@ def test_lists_of_devices(context: tfm.Context, demo: tfm.Translator, german: li
 def test_scores_of_pairs_are_the_programs(demo: tfm.Translator, program: Program, german: list[str],
                                           tmp_path: pathlib.Path) -> None:
     lines = german[:few(100, 40)]
-    targets = [str(t) for t in demo.translate(lines, beam=1, split=False)]
+    targets = [str(t) for t in demo.translate(lines, beam_size=1, split=False)]
     (tmp_path / "de").write_bytes(_joined(lines))
     (tmp_path / "en").write_bytes(_joined(targets))
     want = program("score", "-m", DEMO, "--src", tmp_path / "de", "--tgt", tmp_path / "en").decode()
@@ -104,19 +104,19 @@ def test_tokens_and_alignments_are_the_programs(demo: tfm.Translator, program: P
 def test_attention_is_the_programs(demo: tfm.Translator, program: Program) -> None:
     text = "Ich habe das Auto gestern verkauft."
     want = json.loads(program("attention", "-m", DEMO, text, "--json"))["layers"]
-    got = demo.attend(text)
+    got = demo.attention_maps(text)
     assert [layer["name"] for layer in want] == [m.name for m in got]
     for layer, m in zip(want, got):
         assert (layer["rows"], layer["columns"]) == (m.rows, m.columns)
         assert np.allclose(layer["weights"], m.weights, rtol=1e-6)
-    one = demo.attend(text, "I sold it.", kind="cross", layer=2, head=3)
+    one = demo.attention_maps(text, "I sold it.", kind="cross", layer=2, head=3)
     assert len(one) == 1 and one[0].weights.shape == (1, len(one[0].rows), len(one[0].columns)) and one[0].heads == [3]
     with pytest.raises(tfm.ArgumentError, match="no attention has both layer 9"):
-        demo.attend(text, layer=9)
+        demo.attention_maps(text, layer=9)
 
 
 def test_attention_draws_itself(demo: tfm.Translator) -> None:
-    maps = demo.attend("Danke.", "<Thanks> & so on.")
+    maps = demo.attention_maps("Danke.", "<Thanks> & so on.")
     tree = xml.etree.ElementTree.fromstring(maps._repr_svg_())
     squares = tree.findall("{http://www.w3.org/2000/svg}rect")
     assert len(squares) == 1 + sum(m.weights[0].size for m in maps)
@@ -126,19 +126,19 @@ def test_attention_draws_itself(demo: tfm.Translator) -> None:
 def test_attention_picture_labels_rows_with_the_token_written(demo: tfm.Translator) -> None:
     kinds: list[Literal["cross"] | None] = ["cross", None]
     for kind in kinds:
-        *_, cross = demo.attend("Danke.", "Thanks.", kind=kind)
+        *_, cross = demo.attention_maps("Danke.", "Thanks.", kind=kind)
         assert cross.written == cross.rows[1:] + ["</s>"] and cross.rows[0] == "<pad>"
         labels = [text.text for text in xml.etree.ElementTree.fromstring(cross._repr_svg_()).iter() if text.text]
         assert [label for label in labels if label.startswith("_Th")] and "<pad>" not in labels
         assert labels[1:1 + len(cross.rows)] == [token.replace("▁", "_") for token in cross.written]
-    encoder = demo.attend("Danke.", "Thanks.", kind="encoder")[0]
+    encoder = demo.attention_maps("Danke.", "Thanks.", kind="encoder")[0]
     assert encoder.written == encoder.rows
 
 
 def test_a_text_alone_and_bytes(demo: tfm.Translator) -> None:
     assert demo.translate("Ich liebe dich.") == "I love you."
     assert demo.translate(["Ich liebe dich.".encode()]) == ["I love you."]
-    assert [str(t) for t in demo.translate("Ich liebe dich.", n_best=2, beam=4)][0] == "I love you."
+    assert [str(t) for t in demo.translate("Ich liebe dich.", n_best=2, beam_size=4)][0] == "I love you."
     assert demo.translate([]) == []
     empty = demo.translate("")
     assert empty == "" and math.isnan(empty.score)
@@ -157,7 +157,7 @@ def test_texts_of_any_kind(demo: tfm.Translator) -> None:
     with pytest.raises(TypeError, match="put it into a list"):
         demo.score("Danke.", "Thanks.")
     with pytest.raises(TypeError, match="str or bytes"):
-        demo.attend(lines)  # type: ignore[arg-type]
+        demo.attention_maps(lines)  # type: ignore[arg-type]
 
 
 def test_sentences_are_split_by_default(demo: tfm.Translator) -> None:
@@ -172,8 +172,8 @@ def test_a_stream_is_the_same_in_any_pieces(demo: tfm.Translator, german: list[s
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfm.translator._AHEAD", 16)
     lines = german[:50]
-    want = demo.translate(lines, beam=1)
-    got = list(demo.stream((line + "\r\n" for line in lines), beam=1))
+    want = demo.translate(lines, beam_size=1)
+    got = list(demo.stream((line + "\r\n" for line in lines), beam_size=1))
     assert got == want and [t.line for t in got] == list(range(50))
     endless = demo.stream("Hallo." for _ in iter(int, 1))
     assert next(endless) == demo.translate("Hallo.")
@@ -215,17 +215,17 @@ def test_prefixes_and_search(demo: tfm.Translator) -> None:
     with pytest.raises(ValueError, match="2 prefixes for 1 lines"):
         demo.translate(["a"], prefixes=["b", None])
     with pytest.raises(tfm.ArgumentError, match="beam"):
-        demo.translate("Danke.", beam=33)
+        demo.translate("Danke.", beam_size=33)
     with pytest.raises(tfm.ArgumentError):
-        demo.translate("Danke.", split=True, n_best=2, beam=4)
+        demo.translate("Danke.", split=True, n_best=2, beam_size=4)
     with pytest.raises(tfm.ArgumentError, match="one of paper, hf"):
-        demo.translate("Danke.", length_penalty="none")  # type: ignore[call-overload]
+        demo.translate("Danke.", length_norm="none")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="put it into a list"):
         demo.translate("Danke.", prefixes="He")
-    for name in ("beam", "n_best", "max_length", "batch_tokens"):  # 0 is not the library's own choice here
+    for name in ("beam_size", "n_best", "max_length", "batch_tokens"):  # 0 is not the library's own choice here
         with pytest.raises(tfm.ArgumentError, match=f"{name} is 0"):
             demo.translate("Danke.", **{name: 0})  # type: ignore[call-overload]
-    assert demo.translate("Danke.", beam=np.int64(2))  # type: ignore[call-overload]
+    assert demo.translate("Danke.", beam_size=np.int64(2))  # type: ignore[call-overload]
 
 
 def test_callbacks_may_fail_and_stop(demo: tfm.Translator) -> None:
@@ -248,7 +248,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
     assert tokenizer is not None
     lines = [line for line in german[:few(30, 10)] if line]
     pieces = [[tokenizer.piece(i, "source") or "" for i in tokenizer.encode(line)] for line in lines]
-    want = demo.translate(lines, beam=4, split=False, length_penalty="hf", alpha=1, max_length=256, return_scores=True)
+    want = demo.translate(lines, beam_size=4, split=False, length_norm="hf", length_penalty=1, max_length=256, return_scores=True)
     for given in (pieces, [each[:-1] for each in pieces]):  # with the end of sentence, and without
         got = demo.translate_batch(given, beam_size=4, return_scores=True, max_batch_size=7)
         for result, line in zip(got, want):
@@ -271,7 +271,7 @@ def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str])
 def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
     tokenizer = demo.tokenizer
     assert tokenizer is not None
-    ids = tokenizer.encode("Danke.", side="target", special=False)
+    ids = tokenizer.encode("Danke.", side="target", add_special_tokens=False)
     assert tokenizer.decode(ids.astype(np.int64)) == tokenizer.decode(list(map(int, ids))) == tokenizer.decode(ids)
     for wrong in ([1, 2.5], [[1, 2]], [10**12], ["1"]):
         with pytest.raises(tfm.ArgumentError, match="ids"):
@@ -282,7 +282,7 @@ def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
     assert [ids.tolist() for ids in several] == [tokenizer.encode(text).tolist() for text in ("Danke.", "", "Guten Morgen.")]
     assert tokenizer.encode([]) == [] and tokenizer.encode(iter(["Danke."]))[0].tolist() == tokenizer.encode("Danke.").tolist()
     with pytest.raises(ValueError, match="as many as there are texts"):
-        tokenizer.encode(["Danke.", "Bitte."], pair=["a"])
+        tokenizer.encode(["Danke.", "Bitte."], text_pair=["a"])
     with pytest.raises(tfm.ArgumentError, match="one of source_eos"):
         tokenizer.special("end")
     with pytest.raises(tfm.ArgumentError, match="one of 13a"):
@@ -290,11 +290,11 @@ def test_words_and_ids_of_a_tokenizer(demo: tfm.Translator) -> None:
 
 
 def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
-    want = [str(t) for t in demo.translate(german[:8], beam=1)]
+    want = [str(t) for t in demo.translate(german[:8], beam_size=1)]
     found: dict[int, Any] = {}
 
     def work(number: int) -> None:
-        found[number] = [str(t) for t in demo.translate(german[:8], beam=1)]
+        found[number] = [str(t) for t in demo.translate(german[:8], beam_size=1)]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -307,7 +307,7 @@ def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
 def test_other_threads_run_while_the_device_works(demo: tfm.Translator, german: list[str]) -> None:
     """The GIL is free: this thread counts on while another translates."""
     counted = 0
-    thread = threading.Thread(target=lambda: demo.translate(german[:60], beam=4))
+    thread = threading.Thread(target=lambda: demo.translate(german[:60], beam_size=4))
     thread.start()
     while thread.is_alive():
         counted += 1

@@ -45,8 +45,8 @@ class TranslateOptions(TypedDict, total=False):
 class GenerateOptions(TypedDict, total=False):
     """What `Generator.generate` takes, apart from `n_best` and `stream`."""
 
-    max_new: Union[int, None]
-    min_new: Union[int, None]
+    max_new_tokens: Union[int, None]
+    min_new_tokens: Union[int, None]
     beam: Union[int, None]
     alpha: Union[float, None]
     sample: bool

@@ -170,7 +170,7 @@ class Encoder(Model):
         return scores
 
     @keywords()
-    def guess_words(self, lines: Iterable[Text], *, top: int = 5, batch_tokens: int | None = None,
+    def fill_mask(self, lines: Iterable[Text], *, top: int = 5, batch_tokens: int | None = None,
                     reject: Reject | None = None, progress: Progress = False) -> list[list[list[Guess]]]:
         """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""
         lines = several(lines)

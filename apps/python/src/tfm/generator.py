@@ -98,7 +98,7 @@ class Generator(Model):
     _kind = "decoder"
 
     def _generate(self, prompts: Sequence[Prompt], emit: Any, on_piece: Any = None, *, n_best: int | None = None,
-                  max_new: int | None = None, min_new: int | None = None, beam: int | None = None,
+                  max_new_tokens: int | None = None, min_new_tokens: int | None = None, beam: int | None = None,
                   alpha: float | None = None, sample: bool = False, temperature: float | None = None,
                   top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
                   repetition_penalty: float | None = None, seed: int = 0, unscored: bool = False,
@@ -112,7 +112,7 @@ class Generator(Model):
         if temperature == 0:  # the likeliest token, whatever else is said
             sample, temperature, top_k, top_p, min_p = False, None, None, None, None
         options.draw = bool(sample or temperature or top_k or top_p or min_p)
-        options.max_new, options.min_new = count_of(max_new, "max_new"), min_new or 0
+        options.max_new_tokens, options.min_new_tokens = count_of(max_new_tokens, "max_new_tokens"), min_new_tokens or 0
         options.beam, options.n_best = count_of(beam, "beam"), count_of(n_best, "n_best")
         options.has_alpha, options.alpha = alpha is not None, alpha or 0
         options.temperature, options.top_k, options.top_p = temperature or 0, top_k or 0, top_p or 0
@@ -166,7 +166,7 @@ class Generator(Model):
         takes one prompt, the pieces of its text come as they are generated, and then `stream.end` says why it ended.
         `n_best` gives a list of texts for each prompt. The other options:
 
-        max_new, min_new      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
+        max_new_tokens, min_new_tokens      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
         stops                 texts before which a text ends
         beam, alpha           a beam search, and the exponent by which its scores count tokens
         sample                draws tokens, as each of the next four does too

@@ -28,16 +28,16 @@ _LOOK = 0.1  # seconds between looks at a run's log
 @keywords(TrainOptions)
 def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
           tgt: Path | Sequence[Path] | None = None, tsv: Path | Sequence[Path] | None = None,
-          start: Path | None = None, resume: Path | None = None, callbacks: Iterable[Callback] = (),
+          init_from: Path | None = None, resume: Path | None = None, callbacks: Iterable[Callback] = (),
           progress: Progress = False, **options: Unpack[TrainOptions]) -> dict[str, Any]:
     """Trains a model on pairs of lines and returns the last report of the run.
 
-        tfm.train("law", start="opus-mt-de-en", src="law.de", tgt="law.en", max_steps=2000, freeze="model.encoder.*")
+        tfm.train("law", init_from="opus-mt-de-en", src="law.de", tgt="law.en", max_steps=2000, freeze="model.encoder.*")
         tfm.Translator("law").translate("Die Klage wird abgewiesen.")
 
     It is a run of `tfm train`, with the same files in the folder `out`, and can be gone on with by either. It has a
     process of its own, which goes on where this one is killed. `src` and `tgt` are files of lines, or `tsv` is one of
-    both; lists of files are read one after the other, the first of `src` with the first of `tgt`. `start` is a model to
+    both; lists of files are read one after the other, the first of `src` with the first of `tgt`. `init_from` is a model to
     begin with (`--init-from`), and `resume` the folder of a run to go on with. Every other option of `tfm train --help` has
     its name with "_" for "-", such as `valid_src`, `batch_tokens=2048` or `pre_norm=True`, and `text` takes a list, too;
     several devices, such as `device="gpu,gpu"`, share each update.
@@ -47,7 +47,7 @@ def train(out: Path | None = None, *, src: Path | Sequence[Path] | None = None,
     order, so that `resume` goes on with it. `progress=True` shows a bar of tqdm's."""
     if (out is None) == (resume is None):
         raise ArgumentError("give the folder of a new run, or resume=, the folder of one to go on with")
-    named = {"out": out, "src": src, "tgt": tgt, "tsv": tsv, "init_from": start, "resume": resume, **options}
+    named = {"out": out, "src": src, "tgt": tgt, "tsv": tsv, "init_from": init_from, "resume": resume, **options}
     folder = os.fspath(out if out is not None else resume)  # type: ignore[arg-type]
     run = _Run(os.path.join(folder, "train.jsonl"), callbacks, progress, named.get("max_steps"))
     with tempfile.TemporaryFile() as said:
