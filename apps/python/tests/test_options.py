@@ -41,8 +41,8 @@ def test_signatures_name_every_option(function: Any, name: str) -> None:
 
 
 def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
-    with pytest.raises(TypeError, match=r"translate\(\) got .* 'beem': did you mean 'beam'\? It takes .*alpha.*truncate"):
-        demo.translate("Danke.", beem=2)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"translate\(\) got .* 'beem_size': did you mean 'beam_size'\? It takes .*keep"):
+        demo.translate("Danke.", beem_size=2)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="did you mean 'max_length'"):
         demo.stream(["Danke."], max_lenght=2)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="'zzz': It takes .*batch_tokens"):
@@ -64,9 +64,38 @@ def test_an_unknown_keyword_lists_the_valid_ones(demo: tfm.Translator) -> None:
         tfm.evaluate(["a"], ["b"], lower_case=True)  # type: ignore[call-arg]
 
 
+def _old_names() -> list[tuple[Any, str, str]]:
+    """Each name that has another one now, with the calls that take that."""
+    calls: tuple[Any, ...] = (
+        tfm.train, tfm.Translator.translate, tfm.Generator.generate, tfm.Generator.score, tfm.Encoder.classify,
+        tfm.Encoder.fill_mask, tfm.Tokenizer.encode, tfm.ops.adam, tfm.ops.attention, tfm.ops.cross_entropy,
+        tfm.ops.ssru)
+    taken = {call: set(inspect.signature(call).parameters) for call in calls}
+    found = []
+    for old, names in _options._RENAMED.items():
+        for call in calls:
+            found += [(call, old, new) for new in names if new.split("=")[0] in taken[call]][:1]
+    return found
+
+
+@pytest.mark.parametrize("call, old, new", _old_names())
+def test_an_old_keyword_names_the_new_one(call: Any, old: str, new: str) -> None:
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{old}': use {new} instead\. It takes"):
+        call(None, "w10", **{old: 1})
+
+
+def test_every_renamed_keyword_has_a_call_that_takes_the_new_name() -> None:
+    assert {old for _, old, _ in _old_names()} == set(_options._RENAMED)
+
+
+def test_a_length_penalty_that_is_a_word_is_told_of_the_length_norm(demo: tfm.Translator) -> None:
+    with pytest.raises(TypeError, match="^length_penalty is a number, the exponent: use length_norm='hf'"):
+        demo.translate("Danke.", length_penalty="hf")  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize("value", ["4", 4.0, [4]])
 def test_a_count_that_is_no_whole_number_is_named(demo: tfm.Translator, value: Any) -> None:
-    with pytest.raises(TypeError, match="^beam is .*: give a whole number"):
+    with pytest.raises(TypeError, match="^beam_size is .*: give a whole number"):
         demo.translate("Danke.", beam_size=value)
 
 

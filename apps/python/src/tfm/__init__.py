@@ -12,7 +12,7 @@ from ._library import lib as _lib, to_str as _to_str
 from ._tokens import TranslationResult
 from .attention import Attention, AttentionMap
 from .device import Context, Device, default_context, devices
-from .embedder import Embedder, Encoder, Guess
+from .embedder import Embedder, Encoder, MaskPrediction
 from .errors import (AgainError, ArgumentError, BuildError, CancelledError, DeviceError, Error, FileError, FormatError,
                      InputError, NumericError, OutOfMemoryError, UnsupportedError)
 from .generator import Generation, GenerationStream, Generator
@@ -25,7 +25,7 @@ from .translator import Translation, Translator
 __version__: str = _to_str(_lib.tfm_version())
 
 __all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "Context", "Device",
-           "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator", "Guess",
-           "InputError", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
+           "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "GenerationStream", "Generator",
+           "InputError", "MaskPrediction", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
            "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",
            "ops", "read_info", "sentences", "train"]

@@ -189,8 +189,7 @@ def set_precision(options: Any, precision: str | None) -> Any:
         if name.endswith(wanted):
             options.precision = value
             return None
-    words = {name.rsplit("_", 1)[-1].lower() for name in field.type.relements} - {"stored"} | {"auto"}
-    known = ", ".join(sorted(words))
+    known = ", ".join(sorted(name.rsplit("_", 1)[-1].lower() for name in field.type.relements))
     raise BY_NAME["TFM_ERROR_ARGUMENT"](f"precision {precision} is not known: give one of {known}")
 
 

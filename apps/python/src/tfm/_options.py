@@ -13,19 +13,18 @@ from ._stream import Progress
 if TYPE_CHECKING:
     from .model import Path, Reject
 
-Penalty = Literal["paper", "hf"]
+LengthNorm = Literal["paper", "hf"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TranslateOptions(TypedDict, total=False):
     """What `Translator.translate` and `Translator.stream` take, apart from `n_best`."""
 
-    beam: Union[int, None]
-    alpha: Union[float, None]
-    length_penalty: Penalty
+    beam_size: Union[int, None]
+    length_penalty: Union[float, None]
+    length_norm: LengthNorm
     max_length: Union[int, None]
-    return_scores: bool
-    unscored: bool
+    return_scores: Union[bool, None]
     return_alignments: bool
     alignment_layer: int
     alignment_head: int
@@ -47,8 +46,8 @@ class GenerateOptions(TypedDict, total=False):
 
     max_new_tokens: Union[int, None]
     min_new_tokens: Union[int, None]
-    beam: Union[int, None]
-    alpha: Union[float, None]
+    beam_size: Union[int, None]
+    length_penalty: Union[float, None]
     sample: bool
     temperature: Union[float, None]
     top_k: Union[int, None]
@@ -56,8 +55,8 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Union[float, None]
     repetition_penalty: Union[float, None]
     seed: int
-    unscored: bool
-    stops: Sequence[str]
+    return_scores: bool
+    stop_strings: Sequence[str]
     batch_tokens: Union[int, None]
     reject: Union[Reject, None]
 
@@ -161,10 +160,28 @@ class CTranslate2Options(TypedDict, total=False):
     callback: None
 
 
+# Earlier names, those of transformers and of OpenAI's interface, and what a call takes instead: the first that it has.
+_RENAMED: dict[str, tuple[str, ...]] = {
+    "accumulate": ("gradient_accumulation_steps",), "alpha": ("length_penalty",), "beam": ("beam_size",),
+    "before": ("initial",), "best_by": ("best_metric",), "block": ("seq_len",), "buffer": ("buffer_size",),
+    "clip": ("max_grad_norm",), "coverage": ("character_coverage",), "deal": ("balance",), "decay": ("weight_decay",),
+    "do_sample": ("sample",), "ends": ("score_eos",), "ffn": ("ffn_dim",), "lr": ("learning_rate",),
+    "max_new": ("max_new_tokens",), "max_tokens": ("max_new_tokens",), "min_new": ("min_new_tokens",),
+    "norm": ("grad_norm",), "num_beams": ("beam_size",), "num_return_sequences": ("n_best",), "pair": ("text_pair",),
+    "pairs": ("text_pairs",), "positions": ("max_positions",), "rate": ("learning_rate", "dropout"),
+    "recompute": ("gradient_checkpointing",), "report_every": ("logging_steps",), "schedule": ("lr_scheduler_type",),
+    "shard": ("shard_optimizer",), "smoothing": ("label_smoothing",), "special": ("add_special_tokens",),
+    "start": ("init_from",), "stop": ("stop_strings",), "stops": ("stop_strings",), "store": ("save_dtype",),
+    "top": ("top_k",), "unscored": ("return_scores=False",), "updates": ("max_steps",), "valid_beam": ("valid_beam_size",),
+    "valid_every": ("eval_steps",), "warmup": ("warmup_steps",), "wire": ("comm_dtype",),
+}
+
+
 def _unknown(function: str, name: str, known: Sequence[str]) -> TypeError:
+    new = next((each for each in _RENAMED.get(name, ()) if each.split("=")[0] in known), None)
     near = difflib.get_close_matches(name, known, 1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {guess}It takes {', '.join(known)}")
+    hint = f"use {new} instead. " if new else f"did you mean {near[0]!r}? " if near else ""
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {hint}It takes {', '.join(known)}")
 
 
 def _parameters(source: Callable[..., Any] | type) -> list[inspect.Parameter]:

@@ -52,10 +52,11 @@ class TokensMixin:
         if tokenizer is None:
             raise ArgumentError("translate_batch needs the model's vocabulary: open the model with its tokenizer")
         options = ffi.new("tfm_search_options *")
-        options.beam, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
-        options.has_alpha, options.alpha, options.penalty = True, length_penalty, lib.TFM_LENGTH_NORM_HF
+        options.beam_size, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
+        options.has_length_penalty, options.length_penalty = True, length_penalty
+        options.length_norm = lib.TFM_LENGTH_NORM_HF
         options.max_length = count_of(max_decoding_length, "max_decoding_length")
-        options.unscored = not return_scores
+        options.skip_scores = not return_scores
         by_tokens = choice(("examples", "tokens"), batch_type, "batch type") == 1 or not max_batch_size
         source = list(source)
         encoded = [_ids(tokenizer, tokens, "source", max_input_length) for tokens in source]
@@ -82,7 +83,7 @@ class TokensMixin:
                 keep: Callable[[int, Any], None]) -> None:
         """One batch; what does not fit into memory is cut in two."""
         calls = Callbacks()
-        options.go_on = calls.make("bool(*)(void *)", lambda: True)
+        options.should_continue = calls.make("bool(*)(void *)", lambda: True)
         ids = ffi.new("int32_t[]", [i for at in batch for i in encoded[at]])
         counts = ffi.new("size_t[]", [len(encoded[at]) for at in batch])
         begun = [i for at in batch for i in prefixes[at]]
@@ -122,7 +123,7 @@ def _ids(tokenizer: Tokenizer, tokens: Iterable[str], side: Any, most: int) -> l
     """The ids of pieces; the source ends with an end of sentence, and is cut before that."""
     unknown = tokenizer.special(f"{side}_unk")
     pieces = several(tokens)
-    ids = [tokenizer.find(piece, side) for piece in pieces]
+    ids = [tokenizer.piece_id(piece, side) for piece in pieces]
     for token, found in zip(pieces, ids):
         if found is None and unknown is None:
             raise ArgumentError(f"the vocabulary has no piece {token!r}, nor one for unknown pieces: give its own")

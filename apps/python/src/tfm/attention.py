@@ -66,9 +66,9 @@ class Attention(Sequence[AttentionMap]):
         return _page(self._maps)
 
 
-def attend(model: Translator, source: Text, target: Text | None, kind: str | None, layer: int | None,
-           head: int | None, beam: int | None) -> Attention:
-    """What Translator.attend does."""
+def attention_maps(model: Translator, source: Text, target: Text | None, kind: str | None, layer: int | None,
+                   head: int | None, beam_size: int | None) -> Attention:
+    """What Translator.attention_maps does."""
     if kind is not None and kind not in _KINDS:
         raise ArgumentError(f"the kind is {kind!r}: give encoder, self or cross")
     found: list[AttentionMap] = []
@@ -91,8 +91,8 @@ def attend(model: Translator, source: Text, target: Text | None, kind: str | Non
 
     on = calls.make("tfm_attention_map_fn", on_map)
     search = ffi.new("tfm_search_options *")
-    search.beam = beam or 0
-    search.go_on = calls.make("bool(*)(void *)", lambda: True)
+    search.beam_size = beam_size or 0
+    search.should_continue = calls.make("bool(*)(void *)", lambda: True)
     texts = (ffi.new("char[]", to_bytes(source)), c_text(target))
     model._run(calls, lambda pointer: int(lib.tfm_attention_maps(pointer, texts[0], texts[1], NULL, search, on, NULL)))
     if not found:

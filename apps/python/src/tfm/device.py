@@ -110,7 +110,7 @@ class Context:
 
     Several devices with commas between them, or "all", work together: a model that is opened on them lies on each, and
     they share the lines of a call. `workers` is how many batches each device works on at the same time; 2 keep a CPU
-    busier with a small model, and the results are the same. Tensors and `attend` are on the first device; `tfm.train` is told its devices itself.
+    busier with a small model, and the results are the same. Tensors and `attention_maps` are on the first device; `tfm.train` is told its devices itself.
 
     Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
     be closed before or after what was made on it."""
@@ -178,8 +178,8 @@ class Context:
             return to_str(lib.tfm_context_variant(ctx))
 
     @property
-    def memory_bytes(self) -> int:
-        """The most bytes of device memory that were held at a time."""
+    def peak_memory_bytes(self) -> int:
+        """The peak of the device memory that was held, in bytes."""
         with self.use() as ctx:
             return int(lib.tfm_context_peak_memory(ctx))
 

@@ -19,7 +19,7 @@ Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", 
 _POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
-class Guess(NamedTuple):
+class MaskPrediction(NamedTuple):
     """A word that may stand in the place of a mask."""
 
     text: str  #: the word
@@ -31,7 +31,7 @@ class _Call:
     """The options of a call on lines, and what must live as long as it."""
 
     def __init__(self, count: int, lines: Lines, about: str, progress: Progress, reject: Reject | None,
-                 batch_tokens: int | None, prompt: str | None, pairs: Iterable[Text] | None) -> None:
+                 batch_tokens: int | None, prompt: str | None, text_pairs: Iterable[Text] | None) -> None:
         self.calls = Callbacks()
         self.bar = Bar(progress, about)
         self.options: Any = ffi.new("tfm_embed_options *")
@@ -42,12 +42,12 @@ class _Call:
         self.options.prompt = self._prompt
         if reject is not None:
             self.options.reject = self.calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
-        if pairs is not None:
-            seconds = several(pairs)
+        if text_pairs is not None:
+            seconds = several(text_pairs)
             if len(seconds) != count:
                 raise ValueError(f"there are {len(seconds)} second texts for {count} lines: give one for each")
             self._pairs = Lines(seconds)
-            self.options.pairs = self._pairs.text
+            self.options.text_pairs = self._pairs.text
 
 
 class Embedder(Model):
@@ -92,7 +92,7 @@ class Embedder(Model):
     def prompts(self) -> dict[str, str]:
         """What the directory has to be put before texts, by name."""
         with self._use():
-            count = lib.tfm_embedder_get_info(self._embedder[0]).prompts
+            count = lib.tfm_embedder_get_info(self._embedder[0]).prompt_count
             names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
             return {to_str(name): to_str(lib.tfm_embedder_prompt(self._embedder[0], name)) for name in names}
 
@@ -142,7 +142,7 @@ class Embedder(Model):
 
 
 class Encoder(Model):
-    """An encoder with a head: one that tells classes of texts apart, or that guesses masked words."""
+    """An encoder with a head: one that tells classes of texts apart, or that predicts masked words."""
 
     _kind = "encoder"
 
@@ -153,15 +153,15 @@ class Encoder(Model):
             return [to_str(lib.tfm_model_class_name(model, i)) for i in range(lib.tfm_model_class_count(model))]
 
     @keywords()
-    def classify(self, lines: Iterable[Text], *, pairs: Iterable[Text] | None = None, batch_tokens: int | None = None,
-                 reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
-        """How likely each line is of each class: (lines, classes). `pairs` are second texts, which the model reads with
+    def classify(self, lines: Iterable[Text], *, text_pairs: Iterable[Text] | None = None,
+                 batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
+        """How likely each line is of each class: (lines, classes). `text_pairs` are second texts, which the model reads with
         the lines."""
         lines = several(lines)
         scores = np.empty((len(lines), len(self.classes)), np.float32)
         if lines:
             given = Lines(lines)
-            call = _Call(given.count, given, "classifying", progress, reject, batch_tokens, None, pairs)
+            call = _Call(given.count, given, "classifying", progress, reject, batch_tokens, None, text_pairs)
             room = scores if scores.size else np.empty(1, np.float32)  # the library says what is wrong
             numbers = ffi.cast("float *", ffi.from_buffer(room))
             self._run(call.calls, lambda model: int(
@@ -170,23 +170,23 @@ class Encoder(Model):
         return scores
 
     @keywords()
-    def fill_mask(self, lines: Iterable[Text], *, top: int = 5, batch_tokens: int | None = None,
-                    reject: Reject | None = None, progress: Progress = False) -> list[list[list[Guess]]]:
+    def fill_mask(self, lines: Iterable[Text], *, top_k: int = 5, batch_tokens: int | None = None,
+                  reject: Reject | None = None, progress: Progress = False) -> list[list[list[MaskPrediction]]]:
         """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""
         lines = several(lines)
-        found: list[list[list[Guess]]] = [[] for _ in lines]
+        found: list[list[list[MaskPrediction]]] = [[] for _ in lines]
         if not lines:
             return found
         given = Lines(lines)
-        call = _Call(given.count, given, "guessing", progress, reject, batch_tokens, None, None)
+        call = _Call(given.count, given, "predicting", progress, reject, batch_tokens, None, None)
 
-        def on_guess(guess: Any) -> None:
-            if guess.rank == 0:
-                found[guess.line].append([])
-            found[guess.line][-1].append(Guess(to_str(guess.text), guess.probability, guess.id))
+        def on_prediction(word: Any) -> None:
+            if word.rank == 0:
+                found[word.line].append([])
+            found[word.line][-1].append(MaskPrediction(to_str(word.text), word.probability, word.id))
 
-        on: Callable[..., Any] = call.calls.make("tfm_mask_prediction_fn", on_guess)
+        on: Callable[..., Any] = call.calls.make("tfm_mask_prediction_fn", on_prediction)
         self._run(call.calls, lambda model: int(
-            lib.tfm_fill_mask(model, given.text, given.count, top, call.options, on, NULL)))
+            lib.tfm_fill_mask(model, given.text, given.count, top_k, call.options, on, NULL)))
         call.bar.close()
         return found

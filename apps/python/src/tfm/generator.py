@@ -18,7 +18,7 @@ from .text import Score, floats_array, ids_array, ids_given
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_ENDS = ("end", "stop", "length")
+_FINISH_REASONS = ("eos", "stop", "length")
 #: A text, or an array of ids.
 Prompt = Union[str, bytes, "npt.NDArray[np.integer[Any]]"]
 _ONE = (str, bytes, np.ndarray)
@@ -29,9 +29,9 @@ class Generation(str):
 
     prompt: int  #: the prompt, counted from 0
     rank: int  #: its place among the best, or which one of those drawn it is
-    score: float  #: what beams are ordered by; 0 where it is not asked for (`unscored`)
+    score: float  #: what beams are ordered by; 0 with return_scores=False
     log_prob: float  #: the sum of log p of its tokens
-    end: str  #: why it ended: "end", "stop" or "length"
+    finish_reason: str  #: why it ended: "eos", "stop" or "length"
     prompt_tokens: int  #: how many tokens the prompt has
     tokens: list[str]  #: its pieces
     ids: npt.NDArray[np.int32]  #: the ids of these
@@ -40,8 +40,8 @@ class Generation(str):
 
 def _generation(g: Any) -> Generation:
     made = Generation(to_str(g.text))
-    made.prompt, made.rank, made.score, made.log_prob = g.prompt, g.best, g.score, g.log_prob
-    made.end, made.prompt_tokens = _ENDS[g.end], g.prompt_tokens
+    made.prompt, made.rank, made.score, made.log_prob = g.prompt, g.rank, g.score, g.log_prob
+    made.finish_reason, made.prompt_tokens = _FINISH_REASONS[g.finish_reason], g.prompt_tokens
     count = g.tokens.count
     made.tokens = [to_str(g.tokens.tokens[i]) for i in range(count)] if g.tokens.tokens != NULL else []
     made.ids = ids_array(g.tokens.ids, count)
@@ -79,9 +79,9 @@ class GenerationStream(Iterator[str]):
         return next(self._pieces)
 
     @property
-    def end(self) -> str | None:
-        """Why the text ended, once it did: "end", "stop" or "length"."""
-        return None if self.result is None else self.result.end
+    def finish_reason(self) -> str | None:
+        """Why the text ended, once it did: "eos", "stop" or "length"."""
+        return None if self.result is None else self.result.finish_reason
 
     def close(self) -> None:
         """Ends the call, if it still works."""
@@ -97,12 +97,13 @@ class Generator(Model):
 
     _kind = "decoder"
 
-    def _generate(self, prompts: Sequence[Prompt], emit: Any, on_piece: Any = None, *, n_best: int | None = None,
-                  max_new_tokens: int | None = None, min_new_tokens: int | None = None, beam: int | None = None,
-                  alpha: float | None = None, sample: bool = False, temperature: float | None = None,
-                  top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
-                  repetition_penalty: float | None = None, seed: int = 0, unscored: bool = False,
-                  stops: Sequence[str] = (), batch_tokens: int | None = None, reject: Reject | None = None) -> None:
+    def _generate(self, prompts: Sequence[Prompt], emit: Any, on_text: Any = None, *, n_best: int | None = None,
+                  max_new_tokens: int | None = None, min_new_tokens: int | None = None,
+                  beam_size: int | None = None, length_penalty: float | None = None, sample: bool = False,
+                  temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+                  min_p: float | None = None, repetition_penalty: float | None = None, seed: int = 0,
+                  return_scores: bool = True, stop_strings: Sequence[str] = (), batch_tokens: int | None = None,
+                  reject: Reject | None = None) -> None:
         if not prompts:
             return
         calls = Callbacks()
@@ -111,25 +112,25 @@ class Generator(Model):
         kept = [_fill(given[i], each) for i, each in enumerate(prompts)]
         if temperature == 0:  # the likeliest token, whatever else is said
             sample, temperature, top_k, top_p, min_p = False, None, None, None, None
-        options.draw = bool(sample or temperature or top_k or top_p or min_p)
+        options.sample = bool(sample or temperature or top_k or top_p or min_p)
         options.max_new_tokens, options.min_new_tokens = count_of(max_new_tokens, "max_new_tokens"), min_new_tokens or 0
-        options.beam, options.n_best = count_of(beam, "beam"), count_of(n_best, "n_best")
-        options.has_alpha, options.alpha = alpha is not None, alpha or 0
+        options.beam_size, options.n_best = count_of(beam_size, "beam_size"), count_of(n_best, "n_best")
+        options.has_length_penalty, options.length_penalty = length_penalty is not None, length_penalty or 0
         options.temperature, options.top_k, options.top_p = temperature or 0, top_k or 0, top_p or 0
         options.min_p, options.repetition_penalty = min_p or 0, repetition_penalty or 0
-        options.unscored = unscored
+        options.skip_scores = not return_scores
         options.seed, options.batch_tokens = seed, count_of(batch_tokens, "batch_tokens")
-        ends = [c_text(each) for each in several(stops)]
-        options.stops = stop_texts = ffi.new("char const *[]", ends)
-        options.stop_count = len(ends)
-        options.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
-        if on_piece is not None:
-            options.on_piece = calls.make("tfm_text_fn", lambda prompt, best, piece: on_piece(to_str(piece)))
+        stops = [c_text(each) for each in several(stop_strings)]
+        options.stop_strings = stop_texts = ffi.new("char const *[]", stops)
+        options.stop_string_count = len(stops)
+        options.should_continue = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        if on_text is not None:
+            options.on_text = calls.make("tfm_text_fn", lambda prompt, rank, text: on_text(to_str(text)))
         if reject is not None:
             options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
 
         def on_generation(g: Any) -> Any:
-            if g.best > 0 and g.score == float("-inf"):  # there are no more
+            if g.rank > 0 and g.score == float("-inf"):  # there are no more
                 return True
             return emit(_generation(g))
 
@@ -163,20 +164,22 @@ class Generator(Model):
     def generate(self, prompt: Prompt | Iterable[Prompt], *, stream: bool = False, n_best: int | None = None,
                  **options: Unpack[GenerateOptions]) -> Any:
         """Generates text for a prompt, which is a text or an array of ids, or for each of several. With `stream`, which
-        takes one prompt, the pieces of its text come as they are generated, and then `stream.end` says why it ended.
+        takes one prompt, the pieces of its text come as they are generated, and then `stream.finish_reason` says why it ended.
         `n_best` gives a list of texts for each prompt. The other options:
 
-        max_new_tokens, min_new_tokens      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
-        stops                 texts before which a text ends
-        beam, alpha           a beam search, and the exponent by which its scores count tokens
-        sample                draws tokens, as each of the next four does too
+        max_new_tokens        the maximum number of tokens to generate (default: the model's own, else 256)
+        min_new_tokens        the minimum number of tokens to generate (default: the model's own, else 0)
+        stop_strings          strings before which a text ends
+        beam_size             the beam size of a beam search (default 1)
+        length_penalty        the exponent of the length penalty of a beam search (default: the model's own, else 1)
+        sample                samples tokens, as each of the next four does too
         temperature           what logits are divided by; 0 is greedy
-        top_k, top_p, min_p   of which tokens one is drawn
+        top_k, top_p, min_p   filters on the tokens that may be sampled
         repetition_penalty    makes tokens of prompt and text less likely, from 1 on
-        seed                  which stream of random numbers (default 0)
-        unscored              asks for no scores: they are 0 then, where nothing is drawn and `beam` is not above 1, and
-                              on CPUs it may be faster
-        batch_tokens          the most tokens of a batch (default 16384)
+        seed                  the seed of sampling (default 0)
+        return_scores         False computes no scores: they are 0 without sampling and with a beam size of 1, and
+                              decoding may be faster on CPUs
+        batch_tokens          the maximum number of tokens in a batch (default 16384)
         reject                is called with the number of a bad prompt and why; else it is an InputError
         """
         if stream:
@@ -193,10 +196,10 @@ class Generator(Model):
         return best[0] if single else best
 
     @keywords()
-    def score(self, texts: Iterable[Text], *, ends: bool = False, add_bos: bool = False,
+    def score(self, texts: Iterable[Text], *, score_eos: bool = False, add_bos: bool = False,
               batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False) -> list[Score]:
         """How likely the model finds each of several texts: the sum of log p of its tokens, each given those before it,
-        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `ends` the end token counts too;
+        as `tfm score --text` prints it; exp(-score.average) is the perplexity. With `score_eos` the EOS token counts too;
         with `add_bos` the model's BOS token comes first where the tokenizer puts none, so that the first token counts.
         A text of which no token counts has NaN and 0 tokens, and so has a bad one where `reject` is given."""
         lines = Lines(several(texts))
@@ -204,7 +207,8 @@ class Generator(Model):
             return []
         calls, bar, found = Callbacks(), Bar(progress, "scoring"), list[Score]()
         options = ffi.new("tfm_text_options *")
-        options.line_bytes, options.ends, options.batch_tokens = lines.bytes, ends, count_of(batch_tokens, "batch_tokens")
+        options.line_bytes, options.score_eos = lines.bytes, score_eos
+        options.batch_tokens = count_of(batch_tokens, "batch_tokens")
         options.add_bos = add_bos
         options.progress = calls.make("tfm_progress_fn", bar)
         if reject is not None:
@@ -229,7 +233,7 @@ class Generator(Model):
             raise ArgumentError("logits needs the model's tokenizer for a text: give an array of ids")
         else:
             ids = tokenizer.encode(prompt)
-        vocabulary = self.info.target_vocabulary
+        vocabulary = self.info.target_vocab_size
         if not ids.size or int(ids.min()) < 0 or int(ids.max()) >= vocabulary:
             raise ArgumentError(f"logits takes a prompt of at least one token, with ids from 0 to {vocabulary - 1}")
         given, out, nothing = tensor(ids[None], "I32", context=self.context), ffi.new("tfm_tensor *"), \

@@ -33,19 +33,19 @@ class ModelInfo:
     decoder_layers: int  #: the layers of the decoder
     encoder_heads: int  #: heads of its attention
     decoder_heads: int  #: heads of its attention
-    source_vocabulary: int  #: how many ids the source side has
-    target_vocabulary: int  #: how many ids the target side has
+    source_vocab_size: int  #: how many ids the source side has
+    target_vocab_size: int  #: how many ids the target side has
     max_positions: int  #: the most tokens of a sequence
     parameters: int  #: how many numbers it has
     parameter_bytes: int  #: what they take on the device
     estimated_bytes: int  #: what translating takes there
     stored_dtype: str  #: the type of the largest tensor in the file
-    stored_as: str  #: the kind of file
+    weight_format: str  #: the kind of file
     pad_id: int  #: padding, -1 for none
     eos_id: int  #: the end of a sentence
     start_id: int  #: what the decoder reads first
-    beam: int  #: the beam that the directory asks for
-    part_of: str  #: the class of models of pictures and text of which the text alone is run, "" for none
+    beam_size: int  #: the beam size that the directory asks for
+    multimodal_class: str  #: the class of models of pictures and text of which the text alone is run, "" for none
 
 
 #: For each kind of model the class that opens it, and what it is.

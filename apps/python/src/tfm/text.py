@@ -82,37 +82,37 @@ class Tokenizer:
 
     @overload
     def encode(self, text: Text, *, side: Side = "source",  # type: ignore[overload-overlap]
-               special: bool = True, language: str | None = None,
-               pair: Text | None = None) -> npt.NDArray[np.int32]: ...
+               add_special_tokens: bool = True, language: str | None = None,
+               text_pair: Text | None = None) -> npt.NDArray[np.int32]: ...
 
     @overload
-    def encode(self, text: Iterable[Text], *, side: Side = "source", special: bool = True, language: str | None = None,
-               pair: Iterable[Text] | None = None) -> list[npt.NDArray[np.int32]]: ...
+    def encode(self, text: Iterable[Text], *, side: Side = "source", add_special_tokens: bool = True,
+               language: str | None = None, text_pair: Iterable[Text] | None = None) -> list[npt.NDArray[np.int32]]: ...
 
     @keywords()
-    def encode(self, text: Text | Iterable[Text], *, side: Side = "source", special: bool = True,
-               language: str | None = None, pair: Text | Iterable[Text] | None = None) -> Any:
+    def encode(self, text: Text | Iterable[Text], *, side: Side = "source", add_special_tokens: bool = True,
+               language: str | None = None, text_pair: Text | Iterable[Text] | None = None) -> Any:
         """The ids of a text, or a list of the ids of several texts, with the special tokens that the model wants around
-        each unless `special` is False. `pair` is a second text that follows, one for each."""
+        each unless `add_special_tokens` is False. `text_pair` is a second text that follows, one for each."""
         found, single = texts(text)
-        if pair is None:
+        if text_pair is None:
             pairs: list[Text | None] = [None] * len(found)
         else:
-            second, one = texts(pair)
+            second, one = texts(text_pair)
             if one != single or len(second) != len(found):
-                raise ValueError("pair is a second text for one text, or a list of as many as there are texts")
+                raise ValueError("text_pair is a second text for one text, or a list of as many as there are texts")
             pairs = list(second)
-        ids = [self._encode(each, other, side, special, language) for each, other in zip(found, pairs)]
+        ids = [self._encode(each, other, side, add_special_tokens, language) for each, other in zip(found, pairs)]
         return ids[0] if single else ids
 
-    def _encode(self, text: Text, pair: Text | None, side: Side, special: bool,
+    def _encode(self, text: Text, pair: Text | None, side: Side, add_special_tokens: bool,
                 language: str | None) -> npt.NDArray[np.int32]:
         options, out, count = ffi.new("tfm_encode_options *"), ffi.new("int32_t **"), ffi.new("size_t *")
         line = to_bytes(text)
         kept = (c_text(language), c_text(pair))
-        options.plain = not special
-        options.language, options.pair = kept
-        options.pair_bytes = 0 if pair is None else len(to_bytes(pair))
+        options.no_special_tokens = not add_special_tokens
+        options.language, options.text_pair = kept
+        options.text_pair_bytes = 0 if pair is None else len(to_bytes(pair))
         with self._use() as pointer:
             check(lib.tfm_tokenizer_encode_with(pointer, out, count, _side(side), ffi.from_buffer(line), len(line),
                                                 options))
@@ -139,7 +139,7 @@ class Tokenizer:
             found = lib.tfm_tokenizer_piece(pointer, _side(side), id)
             return None if found == NULL else to_str(found)
 
-    def find(self, piece: Text, side: Side = "source") -> int | None:
+    def piece_id(self, piece: Text, side: Side = "source") -> int | None:
         """The id of a piece, or None."""
         with self._use() as pointer:
             found = int(lib.tfm_tokenizer_piece_id(pointer, _side(side), c_text(piece)))

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from ._library import (NULL, Callbacks, Lines, Text, c_text, check, choice, count_of, ffi, lib, several, texts, to_bytes,
                        to_str)
-from ._options import Penalty, TranslateOptions, keywords
+from ._options import LengthNorm, TranslateOptions, keywords
 from ._stream import Bar, Progress, stream
 from ._tokens import TokensMixin
-from .attention import Attention, attend
+from .attention import Attention, attention_maps
 from .errors import InputError
 from .model import Model, Reject
 from .text import Score, floats_array, ids_array
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _AHEAD = 1024  # lines that `stream` takes at a time, so that lines of like length meet
-_PENALTIES = ("paper", "hf")
+_LENGTH_NORMS = ("paper", "hf")
 
 
 class Translation(str):
@@ -30,7 +30,7 @@ class Translation(str):
 
     line: int  #: the line, counted from 0
     rank: int  #: its place among the best, counted from 0
-    score: float  #: what translations are ordered by; NaN for a line without words, 0 if greedy and `unscored`
+    score: float  #: what translations are ordered by; NaN for a line without words, 0 if greedy with return_scores=False
     log_prob: float  #: the sum of log p of its tokens; 0 then, too
     sentences: int  #: of how many sentences it is put together
     tokens: list[str]  #: its pieces, with return_scores or return_alignments; else empty
@@ -50,7 +50,7 @@ class Translation(str):
 
 def _translation(t: Any, tokens: bool, alignments: bool) -> Translation:
     made = Translation(to_str(t.text))
-    made.line, made.rank, made.sentences = t.line, t.best, t.sentences
+    made.line, made.rank, made.sentences = t.line, t.rank, t.sentences
     made.score, made.log_prob = t.score, t.log_prob
     if tokens or alignments:
         count = t.target.count
@@ -73,9 +73,9 @@ class Translator(TokensMixin, Model):
 
     _kind = "encoder-decoder"
 
-    def _translate(self, lines: Sequence[Text], emit: Any, *, n_best: int | None = None, beam: int | None = None,
-                   alpha: float | None = None, length_penalty: Penalty = "paper", max_length: int | None = None,
-                   return_scores: bool = False, unscored: bool = False, return_alignments: bool = False,
+    def _translate(self, lines: Sequence[Text], emit: Any, *, n_best: int | None = None, beam_size: int | None = None,
+                   length_penalty: float | None = None, length_norm: LengthNorm = "paper",
+                   max_length: int | None = None, return_scores: bool | None = None, return_alignments: bool = False,
                    alignment_layer: int = 0, alignment_head: int = 0, split: bool | None = None,
                    language: str | None = None, source_language: str | None = None, target_language: str | None = None,
                    source_prefix: str | None = None, prefixes: Sequence[Text | None] | None = None,
@@ -83,15 +83,17 @@ class Translator(TokensMixin, Model):
                    reject: Reject | None = None, progress: Progress = False) -> None:
         if not lines:
             return
+        if isinstance(length_penalty, str):  # an earlier version took the word here
+            raise TypeError(f"length_penalty is a number, the exponent: use length_norm={length_penalty!r}")
         given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
         search, text = ffi.new("tfm_search_options *"), ffi.new("tfm_text_options *")
         kept = [c_text(each) for each in (language, source_language, target_language, source_prefix)]
-        search.beam, search.n_best = count_of(beam, "beam"), count_of(n_best, "n_best")
+        search.beam_size, search.n_best = count_of(beam_size, "beam_size"), count_of(n_best, "n_best")
         search.max_length = count_of(max_length, "max_length")
-        search.has_alpha, search.alpha = alpha is not None, alpha or 0
-        search.penalty = choice(_PENALTIES, length_penalty, "length penalty")
-        search.unscored = unscored and not return_scores
-        search.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        search.has_length_penalty, search.length_penalty = length_penalty is not None, length_penalty or 0
+        search.length_norm = choice(_LENGTH_NORMS, length_norm, "length norm")
+        search.skip_scores = return_scores is not None and not return_scores
+        search.should_continue = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
         text.line_bytes, text.truncate = given.bytes, truncate
         text.batch_tokens = count_of(batch_tokens, "batch_tokens")
         text.split = split if split is not None else (n_best or 1) == 1
@@ -113,9 +115,9 @@ class Translator(TokensMixin, Model):
             text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
 
         def on_translation(t: Any) -> Any:
-            if t.best > 0 and t.score == float("-inf"):  # there are no more
+            if t.rank > 0 and t.score == float("-inf"):  # there are no more
                 return True
-            return emit(_translation(t, return_scores, return_alignments))
+            return emit(_translation(t, bool(return_scores), return_alignments))
 
         on = calls.make("tfm_translation_fn", on_translation)
         try:
@@ -148,13 +150,12 @@ class Translator(TokensMixin, Model):
 
         A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
 
-        beam                the beam; 1 is greedy search (default: the model's own, else 4)
-        alpha               the exponent of the length penalty (default 0.6)
-        length_penalty      "paper": sum log p / ((5 + n) / 6)^alpha; "hf": sum log p / n^alpha
-        max_length          the most tokens to write (default: those of the source + 50)
-        return_scores       gives the tokens too, with their log probabilities
-        unscored            asks for no scores, unless return_scores does: those of a greedy search are 0 then, and on CPUs
-                            it may be faster
+        beam_size           the beam size; 1 is greedy search (default: the model's own, else 4)
+        length_penalty      the exponent A of the length penalty (default 0.6, or with length_norm="hf" the model's own)
+        length_norm         "paper": score = sum log p / ((5 + n) / 6)^A; "hf": score = sum log p / n^A
+        max_length          the maximum number of tokens of a translation (default: those of the source + 50)
+        return_scores       True gives the tokens too, with their log probabilities; False computes no scores: those of a
+                            greedy search are 0, and decoding may be faster on CPUs
         return_alignments   gives how much each token of the translation looked at each one of the source
         alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: their mean)
         split               translates the sentences of a text one by one (default: yes, but for n_best above 1)
@@ -245,12 +246,13 @@ class Translator(TokensMixin, Model):
         return found
 
     @keywords()
-    def attend(self, source: Text, target: Text | None = None, *, kind: Literal["encoder", "self", "cross"] | None = None,
-               layer: int | None = None, head: int | None = None, beam: int | None = None) -> Attention:
+    def attention_maps(self, source: Text, target: Text | None = None, *,
+                       kind: Literal["encoder", "self", "cross"] | None = None, layer: int | None = None,
+                       head: int | None = None, beam_size: int | None = None) -> Attention:
         """What attention looks at while a text is translated: the model's own translation, or `target`. In a notebook
         it draws itself. `kind` is the encoder's attention, the decoder's over the target, or the decoder's over the
         source; layers and heads are counted from 1."""
-        return attend(self, source, target, kind, layer, head, beam)
+        return attention_maps(self, source, target, kind, layer, head, beam_size)
 
 
 def _placeholders(keep: bool | Sequence[str]) -> Any:

@@ -8,7 +8,7 @@ from ..device import Context, default_context
 from ._functions import Activation, activation_code, given, held, make, make_several
 from ._tensor import ArrayLike, Tensor, context_of, tensor, value_of
 
-_STAGES = ("weights", "product", "capped", "masked")
+_STAGES = ("weights", "qk", "capped", "masked")
 _SINUSOIDS = ("interleaved", "split", "fairseq")
 
 
@@ -96,17 +96,17 @@ def dropout_masked(x: ArrayLike, rate: float, *, seed: int = 0, stream: int = 0)
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, heads: int = 0, kv_heads: int = 0, scale: float = 0,
               soft_cap: float = 0, causal: bool = False, past: int = 0, window: tuple[int, int] | None = None,
-              mask: ArrayLike | None = None, lengths: ArrayLike | None = None, rate: float = 0, seed: int = 0,
+              mask: ArrayLike | None = None, lengths: ArrayLike | None = None, dropout: float = 0, seed: int = 0,
               stream: int = 0) -> Tensor:
     """dropout(softmax(mask + scale q k^T)) v, fused. Either q is (B, T, heads D), or all are (B, H, T, D). `window`
     says how far a query looks back and ahead, negative without limit; `mask` is added, or hides keys where it is U8;
     `lengths` (B) counts the keys of each sequence."""
-    return _attention(None, q, k, v, heads, kv_heads, scale, soft_cap, causal, past, window, mask, lengths, rate, seed,
-                      stream)[0]
+    return _attention(None, q, k, v, heads, kv_heads, scale, soft_cap, causal, past, window, mask, lengths, dropout,
+                      seed, stream)[0]
 
 
 def attention_scores(q: ArrayLike, k: ArrayLike, v: ArrayLike, *,
-                     stage: Literal["weights", "product", "capped", "masked"] = "weights", heads: int = 0,
+                     stage: Literal["weights", "qk", "capped", "masked"] = "weights", heads: int = 0,
                      kv_heads: int = 0, scale: float = 0, soft_cap: float = 0, causal: bool = False, past: int = 0,
                      window: tuple[int, int] | None = None, mask: ArrayLike | None = None,
                      lengths: ArrayLike | None = None) -> tuple[Tensor, Tensor]:
@@ -125,7 +125,7 @@ def _attention(stage: str | None, q: ArrayLike, k: ArrayLike, v: ArrayLike, head
     options.heads, options.kv_heads, options.scale, options.soft_cap = heads, kv_heads, scale, soft_cap
     options.causal, options.past = causal, past
     if window is not None:
-        options.window, options.before, options.after = True, *window
+        options.window, options.window_left, options.window_right = True, *window
     hidden, counted = given(context, mask), given(context, lengths, "I32")
     options.mask, options.lengths = value_of(hidden), value_of(counted)
     drop = _dropout(rate, seed, stream)
@@ -163,10 +163,10 @@ def align(scores: ArrayLike, *, lengths: ArrayLike | None = None, window: int = 
     return make(context, "tfm_align", held(tensor(scores, context=context)), options)
 
 
-def ssru(x: ArrayLike, forget: ArrayLike, before: ArrayLike | None = None) -> tuple[Tensor, Tensor]:
-    """The recurrence of SSRU cells over x and forget (B, T, E), from `before` (B, E) or zeros: max(c, 0), and c."""
-    context = context_of((x, forget, before))
-    kept = [given(context, each) for each in (x, forget, before)]
+def ssru(x: ArrayLike, forget: ArrayLike, initial: ArrayLike | None = None) -> tuple[Tensor, Tensor]:
+    """The recurrence of SSRU cells over x and forget (B, T, E), from `initial` (B, E) or zeros: max(c, 0), and c."""
+    context = context_of((x, forget, initial))
+    kept = [given(context, each) for each in (x, forget, initial)]
     y, cells = make_several(context, "tfm_ssru", 2, *map(held, kept), held(None))
     return y, cells
 
@@ -220,38 +220,39 @@ def sample(logits: ArrayLike, *, temperature: float = 1, top_k: int = 0, top_p: 
     return make(context, "tfm_sample", NULL, held(tensor(logits, context=context)), options)
 
 
-def _entropy(smoothing: float, scale: float) -> Any:
+def _entropy(label_smoothing: float, scale: float) -> Any:
     options = ffi.new("tfm_cross_entropy_options *")
-    options.smoothing, options.scale = smoothing, scale
+    options.label_smoothing, options.scale = label_smoothing, scale
     return options
 
 
-def cross_entropy(logits: ArrayLike, targets: ArrayLike, *, smoothing: float = 0, scale: float = 1) -> Tensor:
+def cross_entropy(logits: ArrayLike, targets: ArrayLike, *, label_smoothing: float = 0, scale: float = 1) -> Tensor:
     """The sum of the cross-entropy of logits (..., V) with targets (...). `scale` multiplies its gradient."""
     context = context_of((logits, targets))
     wanted = tensor(targets, "I32", context=context)
     return make(context, "tfm_cross_entropy", NULL, held(tensor(logits, context=context)), held(wanted),
-                _entropy(smoothing, scale))
+                _entropy(label_smoothing, scale))
 
 
 def linear_cross_entropy(x: ArrayLike, weight: ArrayLike, targets: ArrayLike, bias: ArrayLike | None = None, *,
-                         smoothing: float = 0, scale: float = 1) -> Tensor:
+                         label_smoothing: float = 0, scale: float = 1) -> Tensor:
     """The same for logits x weight^T + bias, which are never all in memory."""
     context = context_of((x, weight, targets, bias))
     wanted, added = tensor(targets, "I32", context=context), given(context, bias)
     matrix = tensor(weight, context=context)
     return make(context, "tfm_linear_cross_entropy", NULL, held(tensor(x, context=context)), matrix.parameter(),
-                held(added), held(wanted), _entropy(smoothing, scale))
+                held(added), held(wanted), _entropy(label_smoothing, scale))
 
 
-def adam(x: Tensor, gradient: Tensor, m: Tensor, v: Tensor, *, step: int, rate: float, beta1: float = 0.9,
-         beta2: float = 0.98, epsilon: float = 1e-9, decay: float = 0, clip: float = 0,
-         norm: Tensor | None = None) -> None:
+def adam(x: Tensor, gradient: Tensor, m: Tensor, v: Tensor, *, step: int, learning_rate: float,
+         beta1: float = 0.9, beta2: float = 0.98, epsilon: float = 1e-9, weight_decay: float = 0,
+         max_grad_norm: float = 0, grad_norm: Tensor | None = None) -> None:
     """One step of Adam on x, in place; `step` counts from 1, and the moments m and v are zeros before it. The gradient
-    becomes zeros for the next one. `clip` needs the `norm` of all gradients, which l2_norm gives."""
-    context = context_of((x, gradient, m, v, norm))
+    becomes zeros for the next one. `max_grad_norm` needs the `grad_norm` of all gradients, which l2_norm gives."""
+    context = context_of((x, gradient, m, v, grad_norm))
     options = ffi.new("tfm_adam_options *")
-    options.rate, options.beta1, options.beta2, options.epsilon = rate, beta1, beta2, epsilon
-    options.decay, options.step, options.clip, options.norm = decay, step, clip, value_of(norm)
+    options.learning_rate, options.weight_decay, options.step = learning_rate, weight_decay, step
+    options.beta1, options.beta2, options.epsilon = beta1, beta2, epsilon
+    options.max_grad_norm, options.grad_norm = max_grad_norm, value_of(grad_norm)
     context.call(lib.tfm_adam, *map(value_of, (x, gradient, m, v)), options)
     x.changed()
