@@ -170,7 +170,7 @@ static void set_rules(tfm__generation_rules *rules) {
 static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool ruled) {
     const int32_t ids[] = {5, 6, 0, 7, 0, 8, 9, 10, 11, 0}, prefixes[] = {7};
     const size_t counts[] = {3, 2, 5}, prefix_counts[] = {0, 1, 0};
-    tfm_search_options options = {.beam = 3, .n_best = 2, .max_length = 6};
+    tfm_search_options options = {.beam_size = 3, .n_best = 2, .max_length = 6};
     tfm_model *model = NULL;
     tfm_hypotheses out = {0};
     tfm_status status = tfm_model_new(&model, ctx, &TINY_TRANSLATOR);
@@ -178,7 +178,7 @@ static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool r
         model->kv_dtype = kept;
         if (ruled) {
             set_rules(&model->rules);
-            options.penalty = TFM_LENGTH_NORM_HF;
+            options.length_norm = TFM_LENGTH_NORM_HF;
         }
         status = tfm_search(model, &out, ids, counts, 3, prefixes, prefix_counts, &options);
     }
@@ -207,8 +207,8 @@ static tfm_status give_words(tfm_model *model) {
 /* Sentences in beams of two, each of which may write words of its own. */
 static void translate_by_words(tfm_context *ctx, const char *what) {
     tfm_model_shape shape = TINY_TRANSLATOR;
-    shape.source_vocabulary = SHORTLIST_SOURCE;
-    shape.target_vocabulary = SHORTLIST_TARGET;
+    shape.source_vocab_size = SHORTLIST_SOURCE;
+    shape.target_vocab_size = SHORTLIST_TARGET;
     shape.pad_id = shape.start_id = 4;
     const int32_t ids[] = {2, 0, 3, 2, 0};
     const size_t counts[] = {2, 3};
@@ -218,7 +218,8 @@ static void translate_by_words(tfm_context *ctx, const char *what) {
     if (status == TFM_OK)
         status = give_words(model);
     if (status == TFM_OK)
-        status = tfm_search(model, &out, ids, counts, 2, NULL, NULL, &(tfm_search_options){.beam = 2, .max_length = 5});
+        status =
+            tfm_search(model, &out, ids, counts, 2, NULL, NULL, &(tfm_search_options){.beam_size = 2, .max_length = 5});
     told(ctx, what, status, out.sentences);
     tfm_hypotheses_free(&out);
     tfm_model_free(&model);
@@ -238,11 +239,11 @@ static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws
     const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11};
     const size_t counts[] = {2, 4, 1};
     int seen = 0;
-    const tfm_generate_options options = {.draw = draws,
-                                          .beam = draws ? 1 : 2,
+    const tfm_generate_options options = {.sample = draws,
+                                          .beam_size = draws ? 1 : 2,
                                           .top_k = draws ? 5 : 0,
                                           .repetition_penalty = 1.5f,
-                                          .max_new = 5,
+                                          .max_new_tokens = 5,
                                           .on_token = draws ? see : NULL,
                                           .on_token_user = &seen};
     tfm_model *model = NULL;

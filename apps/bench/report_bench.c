@@ -133,7 +133,7 @@ static tfm_status run_backward(task *t) {
 static tfm_status run_search(task *t) {
     static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 0};
     const size_t count = CLI_COUNT(IDS);
-    const tfm_search_options options = {.beam = t->beam, .max_length = 32, .unscored = true};
+    const tfm_search_options options = {.beam_size = t->beam, .max_length = 32, .skip_scores = true};
     tfm_hypotheses found;
     const tfm_status status = tfm_search(t->model, &found, IDS, &count, 1, NULL, NULL, &options);
     t->tokens = status == TFM_OK ? found.items[0].tokens : 0;
@@ -240,10 +240,10 @@ static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
     char shape[64];
     const tfm_model_shape made = {.width = sizes->width,
                                   .heads = sizes->heads,
-                                  .feed_forward = sizes->feed_forward,
+                                  .ffn_dim = sizes->feed_forward,
                                   .encoder_layers = 1,
                                   .decoder_layers = 6,
-                                  .source_vocabulary = sizes->vocabulary,
+                                  .source_vocab_size = sizes->vocabulary,
                                   .max_positions = 64,
                                   .pad_id = sizes->vocabulary - 1,
                                   .start_id = sizes->vocabulary - 1,

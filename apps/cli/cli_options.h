@@ -55,17 +55,17 @@
     {0,                                                                                                                \
      "beam-size",                                                                                                      \
      CLI_POSITIVE,                                                                                                     \
-     &(search).beam,                                                                                                   \
+     &(search).beam_size,                                                                                              \
      "K",                                                                                                              \
      "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                              \
      NULL},                                                                                                            \
         {0,                                                                                                            \
          "length-penalty",                                                                                             \
          CLI_DOUBLE,                                                                                                   \
-         &(search).alpha,                                                                                              \
+         &(search).length_penalty,                                                                                     \
          "A",                                                                                                          \
          "the exponent of the length penalty (default 0.6)",                                                           \
-         &(search).has_alpha},                                                                                         \
+         &(search).has_length_penalty},                                                                                \
         {0,                                                                                                            \
          "length-norm",                                                                                                \
          CLI_CHOICE,                                                                                                   \

@@ -36,7 +36,7 @@ static bool ignore_reject(void *user, size_t line, const char *message) {
 
 static int run(void *self, int times) {
     job *j = self;
-    const tfm_search_options search = {.beam = j->beam, .unscored = true};
+    const tfm_search_options search = {.beam_size = j->beam, .skip_scores = true};
     const tfm_text_options text = {.reject = ignore_reject};
     for (int i = 0; i < times; i++)
         if (tfm_translate_lines(j->model, j->lines, j->count, &text, &search, ignore, NULL) != TFM_OK)

@@ -27,7 +27,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 /* Cuts each line of the chunk at its first tab. One without a tab has no second text, and is a bad line. */
 static int split_pairs(embed_job *j) {
-    j->options.pairs = NULL;
+    j->options.text_pairs = NULL;
     if (!j->pairs)
         return CLI_OK;
     if (!cli_grow(&j->seconds, &j->second_room, j->in.count, sizeof(*j->seconds)))
@@ -45,7 +45,7 @@ static int split_pairs(embed_job *j) {
         if (tab && memchr(tab + 1, 0, rest - 1)) /* where the second text would end */
             on_reject(j, i, "the second text has a NUL in it");
     }
-    j->options.pairs = j->seconds;
+    j->options.text_pairs = j->seconds;
     return CLI_OK;
 }
 

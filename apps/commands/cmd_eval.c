@@ -136,8 +136,8 @@ static int read_pairs(job *j) {
 }
 
 static int evaluate_model(job *j) {
-    j->search.penalty = (tfm_length_norm)j->penalty;
-    j->search.unscored = true;
+    j->search.length_norm = (tfm_length_norm)j->penalty;
+    j->search.skip_scores = true;
     j->text.reject = on_reject;
     j->text.reject_user = j;
     int code = read_pairs(j);
@@ -269,7 +269,7 @@ int cmd_eval(int argc, char **argv) {
     if (code == CLI_CONTINUE)
         code = check_options(&syntax, &j);
     if (code == CLI_CONTINUE)
-        code = cli_check_beam(&syntax, j.search.beam);
+        code = cli_check_beam(&syntax, j.search.beam_size);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(&syntax, j.workers);
     j.how.precision = cli_precision(j.precision);

@@ -38,9 +38,9 @@ typedef struct job {
 /* An object a line. */
 static bool write_json(job *j, const tfm_generation *g) {
     static const char *const ends[] = {"end", "stop", "length"};
-    json_t *object = cli_hypothesis_json(j->first + g->prompt, g->best, j->ids ? NULL : g->text, g->score, g->log_prob,
+    json_t *object = cli_hypothesis_json(j->first + g->prompt, g->rank, j->ids ? NULL : g->text, g->score, g->log_prob,
                                          &g->tokens, g->log_probs);
-    json_object_set_new(object, "end", json_string(ends[g->end]));
+    json_object_set_new(object, "end", json_string(ends[g->finish_reason]));
     json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)g->prompt_tokens));
     return cli_write_json(&j->out, object, 9);
 }
@@ -67,8 +67,8 @@ static void write_text(job *j, const tfm_generation *g) {
 static bool on_generation(void *user, const tfm_generation *g) {
     job *j = user;
     cli_progress(NULL);
-    j->finished = j->first + g->prompt + (g->best + 1 >= j->options.n_best || isnan(g->score));
-    if (g->best > 0 && g->score == -INFINITY) /* there are no more hypotheses */
+    j->finished = j->first + g->prompt + (g->rank + 1 >= j->options.n_best || isnan(g->score));
+    if (g->rank > 0 && g->score == -INFINITY) /* there are no more hypotheses */
         return true;
     if (j->json)
         return write_json(j, g);
@@ -150,7 +150,7 @@ static int generate_batch(job *j, const char *const *texts, const size_t *bytes,
         list[i].text = texts[i];
         list[i].bytes = bytes ? bytes[i] : strlen(texts[i]);
     }
-    j->options.first = j->first;
+    j->options.first_prompt = j->first;
     const tfm_status status =
         code == CLI_OK ? tfm_generate(j->model, list, count, &j->options, on_generation, j) : TFM_OK;
     free(list);
@@ -217,9 +217,9 @@ static void print_stats(const job *j) {
 /* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
 static void warn_beam(const job *j) {
     const tfm_model_info *info = tfm_model_get_info(j->model);
-    const int own = info->beam;
-    if (own > 1 && info->encoder_layers == 0 && j->options.beam == 0 && !j->options.draw && !j->has_temperature &&
-        j->stops.count == 0)
+    const int own = info->beam_size;
+    if (own > 1 && info->encoder_layers == 0 && j->options.beam_size == 0 && !j->options.sample &&
+        !j->has_temperature && j->stops.count == 0)
         fprintf(stderr,
                 "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam-size "
                 "%d for "
@@ -242,9 +242,9 @@ static int open_model(job *j) {
 
 static void set_options(job *j, size_t prompts) {
     tfm_generate_options *o = &j->options;
-    o->draw = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
+    o->sample = j->sample || j->temperature > 0 || o->top_k > 0 || j->top_p > 0 || j->min_p > 0;
     if (j->has_temperature && j->temperature == 0) { /* the likeliest */
-        o->draw = false;
+        o->sample = false;
         o->top_k = 0;
         j->top_p = j->min_p = 0;
     }
@@ -253,14 +253,14 @@ static void set_options(job *j, size_t prompts) {
     o->min_p = (float)j->min_p;
     o->repetition_penalty = (float)j->repetition_penalty;
     o->seed = (uint64_t)j->seed;
-    o->stops = j->stops.items;
-    o->stop_count = j->stops.count;
+    o->stop_strings = j->stops.items;
+    o->stop_string_count = j->stops.count;
     o->reject = on_reject;
-    o->reject_user = o->on_piece_user = o->on_token_user = j;
+    o->reject_user = o->on_text_user = o->on_token_user = j;
     o->stats = &j->done;
-    o->unscored = !j->json && o->n_best < 2;
-    j->streams = !j->input && prompts < 2 && !j->json && o->n_best < 2 && o->beam < 2;
-    o->on_piece = j->streams && !j->ids ? on_piece : NULL;
+    o->skip_scores = !j->json && o->n_best < 2;
+    j->streams = !j->input && prompts < 2 && !j->json && o->n_best < 2 && o->beam_size < 2;
+    o->on_text = j->streams && !j->ids ? on_piece : NULL;
     o->on_token = j->streams && j->ids ? on_token : NULL;
 }
 
@@ -306,17 +306,17 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_usage_error(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
     if (j->has_penalty && j->repetition_penalty <= 0)
         return cli_usage_error(syntax, "--repetition-penalty is above 0; 1 changes nothing");
-    if (o->beam > 1 && samples)
-        return cli_usage_error(syntax, "--beam-size %d and drawing do not go together", o->beam);
-    if (o->beam > 1 && j->stops.count > 0)
+    if (o->beam_size > 1 && samples)
+        return cli_usage_error(syntax, "--beam-size %d and drawing do not go together", o->beam_size);
+    if (o->beam_size > 1 && j->stops.count > 0)
         return cli_usage_error(syntax, "--stop takes a beam of 1, whose text is known as it is made");
     if (j->ids && j->stops.count > 0)
         return cli_usage_error(syntax, "--stop is text: it does not go with --token-ids");
-    if (!samples && o->n_best > (o->beam ? o->beam : 1))
+    if (!samples && o->n_best > (o->beam_size ? o->beam_size : 1))
         return cli_usage_error(syntax,
                                "--n-best is %d, more than the beam of %d: give a larger --beam-size, or --sample",
-                               o->n_best, o->beam ? o->beam : 1);
-    const int code = cli_check_beam(syntax, o->beam);
+                               o->n_best, o->beam_size ? o->beam_size : 1);
+    const int code = cli_check_beam(syntax, o->beam_size);
     return code == CLI_CONTINUE ? cli_check_workers(syntax, j->workers) : code;
 }
 
@@ -328,16 +328,18 @@ int cmd_generate(int argc, char **argv) {
         {'i', "input", CLI_STRING, &j.input, "FILE", "take each line of this file as a prompt; - is standard input",
          NULL},
         {'o', "output", CLI_STRING, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
-        {0, "max-new-tokens", CLI_POSITIVE, &o->max_new, "N",
+        {0, "max-new-tokens", CLI_POSITIVE, &o->max_new_tokens, "N",
          "the most tokens to write (default: the model's own max_new_tokens, else 256, or what its max_length leaves "
          "if less)",
          NULL},
-        {0, "min-new-tokens", CLI_POSITIVE, &o->min_new, "N", "write at least so many tokens before an end", NULL},
+        {0, "min-new-tokens", CLI_POSITIVE, &o->min_new_tokens, "N", "write at least so many tokens before an end",
+         NULL},
         {0, "stop", CLI_LIST, &j.stops, "TEXT", "end a text before this; may be given several times", NULL},
-        {0, "beam-size", CLI_POSITIVE, &o->beam, "K", "search with a beam, at most 32, in place of greedily", NULL},
-        {0, "length-penalty", CLI_DOUBLE, &o->alpha, "A",
+        {0, "beam-size", CLI_POSITIVE, &o->beam_size, "K", "search with a beam, at most 32, in place of greedily",
+         NULL},
+        {0, "length-penalty", CLI_DOUBLE, &o->length_penalty, "A",
          "with --beam-size, a text of n tokens has the score sum log p / n^A (default: the model's own, else 1)",
-         &o->has_alpha},
+         &o->has_length_penalty},
         {'n', "n-best", CLI_POSITIVE, &o->n_best, "N",
          "write N texts for each prompt, the best of the beam or so many that are drawn, as lines `index ||| text ||| "
          "score`, the index from 0",

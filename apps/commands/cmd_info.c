@@ -20,22 +20,22 @@ enum { MAX_COMMANDS = 6 };
 /* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
 static size_t supported_commands(const char *names[MAX_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
     const bool encodes = m->encoder_layers > 0, decodes = m->decoder_layers > 0;
-    const bool generates = decodes && !encodes && m->has_output && !embeds;
+    const bool generates = decodes && !encodes && m->has_lm_head && !embeds;
     const struct {
         const char *name;
         bool runs;
     } all[] = {
         {"generate", generates && text},
         {"generate --token-ids", generates && !text},
-        {"translate", encodes && decodes && m->has_output && text},
-        {"score", (generates || (encodes && decodes && m->has_output)) && text},
-        {"eval", encodes && decodes && m->has_output && text},
-        {"attention", encodes && decodes && m->has_output && text},
+        {"translate", encodes && decodes && m->has_lm_head && text},
+        {"score", (generates || (encodes && decodes && m->has_lm_head)) && text},
+        {"eval", encodes && decodes && m->has_lm_head && text},
+        {"attention", encodes && decodes && m->has_lm_head && text},
         {"embed", !(encodes && decodes) && text},
         {"embed --classify", m->classes > 0 && text && !embeds},
-        {"embed --fill-mask", encodes && !decodes && m->has_output && text && !embeds},
+        {"embed --fill-mask", encodes && !decodes && m->has_lm_head && text && !embeds},
         {"train --init-from",
-         decodes && m->has_output && m->written && text && !embeds && strcmp(m->stored_dtype, "I8") != 0},
+         decodes && m->has_lm_head && m->can_save && text && !embeds && strcmp(m->stored_dtype, "I8") != 0},
     };
     size_t count = 0;
     for (size_t i = 0; i < CLI_COUNT(all) && count < MAX_COMMANDS; i++)
@@ -54,20 +54,21 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
         "s:i, s:i, s:i, s:i}",
         "family", m->family, "width", m->width, "encoder_layers", m->encoder_layers, "decoder_layers",
         m->decoder_layers, "encoder_heads", m->encoder_heads, "decoder_heads", m->decoder_heads, "encoder_feed_forward",
-        m->encoder_feed_forward, "decoder_feed_forward", m->decoder_feed_forward, "source_vocabulary",
-        m->source_vocabulary, "target_vocabulary", m->target_vocabulary, "max_positions", m->max_positions,
-        "activation", ACTIVATIONS[m->activation], "pre_norm", m->pre_norm, "tied_output", m->tied_output, "dtype",
-        m->stored_dtype, "weights", m->stored_as, "weight_files", m->stored_files, "parameters",
+        m->encoder_ffn_dim, "decoder_feed_forward", m->decoder_ffn_dim, "source_vocabulary", m->source_vocab_size,
+        "target_vocabulary", m->target_vocab_size, "max_positions", m->max_positions, "activation",
+        ACTIVATIONS[m->activation], "pre_norm", m->pre_norm, "tied_output", m->tied_embeddings, "dtype",
+        m->stored_dtype, "weights", m->weight_format, "weight_files", m->weight_files, "parameters",
         (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
         (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
-        m->beam);
-    json_t *more = json_pack(
-        "{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*, s:s*}", "runs",
-        count > 0, "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
-        "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
-        m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers, "rms_norm",
-        m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output", m->has_output, "recurrent",
-        m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without, "part_of", m->part_of);
+        m->beam_size);
+    json_t *more =
+        json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*, s:s*}",
+                  "runs", count > 0, "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads",
+                  m->decoder_kv_heads, "encoder_head_width", m->encoder_head_width, "decoder_head_width",
+                  m->decoder_head_width, "positions", m->position_encoding, "rope_type", m->rope_type, "window",
+                  m->sliding_window, "window_layers", m->sliding_window_layers, "rms_norm", m->rms_norm, "norms_around",
+                  m->sandwich_norm, "gated", m->gated, "has_output", m->has_lm_head, "recurrent", m->has_ssru,
+                  "shortlist", m->has_shortlist, "no_tokenizer", without, "part_of", m->multimodal_class);
     if (all && more)
         json_object_update(all, more);
     json_t *commands = json_array();
@@ -84,17 +85,17 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
 /* What a directory of sentence-transformers says besides its encoder. */
 static json_t *embedder_json(const tfm_embedder_info *e) {
     return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:I}", "width", e->width, "max_tokens", e->max_tokens, "pooling",
-                     e->pooling, "normalized", e->normalized, "lower_case", e->lower_case, "dense", e->dense, "prompts",
-                     (json_int_t)e->prompts);
+                     e->pooling, "normalized", e->normalized, "lower_case", e->lower_case, "dense", e->dense_layers,
+                     "prompts", (json_int_t)e->prompt_count);
 }
 
 static void print_embedder(const tfm_embedder_info *e) {
     printf("vectors           %d numbers, pooled by %s%s", e->width, e->pooling, e->normalized ? ", made 1 long" : "");
-    if (e->dense)
-        printf(", with %d dense layer%s", e->dense, e->dense > 1 ? "s" : "");
+    if (e->dense_layers)
+        printf(", with %d dense layer%s", e->dense_layers, e->dense_layers > 1 ? "s" : "");
     printf("\ntexts             up to %d tokens%s", e->max_tokens, e->lower_case ? ", in small letters" : "");
-    if (e->prompts)
-        printf("; %zu prompt%s to choose from", e->prompts, e->prompts > 1 ? "s" : "");
+    if (e->prompt_count)
+        printf("; %zu prompt%s to choose from", e->prompt_count, e->prompt_count > 1 ? "s" : "");
     printf("\n");
 }
 
@@ -109,13 +110,15 @@ static void print_stack(const char *name, int layers, int heads, int kv_heads, i
 
 static void print_vocabulary(const tfm_model_info *m) {
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
-    const char *output = !m->has_output ? "no output projection" : m->tied_output ? "output tied" : "output of its own";
+    const char *output = !m->has_lm_head      ? "no output projection"
+                         : m->tied_embeddings ? "output tied"
+                                              : "output of its own";
     if (both)
-        printf("vocabulary        %d source, %d target; %s%s\n", m->source_vocabulary, m->target_vocabulary, output,
-               m->has_output && m->tied_output ? " to the target embedding" : "");
+        printf("vocabulary        %d source, %d target; %s%s\n", m->source_vocab_size, m->target_vocab_size, output,
+               m->has_lm_head && m->tied_embeddings ? " to the target embedding" : "");
     else
-        printf("vocabulary        %d; %s%s\n", m->source_vocabulary + m->target_vocabulary, output,
-               m->has_output && m->tied_output ? " to the embedding" : "");
+        printf("vocabulary        %d; %s%s\n", m->source_vocab_size + m->target_vocab_size, output,
+               m->has_lm_head && m->tied_embeddings ? " to the embedding" : "");
 }
 
 static void print_ids(const tfm_model_info *m) {
@@ -137,33 +140,33 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
     const double mib = 1 << 20;
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
-           m->norms_around ? "norms around"
-           : m->pre_norm   ? "pre-norm"
-                           : "post-norm",
+           m->sandwich_norm ? "norms around"
+           : m->pre_norm    ? "pre-norm"
+                            : "post-norm",
            m->rms_norm ? " (RMS)" : "", ACTIVATIONS[m->activation], m->gated ? " with a gate" : "");
-    if (m->part_of)
-        printf("part of           %s: its text alone is run, and pictures are not taken\n", m->part_of);
+    if (m->multimodal_class)
+        printf("part of           %s: its text alone is run, and pictures are not taken\n", m->multimodal_class);
     printf("width             %d\n", m->width);
     print_stack("encoder", m->encoder_layers, m->encoder_heads, m->encoder_kv_heads, m->encoder_head_width,
-                m->encoder_feed_forward);
+                m->encoder_ffn_dim);
     print_stack("decoder", m->decoder_layers, m->decoder_heads, m->decoder_kv_heads, m->decoder_head_width,
-                m->decoder_feed_forward);
-    if (m->recurrent)
+                m->decoder_ffn_dim);
+    if (m->has_ssru)
         printf("recurrence        SSRU cells in the decoder, in the place of attention to what it has written\n");
-    printf("positions         %d, %s", m->max_positions, m->positions);
+    printf("positions         %d, %s", m->max_positions, m->position_encoding);
     printf(strcmp(m->rope_type, "none") != 0 && strcmp(m->rope_type, "default") != 0 ? " (%s)\n" : "\n", m->rope_type);
-    if (m->window_layers)
-        printf("window            %d tokens, in %d layers\n", m->window, m->window_layers);
+    if (m->sliding_window_layers)
+        printf("window            %d tokens, in %d layers\n", m->sliding_window, m->sliding_window_layers);
     print_vocabulary(m);
-    if (m->shortlist)
+    if (m->has_shortlist)
         printf("shortlist         yes: searches write what may translate the words of the source\n");
     print_ids(m);
     if (embedder)
         print_embedder(embedder);
     if (m->decoder_layers && !embedder)
-        printf("default beam      %d\n", m->beam);
-    printf("weights           %s, %s", m->stored_as, m->stored_dtype);
-    printf(m->stored_files == 1 ? "\n" : ", in %d files\n", m->stored_files);
+        printf("default beam      %d\n", m->beam_size);
+    printf("weights           %s, %s", m->weight_format, m->stored_dtype);
+    printf(m->weight_files == 1 ? "\n" : ", in %d files\n", m->weight_files);
     printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
     printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
            both                             ? "translating"

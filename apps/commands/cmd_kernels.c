@@ -18,10 +18,10 @@ static tfm_status new_model(tfm_model **model, tfm_context *ctx, const kernels_o
     const bench_model *sizes = &bench_models[o->preset];
     const tfm_model_shape shape = {.width = sizes->width,
                                    .heads = sizes->heads,
-                                   .feed_forward = sizes->feed_forward,
+                                   .ffn_dim = sizes->feed_forward,
                                    .encoder_layers = 2,
                                    .decoder_layers = 2,
-                                   .source_vocabulary = o->vocabulary,
+                                   .source_vocab_size = o->vocabulary,
                                    .max_positions = 256,
                                    .pad_id = o->vocabulary - 1,
                                    .start_id = o->vocabulary - 1,
@@ -40,7 +40,7 @@ static int run_workload(const kernels_options *o) {
     if (status == TFM_OK)
         status = o->model ? tfm_model_open(&model, ctx, o->model, &how) : new_model(&model, ctx, o);
     int code = status == TFM_OK ? CLI_OK : cli_fail_library();
-    if (code == CLI_OK && !tfm_model_get_info(model)->has_output)
+    if (code == CLI_OK && !tfm_model_get_info(model)->has_lm_head)
         code =
             cli_fail("the model of %s writes no text: give what is to run on the device as a command after --, as in "
                      "tfm kernels --export DIR -- embed -m %s",

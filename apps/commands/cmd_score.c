@@ -140,7 +140,7 @@ static int check(const job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "give --src and --tgt, or --text, not both");
     if (j->text.add_bos && !j->text_file)
         return cli_usage_error(syntax, "--add-bos is for --text: a translation begins as its model says");
-    if (j->text.ends && !j->text_file)
+    if (j->text.score_eos && !j->text_file)
         return cli_usage_error(syntax, "--score-eos is for --text: the end of a translation always counts");
     if (!j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
         return cli_usage_error(syntax, "only one of the files can be standard input");
@@ -157,7 +157,7 @@ int cmd_score(int argc, char **argv) {
         {'t', "tgt", CLI_STRING, &j->target_file, "FILE", "a target line for each source line", NULL},
         {0, "text", CLI_STRING, &j->text_file, "FILE",
          "in place of both: lines of text, which a language model scores (- is standard input)", NULL},
-        {0, "score-eos", CLI_FLAG, &j->text.ends, NULL, "with --text: score the end of each line too", NULL},
+        {0, "score-eos", CLI_FLAG, &j->text.score_eos, NULL, "with --text: score the end of each line too", NULL},
         {0, "add-bos", CLI_FLAG, &j->text.add_bos, NULL,
          "with --text: put the model's BOS token first also where its tokenizer does not; without this, lines are read "
          "as tfm generate reads prompts",

@@ -13,35 +13,35 @@ static tfm_trainer_options trainer_options(const train_run *r) {
     return (tfm_trainer_options){.dropout = (float)o->dropout,
                                  .attention_dropout = (float)o->attention_dropout,
                                  .activation_dropout = (float)o->activation_dropout,
-                                 .smoothing = (float)o->label_smoothing,
-                                 .schedule = (tfm_lr_scheduler_type)o->lr_scheduler_type,
-                                 .rate = o->learning_rate,
-                                 .warmup = o->warmup_steps ? o->warmup_steps : 1,
-                                 .updates = o->max_steps,
+                                 .label_smoothing = (float)o->label_smoothing,
+                                 .lr_scheduler_type = (tfm_lr_scheduler_type)o->lr_scheduler_type,
+                                 .learning_rate = o->learning_rate,
+                                 .warmup_steps = o->warmup_steps ? o->warmup_steps : 1,
+                                 .max_steps = o->max_steps,
                                  .beta1 = o->beta1,
                                  .beta2 = o->beta2,
                                  .epsilon = o->epsilon,
-                                 .decay = o->weight_decay,
-                                 .clip = o->max_grad_norm,
+                                 .weight_decay = o->weight_decay,
+                                 .max_grad_norm = o->max_grad_norm,
                                  .seed = (uint64_t)o->seed,
                                  .freeze = o->freeze,
-                                 .ranks = r->ranks,
-                                 .shard = o->shard_optimizer,
-                                 .wire = comm_dtypes[o->comm_dtype],
+                                 .process_group = r->ranks,
+                                 .shard_optimizer = o->shard_optimizer,
+                                 .comm_dtype = comm_dtypes[o->comm_dtype],
                                  .precision = o->precision ? TFM_BF16 : TFM_F32,
-                                 .recompute = o->gradient_checkpointing};
+                                 .gradient_checkpointing = o->gradient_checkpointing};
 }
 
 static int open_all(train_run *r) {
     const train_recipe *o = &r->recipe;
-    const tfm_data_options order = {.tokens = o->batch_tokens,
+    const tfm_data_options order = {.batch_tokens = o->batch_tokens,
                                     .max_length = o->max_length,
-                                    .buffer = o->buffer_size,
+                                    .buffer_size = o->buffer_size,
                                     .seed = (uint64_t)o->seed,
-                                    .hold_every = r->recipe.hold_every,
+                                    .holdout_every = r->recipe.hold_every,
                                     .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict,
-                                    .ranks = r->ranks};
+                                    .process_group = r->ranks};
     const tfm_trainer_options options = trainer_options(r);
     tfm_data_options texts = order;
     if (train_ranks_device(r) != CLI_OK)
@@ -54,10 +54,10 @@ static int open_all(train_run *r) {
         return CLI_FAILED;
     if (r->fleet)
         r->ctx = tfm_context_retain(tfm_model_context(r->model));
-    texts.block = o->seq_len;
+    texts.seq_len = o->seq_len;
     texts.documents = train_document_options(o);
-    texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
-    texts.end = tfm_model_get_info(r->model)->eos_id;
+    texts.has_eos_id = tfm_model_get_info(r->model)->eos_id >= 0;
+    texts.eos_id = tfm_model_get_info(r->model)->eos_id;
     if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
         return cli_fail_library();
     const char *const *targets;
@@ -122,7 +122,7 @@ static int print_run(train_run *r) {
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
     train_print("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
-                info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
+                info.target_vocab_size, r->valid.count, train_unit(&r->recipe, r->valid.count));
     if (train_replicas(r) > 1)
         train_print("%d %s share each update, of %d batches%s", train_replicas(r), r->ranks ? "ranks" : "devices",
                     r->recipe.gradient_accumulation_steps,
@@ -136,7 +136,8 @@ static int print_run(train_run *r) {
                 r->devices > 1 ? ", and on each of the others" : "");
     if (bytes > device->memory_bytes)
         train_print("that is more than the device's %.0f MB: batches will be split, or give %sa smaller --batch-tokens",
-                    1e-6 * (double)device->memory_bytes, options.recompute ? "" : "--gradient-checkpointing or ");
+                    1e-6 * (double)device->memory_bytes,
+                    options.gradient_checkpointing ? "" : "--gradient-checkpointing or ");
     return train_log_put(&r->log,
                          json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "type", "start", "version",
                                    tfm_version(), "device", device->name, "driver", device->driver, "parameters",

@@ -47,21 +47,21 @@ static int open_model(translate_job *j) {
 /* Whether the model's own beam is enough for n-best, before anything is loaded. */
 static int check_n_best(const translate_job *j, const cli_syntax *syntax) {
     tfm_model_info info;
-    if (j->search.beam || j->search.n_best < 2)
+    if (j->search.beam_size || j->search.n_best < 2)
         return CLI_CONTINUE;
     if (tfm_model_read_info(&info, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
-    if (j->search.n_best <= info.beam)
+    if (j->search.n_best <= info.beam_size)
         return CLI_CONTINUE;
     return cli_usage_error(syntax, "--n-best is %d, more than the model's own beam of %d: give --beam-size %d as well",
-                           j->search.n_best, info.beam, j->search.n_best);
+                           j->search.n_best, info.beam_size, j->search.n_best);
 }
 
 static int run(translate_job *j) {
     if (!j->no_keep && tfm_placeholders_new(&j->placeholders, j->keep->items, j->keep->count) != TFM_OK)
         return cli_fail_library();
     j->text.placeholders = j->placeholders;
-    j->search.penalty = (tfm_length_norm)j->penalty;
+    j->search.length_norm = (tfm_length_norm)j->penalty;
     translate_set_callbacks(j);
     const document_kind *kind = FORMATS[j->format];
     int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
@@ -102,13 +102,14 @@ static int check(const translate_job *j, const cli_syntax *syntax) {
         return cli_usage_error(syntax, "which model? give -m DIR");
     if (j->prefix_file && strcmp(j->prefix_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_usage_error(syntax, "only one of the files can be standard input");
-    int code = cli_check_beam(syntax, j->search.beam);
+    int code = cli_check_beam(syntax, j->search.beam_size);
     if (code == CLI_CONTINUE)
         code = cli_check_workers(syntax, j->workers);
     if (code != CLI_CONTINUE)
         return code;
-    if (j->search.beam && j->search.n_best > j->search.beam)
-        return cli_usage_error(syntax, "--n-best is %d, more than --beam-size %d", j->search.n_best, j->search.beam);
+    if (j->search.beam_size && j->search.n_best > j->search.beam_size)
+        return cli_usage_error(syntax, "--n-best is %d, more than --beam-size %d", j->search.n_best,
+                               j->search.beam_size);
     if (j->format && (j->scores || j->json || j->text.alignments || j->search.n_best || j->prefix_file))
         return cli_usage_error(syntax,
                                "a document is translated as a whole: --format %s goes without --scores, --json, "
@@ -195,7 +196,7 @@ static int parse_and_run(int argc, char **argv, cli_strings *keep) {
     if (code != CLI_CONTINUE)
         return code;
     j.how.precision = cli_precision(j.precision);
-    j.search.unscored = !j.scores && !j.json && !j.search.n_best;
+    j.search.skip_scores = !j.scores && !j.json && !j.search.n_best;
     return run(&j);
 }
 

@@ -112,8 +112,8 @@ static int read_model(model_sizes *model, const tune_options *o) {
     const int head_width = writes ? info.decoder_head_width : info.encoder_head_width;
     model->width = info.width;
     model->heads = writes ? info.decoder_heads : info.encoder_heads;
-    model->feed_forward = writes ? info.decoder_feed_forward : info.encoder_feed_forward;
-    model->vocabulary = writes ? info.target_vocabulary : 0;
+    model->feed_forward = writes ? info.decoder_ffn_dim : info.encoder_ffn_dim;
+    model->vocabulary = writes ? info.target_vocab_size : 0;
     model->queries = head_width * model->heads;
     model->keys = head_width * (writes ? info.decoder_kv_heads : info.encoder_kv_heads);
     model->writes = writes;
@@ -142,28 +142,29 @@ static int print_row(const char *name, const tfm_tune_record *r, const tune_opti
     cli_output_open(&out, NULL);
     cli_progress(NULL);
     if (o->json) {
-        json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->before, "before_s",
-                                 r->before_seconds, "after", r->after, "after_s", r->after_seconds, "tried", r->tried,
-                                 "wrong", r->wrong);
-        if (r->other[0])
-            json_object_update_new(line, json_pack("{s:s, s:f}", "other", r->other, "other_s", r->other_seconds));
+        json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->baseline, "before_s",
+                                 r->baseline_seconds, "after", r->best, "after_s", r->best_seconds, "tried",
+                                 r->candidates, "wrong", r->rejected);
+        if (r->runner_up[0])
+            json_object_update_new(line,
+                                   json_pack("{s:s, s:f}", "other", r->runner_up, "other_s", r->runner_up_seconds));
         cli_write_json(&out, line, 7);
     } else {
-        printf("%-*s %-13s", name_width(o), name, r->before);
-        print_time(r->before_seconds);
-        printf("  %-*s", choice_width(o), r->after);
-        print_time(r->after_seconds);
-        printf(" %5.2f\n", r->before_seconds / r->after_seconds);
+        printf("%-*s %-13s", name_width(o), name, r->baseline);
+        print_time(r->baseline_seconds);
+        printf("  %-*s", choice_width(o), r->best);
+        print_time(r->best_seconds);
+        printf(" %5.2f\n", r->baseline_seconds / r->best_seconds);
     }
     return cli_output_flush(&out); /* the next shape may take its time */
 }
 
 static void tally_add(tally *t, const tfm_tune_record *r) {
     t->tried++;
-    t->wrong += r->wrong;
-    t->faster += strcmp(r->before, r->after) != 0;
-    if (r->before_seconds > 0 && r->after_seconds > 0)
-        t->gain += log(r->before_seconds / r->after_seconds);
+    t->wrong += r->rejected;
+    t->faster += strcmp(r->baseline, r->best) != 0;
+    if (r->baseline_seconds > 0 && r->best_seconds > 0)
+        t->gain += log(r->baseline_seconds / r->best_seconds);
 }
 
 static void print_header(const tune_options *o) {

@@ -35,7 +35,7 @@ static uint32_t random_bits(uint64_t *state) {
 
 /* Any id but those that end or fill a text. What has no encoder reads the words that it writes. */
 static int32_t random_token(uint64_t *state, const tfm_model_info *info) {
-    const int words = info->encoder_layers > 0 ? info->source_vocabulary : info->target_vocabulary;
+    const int words = info->encoder_layers > 0 ? info->source_vocab_size : info->target_vocab_size;
     int32_t id;
     do
         id = words > 0 ? (int32_t)(random_bits(state) % (uint32_t)words) : 0;
@@ -70,7 +70,7 @@ static int batch_make(batch *b, const tfm_model_info *info, int texts, int least
 static int search(tfm_model *model, const batch *b, int beam, int steps, bool unscored) {
     const tfm_model_info *info = tfm_model_get_info(model);
     const int most = steps < info->max_positions ? steps : info->max_positions;
-    const tfm_search_options options = {.beam = beam, .max_length = most, .unscored = unscored};
+    const tfm_search_options options = {.beam_size = beam, .max_length = most, .skip_scores = unscored};
     tfm_hypotheses found;
     if (tfm_search(model, &found, b->ids, b->counts, b->texts, NULL, NULL, &options) != TFM_OK)
         return cli_fail_library();
@@ -89,11 +89,16 @@ static int generate(tfm_model *model, const batch *b, const tfm_generate_options
 /* Greedy, with scores and without, by beams, and drawn. */
 static int generate_all_ways(tfm_model *model, const batch *b, int steps) {
     const tfm_generate_options ways[] = {
-        {.max_new = steps},
-        {.max_new = steps, .unscored = true},
-        {.max_new = steps, .beam = 4},
-        {.max_new = steps, .draw = true, .temperature = 0.8f, .top_k = 20, .top_p = 0.9f, .repetition_penalty = 1.1f},
-        {.max_new = steps, .draw = true, .temperature = 1.0f},
+        {.max_new_tokens = steps},
+        {.max_new_tokens = steps, .skip_scores = true},
+        {.max_new_tokens = steps, .beam_size = 4},
+        {.max_new_tokens = steps,
+         .sample = true,
+         .temperature = 0.8f,
+         .top_k = 20,
+         .top_p = 0.9f,
+         .repetition_penalty = 1.1f},
+        {.max_new_tokens = steps, .sample = true, .temperature = 1.0f},
     };
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(ways) && code == CLI_OK; i++)
@@ -104,7 +109,8 @@ static int generate_all_ways(tfm_model *model, const batch *b, int steps) {
 int workload_generate(tfm_model *model) {
     const tfm_model_info *info = tfm_model_get_info(model);
     const bool translates = info->encoder_layers > 0;
-    const int beam = info->beam > 1 ? info->beam : 4, longest = info->max_positions - (translates ? 0 : STEPS);
+    const int beam = info->beam_size > 1 ? info->beam_size : 4,
+              longest = info->max_positions - (translates ? 0 : STEPS);
     batch b;
     int code = CLI_OK;
     for (size_t i = 0; i < CLI_COUNT(BATCHES) && code == CLI_OK; i++) {
@@ -122,7 +128,7 @@ int workload_generate(tfm_model *model) {
     if (code == CLI_OK && !translates) { /* prompts are read in pieces */
         code = batch_make(&b, info, 1, LONG_PROMPT, LONG_PROMPT, longest < 1 ? 1 : longest);
         if (code == CLI_OK)
-            code = generate(model, &b, &(tfm_generate_options){.max_new = STEPS});
+            code = generate(model, &b, &(tfm_generate_options){.max_new_tokens = STEPS});
         batch_free(&b);
     }
     return code;
@@ -148,7 +154,7 @@ static int generate_lines(tfm_model *model, const cli_lines *lines) {
         return cli_fail("out of memory for %zu prompts", lines->count);
     for (size_t i = 0; i < lines->count; i++)
         prompts[i] = (tfm_prompt){.text = lines->text[i], .bytes = lines->bytes[i]};
-    const tfm_generate_options ways[] = {{.beam = 0}, {.unscored = true}, {.beam = 4}};
+    const tfm_generate_options ways[] = {{.beam_size = 0}, {.skip_scores = true}, {.beam_size = 4}};
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < CLI_COUNT(ways) && status == TFM_OK; i++)
         status = tfm_generate(model, prompts, lines->count, &ways[i], ignore_generation, NULL);
@@ -166,7 +172,7 @@ int workload_lines(tfm_model *model, const char *path) {
     } else if (code == CLI_OK) {
         const tfm_text_options text = {.line_bytes = lines.bytes, .truncate = true};
         const tfm_search_options ways[] = {
-            {.beam = 1}, {.beam = 1, .unscored = true}, {.beam = 0 /* the model's own */}};
+            {.beam_size = 1}, {.beam_size = 1, .skip_scores = true}, {.beam_size = 0 /* the model's own */}};
         for (size_t i = 0; i < CLI_COUNT(ways) && code == CLI_OK; i++)
             if (tfm_translate_lines(model, lines.text, lines.count, &text, &ways[i], ignore_translation, NULL) !=
                 TFM_OK)
@@ -239,12 +245,13 @@ static int train_with(tfm_model *model, const tfm_trainer_options *options) {
 }
 
 int workload_train(tfm_model *model) {
-    tfm_trainer_options plain = {.rate = 1e-6}, paper = {.rate = 1e-6}, most = {.rate = 1e-6};
+    tfm_trainer_options plain = {.learning_rate = 1e-6}, paper = {.learning_rate = 1e-6},
+                        most = {.learning_rate = 1e-6};
     tfm_trainer_paper(&paper);
     tfm_trainer_paper(&most);
     most.attention_dropout = most.activation_dropout = 0.1f;
-    most.decay = 0.01;
-    most.clip = 1;
+    most.weight_decay = 0.01;
+    most.max_grad_norm = 1;
     int code = train_with(model, &paper);
     if (code == CLI_OK)
         code = train_with(model, &plain);

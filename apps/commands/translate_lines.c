@@ -24,7 +24,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 /* An object a line. */
 static bool write_json(translate_job *j, const tfm_translation *t) {
     json_t *object =
-        cli_hypothesis_json(j->in.first + t->line, t->best, t->text, t->score, t->log_prob, &t->target, t->log_probs);
+        cli_hypothesis_json(j->in.first + t->line, t->rank, t->text, t->score, t->log_prob, &t->target, t->log_probs);
     if (object && t->alignment) {
         json_object_set_new(object, "source", cli_tokens_json(&t->source));
         json_object_set_new(object, "alignment", cli_alignment_weights_json(t));
@@ -52,10 +52,10 @@ static void write_text(translate_job *j, const tfm_translation *t) {
 
 static bool on_translation(void *user, const tfm_translation *t) {
     translate_job *j = user;
-    if (t->best == 0)
+    if (t->rank == 0)
         cli_progress(NULL); /* both may go to one terminal */
-    j->finished = j->in.first + t->line + (t->best + 1 >= j->search.n_best || isnan(t->score));
-    if (t->best > 0 && t->score == -INFINITY) /* there are no more hypotheses */
+    j->finished = j->in.first + t->line + (t->rank + 1 >= j->search.n_best || isnan(t->score));
+    if (t->rank > 0 && t->score == -INFINITY) /* there are no more hypotheses */
         return true;
     if (j->json)
         return write_json(j, t);

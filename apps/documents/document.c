@@ -90,7 +90,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 static bool on_translation(void *user, const tfm_translation *t) {
     chunk *c = user;
     const size_t of = c->segments.items[t->line].of, weights = t->source.count * t->target.count;
-    if (t->best > 0)
+    if (t->rank > 0)
         return true;
     c->results[t->line] = strdup(t->text);
     c->out_of_memory = c->out_of_memory || !c->results[t->line];

@@ -24,10 +24,10 @@ static tfm_status create(tfm_model **model, tfm_context *ctx, const tfm_tokenize
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     const tfm_model_shape shape = {.width = 128,
                                    .heads = 4,
-                                   .feed_forward = 256,
+                                   .ffn_dim = 256,
                                    .encoder_layers = 2,
                                    .decoder_layers = 2,
-                                   .source_vocabulary = text.source_size, /* the target's too: one for both */
+                                   .source_vocab_size = text.source_size, /* the target's too: one for both */
                                    .max_positions = 256,
                                    .pad_id = text.target_pad,
                                    .eos_id = text.target_eos,
@@ -71,14 +71,14 @@ int main(int argc, char **argv) {
     tfm_data *data = NULL;
     /* For a language, tfm_trainer_paper(&options) sets dropout and label smoothing; numbers need neither. */
     const tfm_trainer_options options = {
-        .schedule = TFM_LR_SCHEDULER_COSINE,
-        .rate = 2e-3,
-        .warmup = updates / 6 > 0 ? updates / 6 : 1,
-        .updates = updates,
+        .lr_scheduler_type = TFM_LR_SCHEDULER_COSINE,
+        .learning_rate = 2e-3,
+        .warmup_steps = updates / 6 > 0 ? updates / 6 : 1,
+        .max_steps = updates,
     };
     /* The most pieces that these words give. A language does well with 0: from 500 to 8000, by the size of the text. */
-    const tfm_vocabulary_options pieces = {.size = 240};
-    const tfm_data_options order = {.tokens = 1024, .seed = 1};
+    const tfm_vocabulary_options pieces = {.vocab_size = 240};
+    const tfm_data_options order = {.batch_tokens = 1024, .seed = 1};
     bool done = tfm_context_open(&ctx, NULL) == TFM_OK && tfm_tokenizer_train(dir, source, target, &pieces) == TFM_OK &&
                 tfm_tokenizer_open(&tokenizer, dir) == TFM_OK && create(&model, ctx, tokenizer) == TFM_OK &&
                 tfm_model_open_tokenizer(model, dir) == TFM_OK &&

@@ -205,7 +205,7 @@ static int check(serve_options *o, const cli_syntax *syntax) {
     l->connections = l->connections ? l->connections : 1000;
     l->alternatives = 8;
     l->max_new_tokens = l->max_new_tokens ? l->max_new_tokens : 1024;
-    o->search.penalty = (tfm_length_norm)o->penalty;
+    o->search.length_norm = (tfm_length_norm)o->penalty;
     if (o->port > 65535)
         return cli_usage_error(syntax, "--port is %d: give 0 to 65535", o->port);
     if (l->chars > 100000000)
@@ -223,7 +223,7 @@ static int check(serve_options *o, const cli_syntax *syntax) {
                                "one worker",
                                o->workers);
     o->how = cli_precision(o->precision);
-    return cli_check_beam(syntax, o->search.beam);
+    return cli_check_beam(syntax, o->search.beam_size);
 }
 
 int cmd_serve(int argc, char **argv) {

@@ -28,7 +28,7 @@ void serve_job_free(serve_job *job) {
         free(job->results[i].texts);
         json_decref(job->results[i].detail);
     }
-    for (size_t i = 0; i < job->generate.stop_count; i++)
+    for (size_t i = 0; i < job->generate.stop_string_count; i++)
         free(job->stops[i]);
     for (size_t i = 0; job->ids && i < job->count; i++)
         tfm_ids_free(&job->ids[i]);

@@ -82,7 +82,7 @@ static tfm_status read_info(tfm_model_info *info, serve_model *m) {
 /* A language model's tokenizer, chat template and sizes. */
 static int read_generator(serve_model *m, const tfm_model_info *info) {
     m->positions = info->max_positions;
-    m->vocabulary = info->target_vocabulary;
+    m->vocabulary = info->target_vocab_size;
     m->eos_id = info->eos_id;
     if (tfm_tokenizer_open(&m->tokenizer, m->dir) != TFM_OK)
         return cli_fail_library();

@@ -33,12 +33,12 @@ static bool read_stops(serve_request *r, serve_job *job, serve_reply *reply) {
     for (size_t i = 0; job->stops && i < count && good; i++) {
         const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
         good = text && *text && count <= 16 && (job->stops[i] = strdup(text));
-        job->generate.stop_count += good;
+        job->generate.stop_string_count += good;
     }
     for (int i = 0; good && job->stops && job->chat && i < model->end_text_count; i++)
-        if ((job->stops[job->generate.stop_count] = strdup(model->end_texts[i])))
-            job->generate.stop_count++;
-    job->generate.stops = (const char *const *)job->stops;
+        if ((job->stops[job->generate.stop_string_count] = strdup(model->end_texts[i])))
+            job->generate.stop_string_count++;
+    job->generate.stop_strings = (const char *const *)job->stops;
     if (!good || !job->stops)
         *reply = serve_reply_field(r, "stop", NULL,
                                    "Invalid request: stop is not a string that is not empty, or a list of at most 16");
@@ -102,8 +102,8 @@ static bool read_sampling(serve_request *r, tfm_generate_options *g, serve_reply
         !serve_request_integer(r, "top_k", -1, INT32_MAX, -2, &top_k, reply) || !read_seed(r, &g->seed, reply))
         return false;
     g->repetition_penalty = (float)penalty;
-    g->draw = temperature >= 1e-5; /* below, only the likeliest token is left */
-    if (!g->draw)
+    g->sample = temperature >= 1e-5; /* below, only the likeliest token is left */
+    if (!g->sample)
         return true;
     g->temperature = (float)temperature;
     g->top_p = top_p < 1e-6 ? 1e-6F : (float)top_p;              /* 0: the likeliest token */
@@ -124,9 +124,9 @@ static bool read_lengths(serve_request *r, tfm_generate_options *g, serve_reply 
     int max_new = usual;
     if (!serve_request_integer(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
         !serve_request_integer(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_integer(r, "min_tokens", 0, max_new, 0, &g->min_new, reply))
+        !serve_request_integer(r, "min_tokens", 0, max_new, 0, &g->min_new_tokens, reply))
         return false;
-    g->max_new = max_new;
+    g->max_new_tokens = max_new;
     return true;
 }
 
@@ -157,20 +157,20 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
         !read_sampling(r, g, reply) || !read_stops(r, job, reply) || !read_stop_ids(r, job, reply) ||
         !read_stream_options(r, job, reply))
         return false;
-    if (g->min_new > 0 && (g->stop_count > 0 || job->stop_id_count > 0)) {
+    if (g->min_new_tokens > 0 && (g->stop_string_count > 0 || job->stop_id_count > 0)) {
         *reply = serve_reply_field(r, "min_tokens", "unsupported_parameter",
                                    "Invalid request: min_tokens is not supported with stop, stop_token_ids or a chat "
                                    "whose turns end otherwise than the model's texts: leave it out");
         return false;
     }
-    job->key.max_new_tokens = g->max_new;
+    job->key.max_new_tokens = g->max_new_tokens;
     g->n_best = job->key.n_best = n;
-    if (!g->draw && n > 1) {
+    if (!g->sample && n > 1) {
         *reply = serve_reply_field(r, "n", NULL, "Invalid request: with temperature 0 all n texts are the same");
         return false;
     }
     static uint64_t numbers; /* of this thread alone */
-    const bool alone = g->draw || g->stop_count > 0 || g->min_new > 0 || g->repetition_penalty > 0;
+    const bool alone = g->sample || g->stop_string_count > 0 || g->min_new_tokens > 0 || g->repetition_penalty > 0;
     job->key.alone = alone ? ++numbers : 0;
     job->created = (int64_t)time(NULL);
     uint64_t id = 0;
@@ -220,7 +220,8 @@ static tfm_status encode(serve_job *job, size_t i, const json_t *given) {
     const json_t *list = json_array_get(given, i);
     if (!given)
         return tfm_tokenizer_encode_with(job->key.model->tokenizer, &job->ids[i], &job->id_counts[i], TFM_TARGET,
-                                         segment->text, segment->bytes, &(tfm_encode_options){.plain = job->chat});
+                                         segment->text, segment->bytes,
+                                         &(tfm_encode_options){.no_special_tokens = job->chat});
     job->id_counts[i] = json_array_size(list);
     job->ids[i] = calloc(job->id_counts[i], sizeof(**job->ids));
     for (size_t k = 0; job->ids[i] && k < job->id_counts[i]; k++) {

@@ -22,14 +22,14 @@ static bool on_generation(void *user, const tfm_generation *g) {
     serve_result *r = &job->results[item->segment];
     if (!r->texts)
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
-    if (!r->texts || !(r->texts[g->best] = strdup(g->text))) {
+    if (!r->texts || !(r->texts[g->rank] = strdup(g->text))) {
         b->out_of_memory = true;
         return false;
     }
-    r->finish[g->best] = finish_of(g->end);
+    r->finish[g->rank] = finish_of(g->finish_reason);
     r->source_tokens = g->prompt_tokens;
     r->target_tokens += g->tokens.count;
-    atomic_fetch_add(&b->server->counters.source_tokens, g->best == 0 ? g->prompt_tokens : 0);
+    atomic_fetch_add(&b->server->counters.source_tokens, g->rank == 0 ? g->prompt_tokens : 0);
     atomic_fetch_add(&b->server->counters.target_tokens, g->tokens.count);
     return true;
 }
@@ -79,7 +79,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         prompts[i] = (tfm_prompt){.ids = job->ids[items[i].segment], .count = job->id_counts[items[i].segment]};
     }
     tfm_generate_options options = items[0].job->generate; /* equal for all: who draws or stops is alone */
-    options.unscored = true;
+    options.skip_scores = true;
     bool streams = w->server->devices < 2, stops = false; /* devices share a batch unless a callback hears its tokens */
     for (size_t i = 0; i < count; i++) {
         stops |= items[i].job->stop_id_count > 0;
@@ -87,14 +87,14 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
     }
     options.on_token = stops ? on_token : NULL;
     options.on_token_user = &b;
-    options.on_piece = streams ? on_piece : NULL;
-    options.on_piece_user = &b;
+    options.on_text = streams ? on_piece : NULL;
+    options.on_text_user = &b;
     if (!streams)
         options.batch_tokens = serve_queue_micro_batch_tokens(w, options.batch_tokens, 1);
     options.reject = on_reject;
     options.reject_user = &b;
-    options.go_on = go_on;
-    options.go_on_user = &b;
+    options.should_continue = go_on;
+    options.should_continue_user = &b;
     const tfm_status status =
         tfm_generate(model->instances[w->number].model, prompts, count, &options, on_generation, &b);
     for (size_t i = 0; i < count && b.out_of_memory; i++)

@@ -36,16 +36,16 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
         r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
     if (!r->texts)
         return false;
-    if (t->best > 0 && (t->score == -INFINITY || isnan(t->score))) /* there are no more */
+    if (t->rank > 0 && (t->score == -INFINITY || isnan(t->score))) /* there are no more */
         return true;
-    r->texts[t->best] = strdup(t->text);
-    if (t->best == 0) {
+    r->texts[t->rank] = strdup(t->text);
+    if (t->rank == 0) {
         r->source_tokens = t->source.count;
         r->target_tokens = t->target.count;
         if (!keep_detail(job, r, t))
             return false;
     }
-    return r->texts[t->best] != NULL;
+    return r->texts[t->rank] != NULL;
 }
 
 /* What the worker has taken, and then what joins it. */
@@ -70,9 +70,9 @@ static bool on_translation(void *user, const tfm_translation *t) {
         b->out_of_memory = true;
         return false;
     }
-    atomic_fetch_add(&b->worker->server->counters.source_tokens, t->best == 0 ? t->source.count : 0);
-    atomic_fetch_add(&b->worker->server->counters.target_tokens, t->best == 0 ? t->target.count : 0);
-    if (t->best + 1 == b->n_best || isnan(t->score))
+    atomic_fetch_add(&b->worker->server->counters.source_tokens, t->rank == 0 ? t->source.count : 0);
+    atomic_fetch_add(&b->worker->server->counters.target_tokens, t->rank == 0 ? t->target.count : 0);
+    if (t->rank + 1 == b->n_best || isnan(t->score))
         serve_queue_segment_done(b->worker, item);
     return true;
 }
@@ -112,11 +112,11 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     text.reject = on_reject;
     text.reject_user = &b;
     search.n_best = key.n_best;
-    if (key.n_best > (search.beam ? search.beam : tfm_model_get_info(on)->beam))
-        search.beam = key.n_best;
-    search.unscored = true;
-    search.go_on = go_on;
-    search.go_on_user = &b;
+    if (key.n_best > (search.beam_size ? search.beam_size : tfm_model_get_info(on)->beam_size))
+        search.beam_size = key.n_best;
+    search.skip_scores = true;
+    search.should_continue = go_on;
+    search.should_continue_user = &b;
     const tfm_status status = tfm_translate_stream(on, next_segment, &b, &text, &search, on_translation, &b);
     for (size_t i = 0; i < w->count && (b.out_of_memory || status == TFM_OK);
          i++) /* else all are done, or have failed */

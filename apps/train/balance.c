@@ -7,7 +7,7 @@
 static int live_replicas(const train_run *r) {
     int left = 0;
     if (r->ranks)
-        return r->ranks->world;
+        return r->ranks->world_size;
     for (size_t i = 0; i < tfm_fleet_count(r->fleet); i++)
         left += !tfm_fleet_get_member(r->fleet, i)->dropped;
     return left;

@@ -36,7 +36,7 @@ static bool all_gather(void *user, void *all, const void *own, size_t bytes) {
            wait_for(request);
 }
 
-static tfm_process_group ours = {.exchange = all_to_all, .gather = all_gather};
+static tfm_process_group ours = {.all_to_all = all_to_all, .all_gather = all_gather};
 
 int mpi_ranks_open(const tfm_process_group **ranks, int *local) {
     int rank, given;
@@ -51,11 +51,11 @@ int mpi_ranks_open(const tfm_process_group **ranks, int *local) {
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
         return cli_fail("MPI cannot be started");
     MPI_Comm_rank(MPI_COMM_WORLD, &ours.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ours.world);
+    MPI_Comm_size(MPI_COMM_WORLD, &ours.world_size);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ours.rank, MPI_INFO_NULL, &machine);
     MPI_Comm_rank(machine, local);
     MPI_Comm_free(&machine);
-    if (ours.world > 1)
+    if (ours.world_size > 1)
         *ranks = &ours;
     return CLI_OK;
 }

@@ -43,7 +43,7 @@ static bool keep_own_part(train_run *r, const double *ratio, tfm_status *status)
     tfm_batch *own = calloc(b->count + 1, sizeof(*own));
     if (!own)
         return false;
-    *status = tfm_batches_split(own, &b->count, all, b->count, ratio, r->ranks->world, r->ranks->rank);
+    *status = tfm_batches_split(own, &b->count, all, b->count, ratio, r->ranks->world_size, r->ranks->rank);
     b->items = own;
     free(all);
     return true;

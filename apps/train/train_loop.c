@@ -25,13 +25,14 @@ static int report(train_run *r, const tfm_update_report *u) {
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
-                  "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
+                  "ppl", cli_number_json(exp(r->at.nll / n)), "gradient_norm", u->grad_norm, "rate", u->learning_rate,
                   "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     if (train_replicas(r) > 1) {
         const tfm_comm_stats sent = tfm_trainer_comm_stats(r->trainer);
         json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->comm_stats.bytes)));
         json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->comm_stats.seconds));
-        json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->comm_stats.early_seconds));
+        json_object_set_new(object, "wire_early_seconds",
+                            json_real(sent.overlapped_seconds - r->comm_stats.overlapped_seconds));
         r->comm_stats = sent;
     }
     forget_sums(r);
@@ -63,7 +64,7 @@ static int update(train_run *r) {
         code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : train_update_failed(r, tfm_error_message());
     if (!train_first(r))
         return code;
-    if (code == CLI_OK && tfm_data_count(r->data).whole)
+    if (code == CLI_OK && tfm_data_count(r->data).complete)
         code = train_print_counts(r);
     if (code != CLI_OK)
         return code;

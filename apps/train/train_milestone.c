@@ -146,28 +146,28 @@ int train_revalidate(train_run *r) {
  * a run that goes on in the middle of a pass they would be those of its rest. */
 int train_print_counts(train_run *r) {
     const tfm_data_counts c = tfm_data_count(r->data);
-    const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
-    if (r->counted || (!c.whole && (bad <= r->told || r->first > 0)))
+    const uint64_t bad = c.empty + c.too_long + c.invalid + c.unpaired;
+    if (r->counted || (!c.complete && (bad <= r->told || r->first > 0)))
         return CLI_OK;
-    r->counted = c.whole;
+    r->counted = c.complete;
     r->told = bad;
     if (bad > 0 && r->valid.texts)
         train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " empty line%s, %" PRIu64 " invalid", c.pairs,
-                    train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty,
+                    train_unit(&r->recipe, c.pairs), c.complete ? "for training" : "so far", c.empty,
                     c.empty == 1 ? "" : "s", c.invalid);
     else if (bad > 0)
         train_print("%" PRIu64 " %s %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
                     " invalid, %" PRIu64 " without a partner",
-                    c.pairs, train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty, c.long_,
-                    c.invalid, c.unpaired);
+                    c.pairs, train_unit(&r->recipe, c.pairs), c.complete ? "for training" : "so far", c.empty,
+                    c.too_long, c.invalid, c.unpaired);
     else
         train_print("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe, c.pairs));
-    if (!c.whole)
+    if (!c.complete)
         return CLI_OK;
     train_lm_warn(&r->recipe, c.pairs);
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
                                             (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
-                                            "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",
+                                            "empty", (json_int_t)c.empty, "long", (json_int_t)c.too_long, "invalid",
                                             (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
 }
 

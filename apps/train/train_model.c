@@ -142,11 +142,11 @@ static int check_given(train_run *r) {
 static tfm_status learn_tokenizer(const train_run *r) {
     static const char *const rules[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     const train_recipe *o = &r->recipe;
-    const tfm_vocabulary_options options = {.size = o->vocabulary_size,
-                                            .separate = o->separate,
+    const tfm_vocabulary_options options = {.vocab_size = o->vocabulary_size,
+                                            .separate_vocabs = o->separate,
                                             .unigram = o->unigram,
-                                            .coverage = o->character_coverage,
-                                            .sentences = o->vocabulary_lines,
+                                            .character_coverage = o->character_coverage,
+                                            .max_sentences = o->vocabulary_lines,
                                             .normalization = rules[o->normalization],
                                             .source_language = o->source_language,
                                             .target_language = o->target_language,
@@ -177,11 +177,11 @@ static tfm_model_shape shape(const train_run *r) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
     return (tfm_model_shape){.width = o->width,
                              .heads = o->heads,
-                             .feed_forward = o->ffn_dim,
+                             .ffn_dim = o->ffn_dim,
                              .encoder_layers = o->encoder_layers,
                              .decoder_layers = o->decoder_layers,
-                             .source_vocabulary = text.source_size,
-                             .target_vocabulary = text.separate ? text.target_size : 0,
+                             .source_vocab_size = text.source_size,
+                             .target_vocab_size = text.separate ? text.target_size : 0,
                              .max_positions = o->max_positions,
                              .pad_id = text.target_pad,
                              .eos_id = text.target_eos,
@@ -250,7 +250,7 @@ static int open_given(train_run *r) {
                         texts                     ? "it learns pairs of lines, --src and --tgt"
                         : info.decoder_layers > 0 ? "it learns plain text, --text"
                                                   : "tfm trains models with a decoder");
-    if (!info.written)
+    if (!info.can_save)
         return cli_fail("the model of %s is of the family %s, which tfm runs and does not write: it cannot be trained",
                         o->init_from, info.family);
     if ((texts ? o->seq_len : o->max_length) > info.max_positions)

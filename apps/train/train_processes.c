@@ -19,8 +19,8 @@ typedef struct rank_state {
 
 /* What each rank says, `bytes` of each in the order of the ranks, in memory for free(). All make the call together. */
 static void *gather_bytes(const train_run *r, const void *own, size_t bytes) {
-    void *all = calloc((size_t)r->ranks->world, bytes);
-    if (!all || !r->ranks->gather(r->ranks->user, all, own, bytes)) {
+    void *all = calloc((size_t)r->ranks->world_size, bytes);
+    if (!all || !r->ranks->all_gather(r->ranks->user, all, own, bytes)) {
         fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
         abort(); /* the launcher ends the others, who wait for this one */
     }
@@ -67,11 +67,11 @@ bool train_first(const train_run *r) {
 }
 
 int train_world(const train_run *r) {
-    return r->ranks ? r->ranks->world : 1;
+    return r->ranks ? r->ranks->world_size : 1;
 }
 
 int train_replicas(const train_run *r) {
-    return r->ranks ? r->ranks->world : r->devices;
+    return r->ranks ? r->ranks->world_size : r->devices;
 }
 
 /* A trace of each rank's own: x.json, x-rank1.json, x-rank2.json. */
@@ -119,9 +119,9 @@ int train_ranks_close(train_run *r, int code) {
     const char *const sentence = cli_deferred_error();
     rank_state *states = gather_states_saving(r, (rank_state){.code = code, .told = sentence[0] != 0});
     int first = 0;
-    while (first < r->ranks->world && !states[first].told)
+    while (first < r->ranks->world_size && !states[first].told)
         first++;
-    const bool failed = first < r->ranks->world;
+    const bool failed = first < r->ranks->world_size;
     const int end = states[failed ? first : 0].code;
     char whose[32] = "";
     free(states);
@@ -161,7 +161,7 @@ static void list_options(char *text, size_t size, const rank_options *a, const r
 static int check_same_options(const train_run *r, const rank_options *all) {
     char options[2048], more[64] = "";
     int first = 0, others = 0;
-    for (int i = r->ranks->world - 1; i > 0; i--)
+    for (int i = r->ranks->world_size - 1; i > 0; i--)
         if (!same(&all[0], &all[i])) {
             first = i;
             others++;
@@ -192,7 +192,7 @@ int train_ranks_compare(const train_run *r, int code) {
     if (is_ready(r)) /* the way to the directory was compared before */
         memset(own.options, 0, TRAIN_UNSAVED * sizeof(*own.options));
     rank_options *all = gather_bytes(r, &own, sizeof(own));
-    for (int i = 0; i < r->ranks->world && (code == CLI_CONTINUE || code == CLI_OK); i++)
+    for (int i = 0; i < r->ranks->world_size && (code == CLI_CONTINUE || code == CLI_OK); i++)
         if (all[i].code != CLI_CONTINUE && all[i].code != CLI_OK)
             code = all[i].code;
     if (code == CLI_CONTINUE || code == CLI_OK)
@@ -216,7 +216,7 @@ int train_ranks_agree(const train_run *r, int code) {
     rank_state *states =
         gather_states(r, (rank_state){.code = code, .text = text ? train_hash(TRAIN_HASH, text, strlen(text)) : 0});
     free(text);
-    for (int i = 0; i < r->ranks->world && code == CLI_OK; i++) {
+    for (int i = 0; i < r->ranks->world_size && code == CLI_OK; i++) {
         if (states[i].code != CLI_OK)
             code = states[i].code;
         else if (states[i].text && states[0].text && states[i].text != states[0].text)
@@ -233,7 +233,7 @@ bool train_ranks_continue(train_run *r, int *code, bool over) {
         return *code == CLI_OK && !stop && !over;
     rank_state *states = gather_states_saving(r, (rank_state){.code = *code, .stop = stop, .over = over});
     bool on = !states[0].over;
-    for (int i = 0; i < r->ranks->world; i++) {
+    for (int i = 0; i < r->ranks->world_size; i++) {
         on = on && !states[i].stop && states[i].code == CLI_OK;
         if (states[i].code != CLI_OK && *code == CLI_OK)
             *code = CLI_FAILED;

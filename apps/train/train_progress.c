@@ -55,8 +55,8 @@ void train_progress_print(train_run *r, const tfm_update_report *u, bool lasting
     snprintf(text[EPOCH], sizeof(text[0]), "epoch %" PRId64, r->epoch);
     snprintf(text[LOSS], sizeof(text[0]), "loss %.3f", sums.loss / sums.targets);
     snprintf(text[PPL], sizeof(text[0]), "ppl %.5g", exp(sums.nll / sums.targets));
-    snprintf(text[NORM], sizeof(text[0]), "|g| %.3f", u->gradient_norm);
-    snprintf(text[RATE], sizeof(text[0]), "rate %.2e", u->rate);
+    snprintf(text[NORM], sizeof(text[0]), "|g| %.3f", u->grad_norm);
+    snprintf(text[RATE], sizeof(text[0]), "rate %.2e", u->learning_rate);
     snprintf(text[SPEED], sizeof(text[0]), "%.0f tokens/s", (double)r->tokens / (now - r->since));
     put_eta(text[ETA], sizeof(text[0]), r, u->update, now);
     for (int i = 0; i < FIELDS; i++)

@@ -63,7 +63,7 @@ static void append_word(char *text, size_t size, const char *word) {
 const char *train_resume_command(char *text, size_t size, const train_run *r) {
     *text = 0;
     if (r->ranks)
-        snprintf(text, size, "mpirun -n %d ", r->ranks->world);
+        snprintf(text, size, "mpirun -n %d ", r->ranks->world_size);
     append(text, size, "tfm train --resume ");
     append_word(text, size, r->dir);
     if (r->recipe.device && *r->recipe.device) {

@@ -254,7 +254,7 @@ int train_validation_open(train_validation *v, const train_recipe *recipe) {
     *v = (train_validation){
         .texts = train_is_lm(recipe),
         .metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize, .lowercase = recipe->valid_lowercase},
-        .search = {.beam = recipe->valid_beam_size},
+        .search = {.beam_size = recipe->valid_beam_size},
         .source_language = recipe->init_from ? recipe->source_language : NULL,
         .target_language = recipe->init_from ? recipe->target_language : NULL};
     int code = CLI_OK;
@@ -302,7 +302,7 @@ int train_validation_warn(const train_validation *v, const tfm_tokenizer *tokeni
 }
 
 uint64_t train_validation_hash(const train_validation *v) {
-    const int how[] = {(int)v->metrics.tokenizer, v->metrics.lowercase, v->search.beam};
+    const int how[] = {(int)v->metrics.tokenizer, v->metrics.lowercase, v->search.beam_size};
     uint64_t hash = train_hash(TRAIN_HASH, how, sizeof(how));
     for (size_t i = 0; i < v->count; i++) {
         if (!v->texts)
@@ -365,7 +365,7 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
 
 static tfm_status run_texts(const train_validation *v, tfm_model *model, train_score *score) {
     cli_evaluation m = {0};
-    const tfm_text_options options = {.line_bytes = v->target_bytes, .ends = true, .progress = on_progress};
+    const tfm_text_options options = {.line_bytes = v->target_bytes, .score_eos = true, .progress = on_progress};
     const tfm_status status = cli_evaluate_texts(&m, model, (const char *const *)v->targets, v->count, &options);
     *score = (train_score){.nll = cli_evaluation_nll(&m), .ppl = cli_evaluation_perplexity(&m)};
     return status;
@@ -379,7 +379,7 @@ tfm_status train_validation_run(const train_validation *v, tfm_model *model, tra
                         .source_name = "the validation's source",
                         .reference_name = "its target"};
     tfm_search_options search = v->search;
-    search.go_on = go_on;
+    search.should_continue = go_on;
     const tfm_text_options text = {.line_bytes = v->source_bytes,
                                    .truncate = true,
                                    .progress = on_progress,

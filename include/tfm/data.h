@@ -23,16 +23,16 @@ extern "C" {
 typedef struct tfm_data_options {
     /* The size of a batch in tokens, padding counted: its number of pairs times the width of its wider side is at most
      * this. A single pair that is longer makes a batch of its own. 0 means 4096. */
-    int64_t tokens;
+    int64_t batch_tokens;
     /* Pairs with a side of more tokens than this are left out; the end-of-sentence token counts. 0 means 256. */
     int max_length;
     /* How many pairs are shuffled together. 0 means 200,000. A corpus that fits into one buffer is read only once,
      * unless subword_alpha is set. */
-    int64_t buffer;
+    int64_t buffer_size;
     /* Seeds the order of batches and the drawing of pieces. */
     uint64_t seed;
     /* Lines N, 2N, 3N and so on are left out and not counted, so that they can serve for validation. 0 keeps all. */
-    int64_t hold_every;
+    int64_t holdout_every;
     /* Keeps the pairs in the order of the files, neither sorted nor shuffled. Validation uses this. */
     bool in_order;
     /* A bad pair is an error that names its line. Without this it is left out and counted. */
@@ -46,17 +46,17 @@ typedef struct tfm_data_options {
      * SentencePiece has one seed for the whole process: the reader sets it, and readers that draw take turns. */
     float subword_alpha;
     /* Of plain text: how many tokens a language model reads at once. 0 means 256. */
-    int block;
+    int seq_len;
     /* Of plain text: whether `end` is given, the token that follows each text, or -1 for none. Without this it is the
      * end-of-sentence token of the tokenizer. */
-    bool has_end;
-    int32_t end;
+    bool has_eos_id;
+    int32_t eos_id;
     /* Makes the reader one of several ranks, whose readers have the same files and options: each tokenizes its part of
      * the lines, they tell each other the ids, and all give the same batches, which are those of a reader alone. With
      * subword_alpha, where what is drawn for a line follows from what was drawn before it, one rank tokenizes a whole
      * buffer for all, and they take turns. The struct is copied. See tfm_data_next for what all have to do together.
      * NULL, or a world of 1: it works alone. */
-    const tfm_process_group *ranks;
+    const tfm_process_group *process_group;
     /* Of plain text: where texts begin and end. The struct and its separator are copied. */
     tfm_document_options documents;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
@@ -66,24 +66,24 @@ typedef struct tfm_data_options {
 typedef struct tfm_data_counts {
     uint64_t pairs;    /* Good pairs, or texts. */
     uint64_t empty;    /* Lines where a side has nothing but blanks. */
-    uint64_t long_;    /* Lines where a side has more than max_length tokens. */
+    uint64_t too_long; /* Lines where a side has more than max_length tokens. */
     uint64_t invalid;  /* Lines that are not UTF-8, contain a NUL or, in a TSV file, have no tab. */
     uint64_t unpaired; /* Lines of the longer file of a pair after the other file has ended. */
-    bool whole;        /* True if the counts are of a whole pass, false if of the part that was read so far. */
+    bool complete;     /* True if the counts are of a whole pass, false if of the part that was read so far. */
 } tfm_data_counts;
 
 /* A place in the data, so that an interrupted run can go on with the same batches. All zeros is the beginning. Programs
  * store it and give it back; they need not understand it. */
 typedef struct tfm_data_position {
-    int64_t epoch;     /* How many passes over the files are complete. */
-    int64_t batch;     /* How many batches of the current buffer have been given out. */
-    int64_t line;      /* How many lines come before the current buffer, in all files; lines of the longer file of a
-                          pair after the other has ended are not counted. */
-    int64_t source_at; /* The byte of the source file where the buffer begins, or of all source files one after the
+    int64_t epoch;         /* How many passes over the files are complete. */
+    int64_t batch;         /* How many batches of the current buffer have been given out. */
+    int64_t line;          /* How many lines come before the current buffer, in all files; lines of the longer file of a
+                              pair after the other has ended are not counted. */
+    int64_t source_offset; /* The byte of the source file where the buffer begins, or of all source files one after the
                           other; of plain text, the byte of the file that it begins in. */
-    int64_t target_at; /* The same of the target files; 0 for TSV files. Of plain text, the number of the file, counted
-                          from 0. */
-    int64_t cut;       /* 10^9 times subword_alpha. If it differs from the reader's, the buffer starts again. */
+    int64_t target_offset; /* The same of the target files; 0 for TSV files. Of plain text, the number of the file,
+                          counted from 0. */
+    int64_t subword_alpha_e9; /* 10^9 times subword_alpha. If it differs from the reader's, the buffer starts again. */
 } tfm_data_position;
 
 /* Opens two files in which line i of one translates line i of the other. With `target` NULL, `source` is one file of

@@ -59,7 +59,7 @@ typedef struct tfm_embed_options {
     const size_t *line_bytes;
     /* For each line a second text, or NULL for none, which the model reads with it; NULL for no second texts at all.
      * Models that compare texts take them. */
-    const char *const *pairs;
+    const char *const *text_pairs;
     const char *prompt;   /* What is put before each line, not before second texts, such as "query: ". NULL: nothing, or
                              where tfm_embed is called, what the directory names for that. */
     int batch_tokens;     /* The most tokens of a batch, padding counted. 0: 2048 or 4096, as suits the device. */
@@ -97,7 +97,7 @@ typedef bool (*tfm_mask_prediction_fn)(void *user, const tfm_mask_prediction *gu
  * without a mask, and one whose masks are all cut off, is a bad line; nothing is emitted for such a one. The mask is a
  * token such as "[MASK]" or "<mask>" in the text. `options` may be NULL. TFM_ERROR_ARGUMENT for a model without a head
  * for masked words, or whose tokenizer has no mask. */
-TFM_API tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top,
+TFM_API tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top_k,
                                  const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user);
 
 /* ---- Vectors --------------------------------------------------------------------------------------------------- */
@@ -132,13 +132,13 @@ TFM_API void tfm_embedder_free(tfm_embedder **embedder);
 
 /* What is known of an embedder. */
 typedef struct tfm_embedder_info {
-    int width;        /* W, the numbers of a vector. */
-    int max_tokens;   /* The most tokens of a text, with special ones; longer ones are cut. */
-    char pooling[64]; /* "mean", or several joined: "cls+mean". */
-    bool normalized;  /* Vectors are 1 long. */
-    bool lower_case;  /* Letters are made small before the tokenizer sees them. */
-    int dense;        /* How many dense layers follow the pooling. */
-    size_t prompts;   /* How many prompts the directory names. */
+    int width;           /* W, the numbers of a vector. */
+    int max_tokens;      /* The most tokens of a text, with special ones; longer ones are cut. */
+    char pooling[64];    /* "mean", or several joined: "cls+mean". */
+    bool normalized;     /* Vectors are 1 long. */
+    bool lower_case;     /* Letters are made small before the tokenizer sees them. */
+    int dense_layers;    /* How many dense layers follow the pooling. */
+    size_t prompt_count; /* How many prompts the directory names. */
 } tfm_embedder_info;
 
 /* What is known of an embedder. The struct belongs to it. NULL for NULL. */

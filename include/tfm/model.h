@@ -106,10 +106,10 @@ typedef enum tfm_init {
  * stands for the family's own activation. The output projection is the embedding table. Everything else is as the
  * family has it by default. */
 typedef struct tfm_model_shape {
-    int width, heads, feed_forward;     /* E, H, and the inner width of the feed-forward layers. H divides E. */
+    int width, heads, ffn_dim;          /* E, H, and the inner width of the feed-forward layers. H divides E. */
     int encoder_layers, decoder_layers; /* How many layers each half has. */
-    int source_vocabulary;              /* How many ids the source side has. */
-    int target_vocabulary;              /* How many the target side has; 0 for one vocabulary and one table for both. */
+    int source_vocab_size;              /* How many ids the source side has. */
+    int target_vocab_size;              /* How many the target side has; 0 for one vocabulary and one table for both. */
     int max_positions;                  /* The most tokens of a sequence, with EOS. */
     /* Ids that lie in both vocabularies: padding, end of sentence, and what the decoder reads first. Take target_pad
      * and target_eos of the tokenizer, and target_pad again for start_id as Marian's models do. */
@@ -153,17 +153,17 @@ TFM_API void tfm_model_free(tfm_model **model);
 
 /* What is known of a model. */
 typedef struct tfm_model_info {
-    const char *family;                             /* The family of models: "marian", "llama". */
-    int width;                                      /* E. */
-    int encoder_layers, decoder_layers;             /* How many layers each half has; 0: there is no such half. */
-    int encoder_heads, decoder_heads;               /* How many heads of attention they have. */
-    int encoder_feed_forward, decoder_feed_forward; /* The inner widths of their feed-forward layers. */
-    int source_vocabulary, target_vocabulary;       /* How many ids each side has; 0: there is no such side. */
-    int max_positions;                              /* The most tokens of a sequence, with EOS. */
-    tfm_activation activation;                      /* The activation of the feed-forward layers. */
-    bool pre_norm;                                  /* Norms stand before the sub-layers. */
-    bool tied_output;                               /* The output projection is the (target's) embedding table. */
-    const char *stored_dtype;                       /* The type of the largest tensor in the file, such as "F16". */
+    const char *family;                       /* The family of models: "marian", "llama". */
+    int width;                                /* E. */
+    int encoder_layers, decoder_layers;       /* How many layers each half has; 0: there is no such half. */
+    int encoder_heads, decoder_heads;         /* How many heads of attention they have. */
+    int encoder_ffn_dim, decoder_ffn_dim;     /* The inner widths of their feed-forward layers. */
+    int source_vocab_size, target_vocab_size; /* How many ids each side has; 0: there is no such side. */
+    int max_positions;                        /* The most tokens of a sequence, with EOS. */
+    tfm_activation activation;                /* The activation of the feed-forward layers. */
+    bool pre_norm;                            /* Norms stand before the sub-layers. */
+    bool tied_embeddings;                     /* The output projection is the (target's) embedding table. */
+    const char *stored_dtype;                 /* The type of the largest tensor in the file, such as "F16". */
     uint64_t parameters; /* How many numbers it has; shared ones count once, tables of sinusoids and the bias of the
                             output projection do not. */
     uint64_t parameter_bytes;     /* The bytes that the parameters take on the device. */
@@ -173,28 +173,29 @@ typedef struct tfm_model_info {
     int pad_id, eos_id, start_id; /* Padding, end of sentence (the first where a model has several), and what the
                                      decoder reads first, or a text begins with; -1 for none, which only models without
                                      an encoder have. Without a decoder all three are padding. */
-    int beam; /* The beam that the directory asks for, or else 4, or without an encoder 1. tfm_generate does not go by
-                 it. */
-    const char *stored_as; /* What kind of files had the weights: "safetensors", "PyTorch .bin", "NumPy .npz",
+    int beam_size; /* The beam that the directory asks for, or else 4, or without an encoder 1. tfm_generate does not go
+                 by it. */
+    const char *weight_format; /* What kind of files had the weights: "safetensors", "PyTorch .bin", "NumPy .npz",
                               "Marian .bin", or "none" for a new model. */
-    int stored_files;      /* How many such files there are. */
-    const char *kind;      /* "encoder-decoder", "encoder" or "decoder". */
+    int weight_files;          /* How many such files there are. */
+    const char *kind;          /* "encoder-decoder", "encoder" or "decoder". */
     int encoder_kv_heads, decoder_kv_heads;     /* How many of their heads have keys and values of their own. */
     int encoder_head_width, decoder_head_width; /* D. */
-    const char
-        *positions; /* How positions are told apart: "sinusoids", "learned", "rotary", "relative", "alibi", "none". */
-    const char *rope_type;     /* What their rotation was scaled by, as in config.json: "default", "yarn"; or "none". */
-    int window, window_layers; /* How far layers see that do not see all, and how many those are; or 0. */
+    const char *position_encoding; /* How positions are told apart: "sinusoids", "learned", "rotary", "relative",
+                                      "alibi", "none". */
+    const char *rope_type; /* What their rotation was scaled by, as in config.json: "default", "yarn"; or "none". */
+    int sliding_window,
+        sliding_window_layers; /* How far layers see that do not see all, and how many those are; or 0. */
     bool rms_norm;             /* Norms are by the root mean square, not layer norms. */
-    bool norms_around;         /* Norms stand before the sub-layers and on their results. */
+    bool sandwich_norm;        /* Norms stand before the sub-layers and on their results. */
     bool gated;                /* The feed-forward layers have a gate. */
-    bool has_output;           /* There is an output projection, so that the model can write. */
-    bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
-    bool shortlist; /* The directory has a shortlist: what may be written for which words. Searches go by it, but for
-                       translations whose first tokens are given. */
-    bool written;   /* tfm_model_save writes models of its family, so that they can be trained and kept. */
-    int classes;    /* How many classes of texts the head on an encoder tells apart, or 0. */
-    const char *part_of; /* The class of models of pictures and text that the directory has, such as
+    bool has_lm_head;          /* There is an output projection, so that the model can write. */
+    bool has_ssru;             /* SSRU cells stand in the decoder where others attend to what they have written. */
+    bool has_shortlist; /* The directory has a shortlist: what may be written for which words. Searches go by it, but
+                       for translations whose first tokens are given. */
+    bool can_save;      /* tfm_model_save writes models of its family, so that they can be trained and kept. */
+    int classes;        /* How many classes of texts the head on an encoder tells apart, or 0. */
+    const char *multimodal_class; /* The class of models of pictures and text that the directory has, such as
                             "Gemma3ForConditionalGeneration": only its text is run. NULL: the directory has no more. */
     /* The dropout that its configuration says it was trained with, as its family names it: of embeddings and
      * sub-layers, of attention weights, and inside feed-forward layers. tfm_trainer_options does not go by it. */
@@ -265,7 +266,7 @@ typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer,
  * those of tfm_model_encode and tfm_model_decode. Only this call makes such matrices. TFM_ERROR_CANCELLED if `see`
  * stopped it. */
 TFM_API tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths,
-                                            tfm_tensor target_ids, tfm_attention_fn see, void *user);
+                                            tfm_tensor target_ids, tfm_attention_fn emit, void *user);
 
 /* ---- Search ---------------------------------------------------------------------------------------------------- */
 
@@ -292,29 +293,30 @@ typedef enum tfm_length_norm {
 enum { TFM_MAX_BEAM_SIZE = 32 };
 
 typedef struct tfm_search_options {
-    int beam; /* The beam, up to TFM_MAX_BEAM_SIZE; 1 is greedy search. 0 means the directory's num_beams, or 4. */
-    bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
-    double alpha;   /* The exponent of the length penalty, from -10 to 10. Otherwise it is the default of `penalty`. */
-    tfm_length_norm penalty; /* The formula of the score. */
+    int beam_size; /* The beam, up to TFM_MAX_BEAM_SIZE; 1 is greedy search. 0 means the directory's num_beams, or 4. */
+    bool has_length_penalty;     /* Whether `alpha` is given, since 0 is a possible value. */
+    double length_penalty;       /* The exponent of the length penalty, from -10 to 10. Otherwise it is the default of
+                                    `penalty`. */
+    tfm_length_norm length_norm; /* The formula of the score. */
     int max_length; /* The most tokens to write; more than the model's positions count as so many. 0 means source
                        tokens + 50, or what the directory says where that is less; Marian's directories are not
                        asked. */
     int n_best;     /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
     /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
      * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
-    bool (*go_on)(void *user);
-    void *go_on_user; /* The `user` pointer of go_on. */
+    bool (*should_continue)(void *user);
+    void *should_continue_user; /* The `user` pointer of go_on. */
     /* The first token of every translation, in the place of the directory's forced_bos_token_id: the token of the
      * target language, for models that are told it so. And the token before it, in the place of decoder_start_token_id.
      */
-    bool has_first_id, has_start_id;
+    bool has_forced_bos_id, has_decoder_start_id;
     /* Nobody asks for scores: those of a greedy search, with its log_prob and log_probs, are 0 then. On CPUs it may be
      * faster, since a step then finds its token without the probabilities of all others, with a copy of the output
      * projection in bytes, a quarter of its size, for each context. Texts are the same, except where two tokens are
      * equally likely but for rounding. A beam above 1 has its scores all the same. */
-    bool unscored;
-    int32_t first_id, start_id; /* The tokens that has_first_id and has_start_id say are given. */
-    uint64_t reserved[6];       /* Must be 0: room for later fields. */
+    bool skip_scores;
+    int32_t forced_bos_id, decoder_start_id; /* The tokens that has_first_id and has_start_id say are given. */
+    uint64_t reserved[6];                    /* Must be 0: room for later fields. */
 } tfm_search_options;
 
 /* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
@@ -427,8 +429,8 @@ typedef struct tfm_text_options {
     /* What stands before each source text, or sentence of it with `split`, such as "translate English to German: ".
      * NULL for nothing. */
     const char *source_prefix;
-    bool ends;    /* Has tfm_score_texts score the end of each text too. */
-    bool add_bos; /* Has it put the model's BOS token before texts that the tokenizer begins with another one. */
+    bool score_eos; /* Has tfm_score_texts score the end of each text too. */
+    bool add_bos;   /* Has it put the model's BOS token before texts that the tokenizer begins with another one. */
     /* What stays as it is in a translation, or NULL for nothing. It is taken out of the text before the model reads it,
      * and put where the model looked at its neighbours, which takes one more pass over the lines that have some; all
      * others are translated as without. Among the tokens of such a line each word of it is one with the id -1, aligned
@@ -455,7 +457,7 @@ TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, siz
 /* One hypothesis for one line, with its tokens. */
 typedef struct tfm_translation {
     size_t line;      /* The line, counted from 0. */
-    int best;         /* The rank of the hypothesis, counted from 0. */
+    int rank;         /* The rank of the hypothesis, counted from 0. */
     const char *text; /* The text. "" for a line that was not translated: its scores are NaN, and it has no tokens. */
     double score;     /* The score with the length penalty; -inf if the search found fewer than n_best hypotheses; 0 if
                          the options are `unscored` and the search is greedy. */
@@ -494,7 +496,7 @@ typedef bool (*tfm_next_line_fn)(void *user, const char **line, size_t *bytes);
  * batch is done with it, whatever comes before it. The call ends when all are done and `more` has none. It obeys the
  * options of tfm_translate_lines, except line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
  * the call if nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
-TFM_API tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn more, void *more_user,
+TFM_API tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn next_line, void *next_line_user,
                                         const tfm_text_options *text, const tfm_search_options *search,
                                         tfm_translation_fn emit, void *user);
 
@@ -570,23 +572,23 @@ typedef struct tfm_generate_stats {
 
 /* How to go on with a prompt. All zeros is greedy: each token is the likeliest one. */
 typedef struct tfm_generate_options {
-    int max_new; /* The most tokens to write. 0 means the directory's max_new_tokens, or where it has none 256, and then
-                    its max_length, if it has that, limits prompt and text together. The model's positions limit it,
-                    too. */
-    int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens, or where it has
-                    none its min_length, which counts the prompt as well. */
-    int beam; /* The beam of a beam search, up to TFM_MAX_BEAM_SIZE, which ends as that of transformers does. 0 means 1:
-                 greedy, or drawing; the directory's num_beams is not asked. */
+    int max_new_tokens; /* The most tokens to write. 0 means the directory's max_new_tokens, or where it has none 256,
+                    and then its max_length, if it has that, limits prompt and text together. The model's positions
+                    limit it, too. */
+    int min_new_tokens; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens, or where
+                    it has none its min_length, which counts the prompt as well. */
+    int beam_size; /* The beam of a beam search, up to TFM_MAX_BEAM_SIZE, which ends as that of transformers does. 0
+                 means 1: greedy, or drawing; the directory's num_beams is not asked. */
     int n_best; /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
                  */
-    bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
-    double alpha;   /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
-                       directory's length_penalty, or 1. */
-    bool draw; /* Draws tokens (tfm_sample), which goes with a beam of 1 alone; the directory's do_sample is not asked.
-                  The four from `temperature` on then are the directory's where they are 0, and if it does not say, 1,
-                  all, 1 and none; without `draw` they must be 0. */
-    bool unscored;     /* Nobody asks for scores: without `draw`, and with a beam of 0 or 1, they are 0 then, as are
-                          log_prob and log_probs, and a step may be faster; see tfm_search_options. */
+    bool has_length_penalty; /* Whether `alpha` is given, since 0 is a possible value. */
+    double length_penalty; /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
+                     directory's length_penalty, or 1. */
+    bool sample;       /* Draws tokens (tfm_sample), which goes with a beam of 1 alone; the directory's do_sample is not
+                        asked.       The four from `temperature` on then are the directory's where they are 0, and if it does not
+                        say, 1,       all, 1 and none; without `draw` they must be 0. */
+    bool skip_scores;  /* Nobody asks for scores: without `draw`, and with a beam of 0 or 1, they are 0 then, as are
+                       log_prob and log_probs, and a step may be faster; see tfm_search_options. */
     float temperature; /* What logits are divided by. */
     int top_k;         /* Only so many of the likeliest may be drawn. */
     float top_p;       /* Only the likeliest that add up to p may be drawn. */
@@ -596,23 +598,23 @@ typedef struct tfm_generate_options {
                                  negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
     /* Equal seeds draw the same on a device, but for rounding. Prompt i of a call has the number first + i, by which
      * each of its n_best texts has random numbers of its own, whatever batch it is in. */
-    uint64_t seed, first;
+    uint64_t seed, first_prompt;
     int batch_tokens; /* The most tokens of a batch, those that will be written counted. 0 means 16384. */
     /* [stop_count]: a text ends before the first of these. They need a tokenizer and a beam of 1. */
-    const char *const *stops;
-    size_t stop_count;     /* How many there are. */
-    tfm_token_fn on_token; /* Is told of each token; needs a beam of 1. May be NULL. */
-    void *on_token_user;   /* The `user` pointer of on_token. */
-    tfm_text_fn on_piece;  /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
-    void *on_piece_user;   /* The `user` pointer of on_piece. */
-    tfm_reject_fn reject;  /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
-    void *reject_user;     /* The `user` pointer of reject. */
+    const char *const *stop_strings;
+    size_t stop_string_count; /* How many there are. */
+    tfm_token_fn on_token;    /* Is told of each token; needs a beam of 1. May be NULL. */
+    void *on_token_user;      /* The `user` pointer of on_token. */
+    tfm_text_fn on_text;      /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
+    void *on_text_user;       /* The `user` pointer of on_piece. */
+    tfm_reject_fn reject;     /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
+    void *reject_user;        /* The `user` pointer of reject. */
     /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
      * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
-    bool (*go_on)(void *user);
-    void *go_on_user;          /* The `user` pointer of go_on. */
-    tfm_generate_stats *stats; /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];      /* Must be 0: room for later fields. */
+    bool (*should_continue)(void *user);
+    void *should_continue_user; /* The `user` pointer of go_on. */
+    tfm_generate_stats *stats;  /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];       /* Must be 0: room for later fields. */
 } tfm_generate_options;
 
 /* Goes on with the prompts of one batch. `ids` has their ids one after another, and prompt i has counts[i] of them. The
@@ -640,7 +642,7 @@ typedef enum tfm_finish_reason { TFM_FINISH_EOS, TFM_FINISH_STOP, TFM_FINISH_LEN
 /* One text for one prompt. */
 typedef struct tfm_generation {
     size_t prompt;         /* The prompt, counted from 0. */
-    int best;              /* The rank of the text, or which one of those drawn it is, counted from 0. */
+    int rank;              /* The rank of the text, or which one of those drawn it is, counted from 0. */
     const char *text;      /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
                               tokenizer. */
     double score;          /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob
@@ -649,7 +651,7 @@ typedef struct tfm_generation {
     size_t prompt_tokens;  /* How many tokens the prompt has; 0 for a rejected one. */
     tfm_token_list tokens; /* The tokens that were written, with the end. */
     const float *log_probs; /* [tokens.count]: the natural log of each token's probability, as in tfm_generate_ids. */
-    tfm_finish_reason end;  /* Why the text ended. */
+    tfm_finish_reason finish_reason; /* Why the text ended. */
 } tfm_generation;
 
 /* Receives one text. Return false to stop (TFM_ERROR_CANCELLED). */

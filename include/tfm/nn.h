@@ -40,8 +40,8 @@ typedef struct tfm_dropout_state {
 
 /* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `training` is NULL or if
  * the rate is 0: then nothing is dropped. */
-TFM_API const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *training, tfm_dropout_options *out,
-                                                    tfm_dropout_site where);
+TFM_API const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *state, tfm_dropout_options *out,
+                                                    tfm_dropout_site site);
 
 /* A linear layer: y = x weight^T + bias. */
 typedef struct tfm_dense {
@@ -87,9 +87,9 @@ typedef struct tfm_ssru_cell {
 
 /* The position-wise feed-forward layer, section 3.3. */
 typedef struct tfm_feed_forward {
-    tfm_dense up, down;          /* Weights (F, E) and (E, F), where F is the inner width. */
-    tfm_activation activation;   /* What stands between the two. */
-    tfm_dropout_state *training; /* What training drops; NULL drops nothing. The layer does not own it. */
+    tfm_dense up, down;         /* Weights (F, E) and (E, F), where F is the inner width. */
+    tfm_activation activation;  /* What stands between the two. */
+    tfm_dropout_state *dropout; /* What training drops; NULL drops nothing. The layer does not own it. */
     /* A weight (F, E), with which the inner activations are activation(gate(x)) up(x) ("GLU Variants Improve
      * Transformer", Shazeer 2020). Empty for none. */
     tfm_dense gate;
@@ -106,28 +106,28 @@ typedef enum tfm_norm_placement {
 /* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
  * feed-forward. Each of them has a norm, and a residual connection around it. */
 typedef struct tfm_block {
-    tfm_multi_head attention;      /* The attention over the block's input. */
-    tfm_ssru_cell cell;            /* Stands in its place where its weights are not empty. */
-    tfm_norm attention_norm;       /* Its norm. */
-    tfm_multi_head cross;          /* The attention over an encoder's output; none if cross.query.weight is empty. */
-    tfm_norm cross_norm;           /* Its norm. */
-    tfm_feed_forward feed_forward; /* The feed-forward layer. */
-    tfm_norm feed_forward_norm;    /* Its norm. */
+    tfm_multi_head attention;       /* The attention over the block's input. */
+    tfm_ssru_cell ssru;             /* Stands in its place where its weights are not empty. */
+    tfm_norm attention_norm;        /* Its norm. */
+    tfm_multi_head cross_attention; /* The attention over an encoder's output; none if cross.query.weight is empty. */
+    tfm_norm cross_attention_norm;  /* Its norm. */
+    tfm_feed_forward feed_forward;  /* The feed-forward layer. */
+    tfm_norm feed_forward_norm;     /* Its norm. */
     /* With TFM_NORM_SANDWICH, the norms on the results of the attention over the input, and of the feed-forward layer.
      */
-    tfm_norm attention_norm_after, feed_forward_norm_after;
+    tfm_norm attention_post_norm, feed_forward_post_norm;
     bool causal; /* No position sees later ones, as in a decoder. */
     bool window; /* A position of the input sees only this many before its own and after it; negative: all. */
-    int64_t before, after;
-    tfm_norm_placement norm_place; /* Where all its norms stand. */
+    int64_t window_left, window_right;
+    tfm_norm_placement norm_placement; /* Where all its norms stand. */
     /* The feed-forward layer g reads the same x as the attention f, each through its own norm, and x + f(norm(x)) +
      * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
      */
-    bool parallel;
-    bool one_norm;        /* With `parallel`: both read x through attention_norm, and there is no feed_forward_norm. */
+    bool parallel_residual;
+    bool shared_norm;     /* With `parallel`: both read x through attention_norm, and there is no feed_forward_norm. */
     float residual_scale; /* What the results of sub-layers are multiplied by before they are added; 0 means 1, which it
                              must be where there is a cross-attention. */
-    tfm_dropout_state *training; /* What training drops; NULL drops nothing. The block does not own it. */
+    tfm_dropout_state *dropout; /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 
 /* The projected keys and values of one attention layer. */
@@ -143,9 +143,9 @@ typedef struct tfm_kv {
 typedef struct tfm_kv_cache {
     int layers;       /* The number of attention layers. */
     int64_t width;    /* Hk D, the width of a row of keys and of values. */
-    int64_t rows;     /* How many rows are written. */
+    int64_t slots;    /* How many rows are written. */
     int64_t capacity; /* How many rows there is memory for; it is at least doubled when more are needed. */
-    tfm_kv *logs;     /* [layers]: the keys and values of each layer, (capacity, width). */
+    tfm_kv *kv;       /* [layers]: the keys and values of each layer, (capacity, width). */
 } tfm_kv_cache;
 
 /* Makes an empty cache with room for `capacity` rows. It outlives the scope that it is made in. Free it with
@@ -190,7 +190,7 @@ TFM_API void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer);
 
 /* y (B, T, E) from x (B, T, E), and the cells after each step in *cells. `before` and `rows` are those of tfm_ssru. */
 TFM_API tfm_status tfm_ssru_cell_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_ssru_cell *layer,
-                                         tfm_tensor x, tfm_tensor before, tfm_tensor rows);
+                                         tfm_tensor x, tfm_tensor initial, tfm_tensor kv_indices);
 /* Frees the layer's parameters. */
 TFM_API void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer);
 
@@ -201,13 +201,13 @@ TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 
 /* What a block attends to. All of it may be empty, except for `cross` in a block with cross-attention. */
 typedef struct tfm_block_inputs {
-    tfm_tensor lengths;       /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. With
-                                 `rows`: how many rows each sequence has; empty for all. */
-    tfm_kv cross;             /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
-    tfm_tensor cross_lengths; /* (N) I32: the length of each sequence of that; empty for all S. */
-    tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
+    tfm_tensor lengths;        /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. With
+                                  `rows`: how many rows each sequence has; empty for all. */
+    tfm_kv cross_kv;           /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
+    tfm_tensor cross_lengths;  /* (N) I32: the length of each sequence of that; empty for all S. */
+    tfm_tensor cross_kv_batch; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
     /* Added to the scores of the attention over x: tfm_attention_options.mask. Empty adds nothing. */
-    tfm_tensor bias;
+    tfm_tensor attention_bias;
     /* (P, R/2) each: the rotary embedding of queries and keys of the attention over x (tfm_rotary), their first
      * position being `position`. Empty: there is none. */
     tfm_tensor cosines, sines;
@@ -218,23 +218,23 @@ typedef struct tfm_block_inputs {
     /* The next three are for steps with a cache, where x (B, T, E) goes on with what came before: mostly T is 1. All
      * are empty if x has whole sequences. */
 
-    tfm_kv fresh;    /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
-    tfm_kv log;      /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
-                                 (rows, E), are in the place of keys. */
-    tfm_tensor rows; /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. Where T is 1
-                        it may have room for more, and then `lengths` says how many of a line count. */
+    tfm_kv new_kv;         /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
+    tfm_kv cache_kv;       /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
+                                  (rows, E), are in the place of keys. */
+    tfm_tensor kv_indices; /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. Where T
+                        is 1 it may have room for more, and then `lengths` says how many of a line count. */
 } tfm_block_inputs;
 
 /* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */
 TFM_API tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
-                                     const tfm_block_inputs *memory);
+                                     const tfm_block_inputs *inputs);
 /* Does the same, and gives the weights of its two attentions: a row for each position that looks, a column for each
  * that is looked at. self_weights (B, H, T, T) is over x itself, zero above the diagonal if the block is causal;
  * cross_weights (B, H, T, S) is over the encoder's output. Either may be NULL; cross_weights must be if there is no
  * cross-attention, and self_weights if an SSRU stands in the place of the attention over x. */
 TFM_API tfm_status tfm_block_forward_with_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
                                                     tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
-                                                    const tfm_block_inputs *memory);
+                                                    const tfm_block_inputs *inputs);
 /* Frees the block's parameters. */
 TFM_API void tfm_block_free(tfm_context *ctx, tfm_block *block);
 

@@ -244,7 +244,7 @@ TFM_API tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int
  * are a sequence's past in a log, the place of its new cell last. Then *cells may be rows of the log that nobody goes
  * on from. A row that `before` does not have gives NaN. y may be x or forget. No gradient of `before` is made. */
 TFM_API tfm_status tfm_ssru(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_tensor x, tfm_tensor forget,
-                            tfm_tensor before, tfm_tensor rows);
+                            tfm_tensor initial, tfm_tensor kv_indices);
 
 /* y holds a vector of length `depth`, which is at least 1, for each of `indices`, which are I32: `on` at the index and
  * `off` elsewhere. The vectors lie along a new dimension `axis` of y; a negative axis counts from the end. An index
@@ -310,11 +310,11 @@ typedef struct tfm_attention_options {
     float soft_cap; /* c: scores become c tanh(score / c) before the mask. 0 means none. */
     bool causal;    /* Query i sees only the keys j <= i + past. */
     int64_t past;   /* How many keys come before the first query. Negative if queries come before the first key. */
-    bool at_end;    /* The last query of each sequence stands at its last key: its past is its length (or S) - T. The
-                       field `past` must then be 0. */
-    bool window;    /* Query i sees only the keys i + past - before <= j <= i + past + after. */
-    int64_t before; /* How far a window reaches back; a negative number means without limit. */
-    int64_t after;  /* How far a window reaches on; a negative number means without limit. */
+    bool causal_bottom_right; /* The last query of each sequence stands at its last key: its past is its length (or S) -
+                    T. The field `past` must then be 0. */
+    bool window;              /* Query i sees only the keys i + past - before <= j <= i + past + after. */
+    int64_t window_left;      /* How far a window reaches back; a negative number means without limit. */
+    int64_t window_right;     /* How far a window reaches on; a negative number means without limit. */
     /* Broadcast to (B, H, T, S) as in NumPy, of rank 1 to 4. F32, F16 or BF16 is added to the scores, so that -inf
      * hides a key; of U8, 0 hides a key. If the last dim is neither 1 nor S but less, the keys after it are hidden.
      * Empty for no mask. */
@@ -323,17 +323,17 @@ typedef struct tfm_attention_options {
     tfm_tensor lengths;
     /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv). So a cache that beams
      * share is read where it lies. Empty: k and v are (B, S, ...) themselves. */
-    tfm_tensor rows;
+    tfm_tensor kv_indices;
     /* (B) I32: query sequence b reads the keys and the length of sequence sources[b] of N, so that beams of one source
      * share them. Empty: each reads its own, and N is B. */
-    tfm_tensor sources;
+    tfm_tensor kv_batch;
     /* If not NULL, it gets the scores (B, H, T, S) F32 of `stage`. Other and slower kernels compute them. */
     tfm_tensor *scores;
     /* Which scores. */
     tfm_attention_stage stage;
     /* If not NULL, it gets the log of the sum over s of e^score (B, H, T) F32 over what each query sees, after soft cap
      * and mask; -inf where a query sees nothing. */
-    tfm_tensor *log_sum;
+    tfm_tensor *lse;
     /* Drops weights in training: those that stay are divided by 1 - rate. It is drawn from seed, stream, b, h, t and s,
      * in the same way on every device. `scores` and `log_sum` are of all weights. NULL drops nothing. */
     const tfm_dropout_options *dropout;
@@ -397,8 +397,8 @@ TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor s
  * and their indices (R, k) I32 come in order, the largest first and of equal ones the one with the lower index. 1 <= k
  * <= min(N, 64). If `log_sum` is not NULL, which needs an x of F32, it gets log sum exp of each row (R). NaN counts as
  * -inf. */
-TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
-                            tfm_tensor x, int k);
+TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *lse, tfm_tensor x,
+                            int k);
 
 typedef struct tfm_sample_options {
     float temperature; /* What logits are divided by. 0 means 1. */
@@ -462,11 +462,12 @@ TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, cons
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
 
 typedef struct tfm_cross_entropy_options {
-    float smoothing; /* The share s of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V. */
-    float scale;     /* What the gradient is multiplied by, in training 1 / the tokens of the update. 0 means 1. */
-    int64_t chunk;   /* Of tfm_linear_cross_entropy alone: how many rows of logits are in memory at a time. 0 means as
-                        many as are fast. */
-    float cap;       /* Logits l count as cap tanh(l / cap) (Gemma 2). 0: as they are. */
+    float
+        label_smoothing; /* The share s of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V. */
+    float scale;         /* What the gradient is multiplied by, in training 1 / the tokens of the update. 0 means 1. */
+    int64_t chunk;  /* Of tfm_linear_cross_entropy alone: how many rows of logits are in memory at a time. 0 means as
+                       many as are fast. */
+    float soft_cap; /* Logits l count as cap tanh(l / cap) (Gemma 2). 0: as they are. */
     uint64_t reserved[7]; /* Must be 0: room for later fields. */
 } tfm_cross_entropy_options;
 
@@ -490,15 +491,15 @@ TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, 
 TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x);
 
 typedef struct tfm_adam_options {
-    double rate;         /* The learning rate of this step. */
-    double beta1, beta2; /* The decay rates of the moments; the paper has 0.9 and 0.98. */
-    double epsilon;      /* What is added to the root of the second moment; the paper has 1e-9. Above 0 as a float. */
-    double decay;        /* Weight decay, apart from the gradient: x -= rate decay x. */
-    int64_t step;        /* The number t of the step, from 1. */
-    double clip;         /* Gradients are scaled down so that `norm` is at most this. 0 never does so. */
+    double learning_rate; /* The learning rate of this step. */
+    double beta1, beta2;  /* The decay rates of the moments; the paper has 0.9 and 0.98. */
+    double epsilon;       /* What is added to the root of the second moment; the paper has 1e-9. Above 0 as a float. */
+    double weight_decay;  /* Weight decay, apart from the gradient: x -= rate decay x. */
+    int64_t step;         /* The number t of the step, from 1. */
+    double max_grad_norm; /* Gradients are scaled down so that `norm` is at most this. 0 never does so. */
     /* (1): the norm of all gradients, as tfm_l2_norm gives it. If it is not finite, x, m and v stay as they are. May be
      * empty if nothing is clipped. */
-    tfm_tensor norm;
+    tfm_tensor grad_norm;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_adam_options;
 

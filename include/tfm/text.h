@@ -87,7 +87,7 @@ TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t 
 typedef struct tfm_encode_options {
     /* Leaves out the special tokens around the text. Those that stand in the text, such as `<|user|>`, are tokens all
      * the same. */
-    bool plain;
+    bool no_special_tokens;
     /* The language of the text, for models whose tokens say it: a code as the model writes it, such as "fra_Latn"
      * (NLLB), "fr_XX" (mBART) or "fr" (M2M-100). NULL means the one that tokenizer_config.json names for the side, else
      * for the target that of the source, else the model's default. With `plain` a tokenizer that has languages does not
@@ -95,9 +95,9 @@ typedef struct tfm_encode_options {
      * nor a `pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
     const char *language;
     /* A second text that follows the first, as models that compare two texts take them. NULL for none. */
-    const char *pair;
-    size_t pair_bytes;    /* The length of the second text in bytes. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    const char *text_pair;
+    size_t text_pair_bytes; /* The length of the second text in bytes. */
+    uint64_t reserved[8];   /* Must be 0: room for later fields. */
 } tfm_encode_options;
 
 /* Does what tfm_tokenizer_encode does, in another way. `options` may be NULL. */
@@ -193,17 +193,17 @@ typedef struct tfm_vocabulary_options {
     /* The number of pieces, at least 3 and below 2^24, with </s> and <unk> counted and <pad> not. 0 means one for every
      * 250 bytes of text, from 500 to 8000, or fewer if the text gives no more. Where that is less than the text has
      * different characters, as in Chinese, it is so many pieces besides one for each character. */
-    int64_t size;
+    int64_t vocab_size;
     /* Learns a vocabulary of that size for each side, not one for both. */
-    bool separate;
+    bool separate_vocabs;
     /* Learns a unigram model (Kudo 2018) in place of byte-pair encoding (Sennrich et al. 2016). */
     bool unigram;
     /* The share of the text's characters that must have pieces, from 0.98 to 1; the rarest of the others become <unk>.
      * 0 means 1, all characters. */
-    double coverage;
+    double character_coverage;
     /* The most lines to learn from. They are drawn evenly from the text, with the seed. They must fit into memory a few
      * times over, the files need not. 0 means 1,000,000. */
-    int64_t sentences;
+    int64_t max_sentences;
     /* SentencePiece's rule of normalization: "nmt_nfkc", which NULL means, "nfkc", "nmt_nfkc_cf", "nfkc_cf" or
      * "identity". Those with cf make letters small. */
     const char *normalization;

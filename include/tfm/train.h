@@ -44,12 +44,12 @@ typedef struct tfm_data tfm_data; /* See data.h. */
  * told. Both calls are made by all ranks, in the same order, and come back when all have what they need. They return
  * false where the ranks cannot talk any more. */
 typedef struct tfm_process_group {
-    int rank, world; /* The number of this rank, from 0, and how many there are. */
+    int rank, world_size; /* The number of this rank, from 0, and how many there are. */
     /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
      * from rank i. It is what MPI_Alltoall does. */
-    bool (*exchange)(void *user, void *in, const void *out, size_t bytes);
+    bool (*all_to_all)(void *user, void *in, const void *out, size_t bytes);
     /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
-    bool (*gather)(void *user, void *all, const void *own, size_t bytes);
+    bool (*all_gather)(void *user, void *all, const void *own, size_t bytes);
     void *user; /* Passed to both. */
 } tfm_process_group;
 
@@ -60,16 +60,16 @@ typedef struct tfm_trainer_options {
      * each sub-layer and for the embeddings, the second for the weights of attention, the third for the inner
      * activations of the feed-forward layers. */
     float dropout, attention_dropout, activation_dropout;
-    float smoothing; /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
-    tfm_lr_scheduler_type schedule; /* How the learning rate changes. */
-    double rate;         /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
-    int64_t warmup;      /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
-    int64_t updates;     /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
-    double beta1, beta2; /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
-    double epsilon;      /* Adam's epsilon. 0 means 1e-9. */
-    double decay;        /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
-    double clip;         /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
-    uint64_t seed;       /* Seeds dropout. */
+    float label_smoothing; /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
+    tfm_lr_scheduler_type lr_scheduler_type; /* How the learning rate changes. */
+    double learning_rate; /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
+    int64_t warmup_steps; /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
+    int64_t max_steps;    /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
+    double beta1, beta2;  /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
+    double epsilon;       /* Adam's epsilon. 0 means 1e-9. */
+    double weight_decay;  /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
+    double max_grad_norm; /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
+    uint64_t seed;        /* Seeds dropout. */
     /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
      * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it, or in
      * the file that the model was opened from. They take neither gradients nor moments, and checkpoints, snapshots and
@@ -78,14 +78,14 @@ typedef struct tfm_trainer_options {
     const char *freeze;
     /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_process_group does. The struct is
      * copied during tfm_trainer_new. NULL: it works alone. */
-    const tfm_process_group *ranks;
+    const tfm_process_group *process_group;
     /* Of several ranks each keeps the moments of its own part of the parameters, and makes the step there: they take
      * 1 / world of the memory, and all have the same bits as without. tfm_trainer_save is a call of all ranks then, and
      * `world` and rank stay what they are. */
-    bool shard;
+    bool shard_optimizer;
     /* What ranks send gradients as: F32, the default, or F16 or BF16, which is half as much. They are added up in F32,
      * and the sum is rounded once more. F16 goes with a scale for each piece, so that none overflows. */
-    tfm_dtype wire;
+    tfm_dtype comm_dtype;
     /* How the products of linear layers read their numbers in updates, forward and backward. F32, the default: as they
      * are. BF16: rounded to it, on a device that multiplies such numbers; products of few rows may read them as they
      * are even so. Sums are fp32, and parameters, gradients, moments, norms, attention and losses stay F32. So does
@@ -95,7 +95,7 @@ typedef struct tfm_trainer_options {
      * with Sublinear Memory Cost", Chen et al. 2016). An update takes up to a third longer; of what blocks make inside,
      * only that of one block at a time is held. All bits are those of training without it, where the device has room
      * for that: a batch that would be cut into pieces without this may be whole with it. */
-    bool recompute;
+    bool gradient_checkpointing;
     uint64_t reserved[4]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
@@ -123,10 +123,10 @@ typedef struct tfm_batch {
 /* What an update came to. */
 typedef struct tfm_update_report {
     int64_t update;         /* The number of the update, from 1. */
-    double rate;            /* Its learning rate. */
+    double learning_rate;   /* Its learning rate. */
     double loss;            /* The smoothed cross-entropy in nats, averaged over its target tokens. */
     double nll;             /* -log p of the targets, averaged likewise: exp(nll) is the perplexity. */
-    double gradient_norm;   /* The norm of all gradients before clipping. */
+    double grad_norm;       /* The norm of all gradients before clipping. */
     uint64_t source_tokens; /* How many source tokens it had, without padding. */
     uint64_t target_tokens; /* How many target tokens it had, without padding. */
 } tfm_update_report;
@@ -238,7 +238,7 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * includes options such as rates and seeds: TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of
  * several kinds, and TFM_ERROR_ARGUMENT on all if they are not at the same update. All other calls concern one rank
  * alone, but for tfm_trainer_save with `shard`. */
-TFM_API tfm_status tfm_trainer_set_process_group(tfm_trainer *trainer, const tfm_process_group *ranks);
+TFM_API tfm_status tfm_trainer_set_process_group(tfm_trainer *trainer, const tfm_process_group *group);
 
 /* Returns the ratio in which ranks, or the devices of a fleet, share the rows of an update: a number for each, or NULL
  * where they are equal: whole batches are dealt round-robin then. A trainer on a fleet applies the ratio itself. Ranks
@@ -250,20 +250,20 @@ TFM_API const double *tfm_trainer_balance(const tfm_trainer *trainer);
  * ranks: the order in which gradients are added up follows from it, so that runs with the same ratio have the same
  * bits, and dropout depends on it too. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or not
  * finite, or none is above 0. A trainer that works alone has one, which changes nothing. */
-TFM_API tfm_status tfm_trainer_set_balance(tfm_trainer *trainer, const double *shares, size_t count);
+TFM_API tfm_status tfm_trainer_set_balance(tfm_trainer *trainer, const double *ratio, size_t count);
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number
  * of batches that the rank has rows of, which may be 0, and own[0] and so on, for which there must be room for `count`,
  * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_balance.
  * It needs no device. TFM_ERROR_ARGUMENT for shares, a rank or batches that cannot be. */
 TFM_API tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
-                                     const double *shares, int world, int rank);
+                                     const double *ratio, int world_size, int rank);
 
 /* What a rank has sent to the others since its trainer was made. */
 typedef struct tfm_comm_stats {
-    uint64_t bytes;       /* Of gradients and parameters, for all other ranks; as much comes from them. */
-    double seconds;       /* How long `exchange` and `gather` took for that, with waiting for slower ranks. */
-    double early_seconds; /* Of these, calls that began while the device still had gradients to make. */
+    uint64_t bytes;            /* Of gradients and parameters, for all other ranks; as much comes from them. */
+    double seconds;            /* How long `exchange` and `gather` took for that, with waiting for slower ranks. */
+    double overlapped_seconds; /* Of these, calls that began while the device still had gradients to make. */
 } tfm_comm_stats;
 
 /* Gradients are sent a few MB at a time, each as soon as the backward pass is done with it. All 0 for NULL, and for a

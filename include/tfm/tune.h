@@ -23,14 +23,14 @@ extern "C" {
 
 /* What trying came to. */
 typedef struct tfm_tune_record {
-    char before[64]; /* What runs without the table, such as "gpu-tiled". */
-    char after[64];  /* What was fastest, such as "gpu-tiled 64x64x16/4"; the same as `before` if nothing was faster. */
-    double before_seconds; /* The median time of a run, in seconds. */
-    double after_seconds;  /* The same for `after`, from the same contest of those two alone. */
-    char other[64];        /* What came next of all that was right; "" if nothing else was. */
-    double other_seconds;  /* The same for `other`, from the contest of all; 0 if there is none. */
-    int tried;             /* How many ways were timed, the one before included. */
-    int wrong;             /* How many gave wrong results, or failed on this device; they are not used. */
+    char baseline[64]; /* What runs without the table, such as "gpu-tiled". */
+    char best[64]; /* What was fastest, such as "gpu-tiled 64x64x16/4"; the same as `before` if nothing was faster. */
+    double baseline_seconds;  /* The median time of a run, in seconds. */
+    double best_seconds;      /* The same for `after`, from the same contest of those two alone. */
+    char runner_up[64];       /* What came next of all that was right; "" if nothing else was. */
+    double runner_up_seconds; /* The same for `other`, from the contest of all; 0 if there is none. */
+    int candidates;           /* How many ways were timed, the one before included. */
+    int rejected;             /* How many gave wrong results, or failed on this device; they are not used. */
 } tfm_tune_record;
 
 /* Times every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its

@@ -71,10 +71,10 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
     const bool transforms_queries = queries && (rotated || layer->query_norm.gamma.value.buffer);
     const bool transforms_keys = rotated || layer->key_norm.gamma.value.buffer;
     tfm_tensor raw_queries = {0}, raw_keys = {0};
-    if (memory->rows.buffer) { /* (B, T, Hk D) of a log that has no time axis */
-        const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->fresh.keys.dims[1]};
-        tfm_tensor_reshape(ctx, &own->keys, memory->fresh.keys, 3, dims);
-        tfm_tensor_reshape(ctx, &own->values, memory->fresh.values, 3, dims);
+    if (memory->kv_indices.buffer) { /* (B, T, Hk D) of a log that has no time axis */
+        const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->new_kv.keys.dims[1]};
+        tfm_tensor_reshape(ctx, &own->keys, memory->new_kv.keys, 3, dims);
+        tfm_tensor_reshape(ctx, &own->values, memory->new_kv.values, 3, dims);
     }
     tfm_tensor *const to_queries = transforms_queries ? &raw_queries : queries;
     tfm_tensor *const to_keys = transforms_keys ? &raw_keys : &own->keys;
@@ -95,26 +95,27 @@ static void project_qkv(tfm_context *ctx, tfm_tensor *queries, tfm_kv *own, tfm_
 static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__residual *s,
                            const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_dropout_options draw;
-    const bool step = memory->rows.buffer != NULL;
+    const bool step = memory->kv_indices.buffer != NULL;
     const bool padded = step && memory->lengths.buffer != NULL;
     const int64_t targets = s->x.rank == 3 ? s->x.dims[1] : 1;
-    const int64_t past = step && !padded ? memory->rows.dims[1] - targets : 0;
+    const int64_t past = step && !padded ? memory->kv_indices.dims[1] - targets : 0;
     tfm_attention_options options = {.lengths = memory->lengths,
                                      .scores = weights,
                                      .causal = block->causal && (!step || targets > 1),
                                      .past = past,
-                                     .at_end = padded,
-                                     .window = block->window && (!step || padded || past + targets > block->before + 1),
-                                     .before = block->before,
-                                     .after = block->after,
-                                     .mask = memory->bias,
-                                     .rows = memory->rows};
+                                     .causal_bottom_right = padded,
+                                     .window =
+                                         block->window && (!step || padded || past + targets > block->window_left + 1),
+                                     .window_left = block->window_left,
+                                     .window_right = block->window_right,
+                                     .mask = memory->attention_bias,
+                                     .kv_indices = memory->kv_indices};
     tfm_tensor queries = {0};
     tfm_kv own = {{0}, {0}};
     tfm_scope_open(ctx);
     project_qkv(ctx, &queries, &own, block, s, before, memory);
-    options.dropout = tfm_dropout_next(block->training, &draw, TFM_DROPOUT_ATTENTION);
-    tfm__multi_head_attend(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
+    options.dropout = tfm_dropout_next(block->dropout, &draw, TFM_DROPOUT_ATTENTION);
+    tfm__multi_head_attend(ctx, mixed, &block->attention, queries, step ? memory->cache_kv : own, &options);
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->pending});
 }
 
@@ -122,15 +123,15 @@ static void self_attention(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weig
  * in the log. */
 static void ssru_recurrence(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__residual *s,
                             const tfm_norm *before, const tfm_block_inputs *memory) {
-    const bool step = memory->rows.buffer != NULL;
+    const bool step = memory->kv_indices.buffer != NULL;
     tfm_tensor fresh = {0}, forget = {0}, cells = {0};
     tfm_scope_open(ctx);
-    const tfm__fused_output layers[] = {tfm__fused_dense(&fresh, &block->cell.input),
-                                        tfm__fused_dense(&forget, &block->cell.forget)};
+    const tfm__fused_output layers[] = {tfm__fused_dense(&fresh, &block->ssru.input),
+                                        tfm__fused_dense(&forget, &block->ssru.forget)};
     if (step) /* refused where there are more steps than one */
-        tfm_tensor_reshape(ctx, &cells, memory->fresh.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
+        tfm_tensor_reshape(ctx, &cells, memory->new_kv.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
     tfm__residual_linear(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
-    tfm_ssru(ctx, mixed, &cells, fresh, forget, memory->log.keys, memory->rows);
+    tfm_ssru(ctx, mixed, &cells, fresh, forget, memory->cache_kv.keys, memory->kv_indices);
     tfm_scope_close(ctx, 3, (tfm_tensor *[]){mixed, &s->x, &s->pending});
 }
 
@@ -138,13 +139,13 @@ static void cross_attention(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *w
                             tfm__residual *s, const tfm_norm *before, const tfm_block_inputs *memory) {
     tfm_dropout_options draw;
     tfm_tensor queries = {0};
-    const tfm__fused_output query = tfm__fused_dense(&queries, &block->cross.query);
+    const tfm__fused_output query = tfm__fused_dense(&queries, &block->cross_attention.query);
     tfm__residual_linear(ctx, s, before, 1, &query, TFM_NO_ACTIVATION);
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
-                                           .sources = memory->cross_sources,
+                                           .kv_batch = memory->cross_kv_batch,
                                            .scores = weights,
-                                           .dropout = tfm_dropout_next(block->training, &draw, TFM_DROPOUT_ATTENTION)};
-    tfm__multi_head_attend(ctx, crossed, &block->cross, queries, memory->cross, &options);
+                                           .dropout = tfm_dropout_next(block->dropout, &draw, TFM_DROPOUT_ATTENTION)};
+    tfm__multi_head_attend(ctx, crossed, &block->cross_attention, queries, memory->cross_kv, &options);
     tfm_tensor_free(ctx, &queries);
 }
 
@@ -163,19 +164,19 @@ static void feed_forward(tfm_context *ctx, tfm_tensor *ffn_out, tfm_block *block
 
 /* The norm that a sub-layer's first matrices read through, or NULL. */
 static const tfm_norm *pre_norm_of(const tfm_block *block, const tfm_norm *own) {
-    const bool before = block->norm_place == TFM_NORM_PRE || block->norm_place == TFM_NORM_SANDWICH;
+    const bool before = block->norm_placement == TFM_NORM_PRE || block->norm_placement == TFM_NORM_SANDWICH;
     return before && own->kind != TFM_NORM_NONE ? own : NULL;
 }
 
 /* What a sub-layer gave joins the residual when that is read. */
 static void defer_residual(tfm__residual *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
     s->pending = y;
-    s->post_norm = block->norm_place == TFM_NORM_POST ? own : NULL;
-    s->training = block->training;
+    s->post_norm = block->norm_placement == TFM_NORM_POST ? own : NULL;
+    s->training = block->dropout;
 }
 
 static bool has_output_norm(const tfm_block *block) {
-    return block->norm_place == TFM_NORM_SANDWICH || block->norm_place == TFM_NORM_POST_SUBLAYER;
+    return block->norm_placement == TFM_NORM_SANDWICH || block->norm_placement == TFM_NORM_POST_SUBLAYER;
 }
 
 static bool has_residual_scale(const tfm_block *block) {
@@ -188,7 +189,8 @@ static void norm_and_scale_output(tfm_context *ctx, tfm_tensor *y, const tfm_nor
                                   const tfm_block *block) {
     tfm_tensor made = {0}, factor = {0};
     if (has_output_norm(block)) {
-        tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_SANDWICH ? after : own, *y, (tfm_tensor){0});
+        tfm_norm_forward(ctx, &made, NULL, block->norm_placement == TFM_NORM_SANDWICH ? after : own, *y,
+                         (tfm_tensor){0});
         tfm_tensor_free(ctx, y);
         *y = made;
     }
@@ -215,16 +217,16 @@ static void add_parallel(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
 tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
                           tfm_block *block, const tfm_block_inputs *memory) {
     static const tfm_block_inputs none;
-    const bool cross = block->cross.query.weight.value.buffer != NULL;
+    const bool cross = block->cross_attention.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, ffn_out = {0}; /* (B, T, E) */
-    const bool recurrent = block->cell.input.weight.value.buffer != NULL;
-    const bool one_norm = block->parallel && block->one_norm;
+    const bool recurrent = block->ssru.input.weight.value.buffer != NULL;
+    const bool one_norm = block->parallel_residual && block->shared_norm;
     const tfm_norm *const second = one_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
         return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)
         return tfm__op_error(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
-    if (block->parallel && (cross || block->norm_place != TFM_NORM_PRE))
+    if (block->parallel_residual && (cross || block->norm_placement != TFM_NORM_PRE))
         return tfm__op_error(ctx, "block",
                              "sub-layers in parallel are those of pre-norm blocks without cross-attention");
     if (cross && (has_output_norm(block) || has_residual_scale(block)))
@@ -237,16 +239,17 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
         ssru_recurrence(ctx, &mixed, block, s, pre_norm_of(block, &block->attention_norm), memory);
     else
         self_attention(ctx, &mixed, self_weights, block, s, pre_norm_of(block, &block->attention_norm), memory);
-    norm_and_scale_output(ctx, &mixed, &block->attention_norm, &block->attention_norm_after, block);
-    if (!block->parallel)
+    norm_and_scale_output(ctx, &mixed, &block->attention_norm, &block->attention_post_norm, block);
+    if (!block->parallel_residual)
         defer_residual(s, mixed, &block->attention_norm, block);
     if (cross) {
-        cross_attention(ctx, &crossed, cross_weights, block, s, pre_norm_of(block, &block->cross_norm), memory);
-        defer_residual(s, crossed, &block->cross_norm, block);
+        cross_attention(ctx, &crossed, cross_weights, block, s, pre_norm_of(block, &block->cross_attention_norm),
+                        memory);
+        defer_residual(s, crossed, &block->cross_attention_norm, block);
     }
     feed_forward(ctx, &ffn_out, block, s, pre_norm_of(block, second));
-    norm_and_scale_output(ctx, &ffn_out, &block->feed_forward_norm, &block->feed_forward_norm_after, block);
-    if (block->parallel)
+    norm_and_scale_output(ctx, &ffn_out, &block->feed_forward_norm, &block->feed_forward_post_norm, block);
+    if (block->parallel_residual)
         add_parallel(ctx, &ffn_out, &mixed);
     defer_residual(s, ffn_out, &block->feed_forward_norm, block);
     return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->pending, self_weights, cross_weights});
@@ -262,18 +265,18 @@ tfm_status tfm__block_write_kv(tfm_context *ctx, const tfm__residual *s, tfm_blo
 }
 
 tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
-                             const tfm_block_inputs *memory) {
-    return tfm_block_forward_with_attention(ctx, y, NULL, NULL, block, x, memory);
+                             const tfm_block_inputs *inputs) {
+    return tfm_block_forward_with_attention(ctx, y, NULL, NULL, block, x, inputs);
 }
 
 tfm_status tfm_block_forward_with_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
                                             tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
-                                            const tfm_block_inputs *memory) {
+                                            const tfm_block_inputs *inputs) {
     if (TFM__NEEDS_ON(ctx, "block_attend", y, block) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__residual residual = {.x = x};
     tfm_scope_open(ctx);
-    tfm__block_run(ctx, &residual, self_weights, cross_weights, block, memory);
+    tfm__block_run(ctx, &residual, self_weights, cross_weights, block, inputs);
     tfm__residual_materialize(ctx, y, &residual);
     return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, self_weights, cross_weights}); /* NULL is none */
 }
@@ -282,12 +285,12 @@ void tfm_block_free(tfm_context *ctx, tfm_block *block) {
     if (!block)
         return;
     tfm_multi_head_free(ctx, &block->attention);
-    tfm_ssru_cell_free(ctx, &block->cell);
+    tfm_ssru_cell_free(ctx, &block->ssru);
     tfm_norm_free(ctx, &block->attention_norm);
-    tfm_multi_head_free(ctx, &block->cross);
-    tfm_norm_free(ctx, &block->cross_norm);
+    tfm_multi_head_free(ctx, &block->cross_attention);
+    tfm_norm_free(ctx, &block->cross_attention_norm);
     tfm_feed_forward_free(ctx, &block->feed_forward);
     tfm_norm_free(ctx, &block->feed_forward_norm);
-    tfm_norm_free(ctx, &block->attention_norm_after);
-    tfm_norm_free(ctx, &block->feed_forward_norm_after);
+    tfm_norm_free(ctx, &block->attention_post_norm);
+    tfm_norm_free(ctx, &block->feed_forward_post_norm);
 }

@@ -27,14 +27,14 @@ tfm_status tfm_kv_cache_new_dtype(tfm_context *ctx, tfm_kv_cache *out, int layer
     tfm_kv *logs = tfm__alloc((size_t)layers, sizeof(*logs));
     if (!logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
-    *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity, .logs = logs};
-    return kv_new(ctx, out->logs, layers, capacity, width, dtype);
+    *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity, .kv = logs};
+    return kv_new(ctx, out->kv, layers, capacity, width, dtype);
 }
 
 void tfm_kv_cache_clear(tfm_kv_cache *cache) {
     if (!cache)
         return;
-    cache->rows = 0;
+    cache->slots = 0;
 }
 
 static void copy_rows(tfm_context *ctx, tfm_tensor to, tfm_tensor from, int64_t rows) {
@@ -55,23 +55,23 @@ static void kv_free(tfm_context *ctx, tfm_kv *logs, int layers) {
 tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count) {
     if (TFM__NEEDS_ON(ctx, "kv_cache_reserve", cache) != TFM_OK)
         return tfm_context_status(ctx);
-    if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
+    if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->slots)
         return tfm_context_status(ctx);
-    int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->rows + count ? doubled : cache->rows + count;
+    int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->slots + count ? doubled : cache->slots + count;
     tfm_kv *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
     if (!larger)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
-    kv_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->logs[0].keys.dtype : TFM_F32);
-    for (int i = 0; i < cache->layers && cache->rows > 0; i++) {
-        copy_rows(ctx, larger[i].keys, cache->logs[i].keys, cache->rows);
-        copy_rows(ctx, larger[i].values, cache->logs[i].values, cache->rows);
+    kv_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->kv[0].keys.dtype : TFM_F32);
+    for (int i = 0; i < cache->layers && cache->slots > 0; i++) {
+        copy_rows(ctx, larger[i].keys, cache->kv[i].keys, cache->slots);
+        copy_rows(ctx, larger[i].values, cache->kv[i].values, cache->slots);
     }
     if (tfm_context_status(ctx) != TFM_OK) { /* the cache stays as it was */
         kv_free(ctx, larger, cache->layers);
         return tfm_context_status(ctx);
     }
-    kv_free(ctx, cache->logs, cache->layers);
-    cache->logs = larger;
+    kv_free(ctx, cache->kv, cache->layers);
+    cache->kv = larger;
     cache->capacity = capacity;
     return TFM_OK;
 }
@@ -79,6 +79,6 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
 void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache) {
     if (!ctx || !cache)
         return;
-    kv_free(ctx, cache->logs, cache->layers);
+    kv_free(ctx, cache->kv, cache->layers);
     *cache = (tfm_kv_cache){0};
 }

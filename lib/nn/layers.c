@@ -1,11 +1,10 @@
 /* The small layers: dense, norm, feed-forward, multi-head attention. */
 #include "nn/residual.h"
 
-const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *training, tfm_dropout_options *out,
-                                            tfm_dropout_site where) {
-    if (!training || !out || (unsigned)where >= TFM_DROPOUT_SITES || training->rates[where] == 0.0f)
+const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *state, tfm_dropout_options *out, tfm_dropout_site site) {
+    if (!state || !out || (unsigned)site >= TFM_DROPOUT_SITES || state->rates[site] == 0.0f)
         return NULL;
-    *out = (tfm_dropout_options){.rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
+    *out = (tfm_dropout_options){.rate = state->rates[site], .seed = state->seed, .stream = state->stream++};
     return out;
 }
 
@@ -55,7 +54,7 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
 tfm_status tfm__feed_forward_down(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
     tfm_tensor dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_dropout_next(layer->training, &draw, TFM_DROPOUT_ACTIVATION);
+    const tfm_dropout_options *dropout = tfm_dropout_next(layer->dropout, &draw, TFM_DROPOUT_ACTIVATION);
     tfm_scope_open(ctx);
     if (dropout)
         tfm_dropout(ctx, &dropped, hidden, dropout);
@@ -87,14 +86,14 @@ void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer) {
 }
 
 tfm_status tfm_ssru_cell_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_ssru_cell *layer, tfm_tensor x,
-                                 tfm_tensor before, tfm_tensor rows) {
+                                 tfm_tensor initial, tfm_tensor kv_indices) {
     if (TFM__NEEDS_ON(ctx, "ssru_cell_forward", y, cells, layer) != TFM_OK)
         return tfm_context_status(ctx);
     tfm_tensor fresh = {0}, forget = {0}; /* (B, T, E) */
     tfm_scope_open(ctx);
     tfm_dense_forward(ctx, &fresh, &layer->input, x, TFM_NO_ACTIVATION);
     tfm_dense_forward(ctx, &forget, &layer->forget, x, TFM_NO_ACTIVATION);
-    tfm_ssru(ctx, y, cells, fresh, forget, before, rows);
+    tfm_ssru(ctx, y, cells, fresh, forget, initial, kv_indices);
     return tfm_scope_close(ctx, 2, (tfm_tensor *[]){y, cells});
 }
 
@@ -124,7 +123,7 @@ tfm_status tfm__multi_head_attend(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     tfm_scope_open(ctx);
     tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
     tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
-    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.log_sum}); /* NULL is none */
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.lse}); /* NULL is none */
 }
 
 tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x, tfm_kv memory,
@@ -137,7 +136,7 @@ tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
     tfm__multi_head_attend(ctx, y, layer, queries, memory, options);
     return tfm_scope_close(ctx, 3,
-                           (tfm_tensor *[]){y, options ? options->scores : NULL, options ? options->log_sum : NULL});
+                           (tfm_tensor *[]){y, options ? options->scores : NULL, options ? options->lse : NULL});
 }
 
 void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {

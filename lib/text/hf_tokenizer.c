@@ -70,7 +70,8 @@ static tfm_status fill(const tfm__hf_tokenizer *t, encode_state *w, tfm__id_buff
         if (id == TFM__TEMPLATE_A)
             status = add_text(t, w, out, text, bytes);
         else if (id == TFM__TEMPLATE_B)
-            status = add_text(t, w, out, options->pair ? options->pair : "", options->pair ? options->pair_bytes : 0);
+            status = add_text(t, w, out, options->text_pair ? options->text_pair : "",
+                              options->text_pair ? options->text_pair_bytes : 0);
         else if (!plain)
             status = tfm__id_buffer_add(out, id);
     }
@@ -119,17 +120,17 @@ static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, c
     if (alpha > 0)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "tokenizer_encode: only Marian's tokenizers draw segmentations; leave "
                                                 "the sampling of pieces out");
-    if (t->language_position != TFM__LANGUAGE_NONE && !options->plain)
+    if (t->language_position != TFM__LANGUAGE_NONE && !options->no_special_tokens)
         status = language_template(&language_ids, t, side, options->language);
     else if (options->language && t->language_position == TFM__LANGUAGE_NONE)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the tokenizer has no languages; leave \"%.100s\" out",
                          options->language);
     const tfm__template *around =
-        t->language_position != TFM__LANGUAGE_NONE && !options->plain ? &language_ids : &t->template;
+        t->language_position != TFM__LANGUAGE_NONE && !options->no_special_tokens ? &language_ids : &t->template;
     encode_state w = {0};
     if (status == TFM_OK)
-        status =
-            fill(t, &w, out, options->pair ? &around->pair : &around->single, options->plain, options, text, bytes);
+        status = fill(t, &w, out, options->text_pair ? &around->pair : &around->single, options->no_special_tokens,
+                      options, text, bytes);
     encode_state_free(&w);
     tfm__template_free(&language_ids);
     return status;

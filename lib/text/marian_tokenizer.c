@@ -254,7 +254,7 @@ static tfm_status encode_line(const language *s, tfm__id_buffer *out, tfm__piece
 static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, const tfm_encode_options *options,
                          const char *line, size_t bytes, float alpha) {
     const language *s = &((const marian *)self)->sides[side];
-    if (options->language || options->pair)
+    if (options->language || options->text_pair)
         return tfm__fail(
             TFM_ERROR_UNSUPPORTED,
             "tokenizer_encode: a Marian tokenizer takes no %s; its language codes, such as >>fra<<, are in "
@@ -263,7 +263,7 @@ static tfm_status encode(const void *self, tfm__id_buffer *out, tfm_side side, c
     tfm__pieces pieces = {0};
     tfm_status status = encode_line(s, out, &pieces, line, bytes, alpha);
     tfm__pieces_free(&pieces);
-    if (status == TFM_OK && !options->plain)
+    if (status == TFM_OK && !options->no_special_tokens)
         out->ids[out->count++] = s->eos;
     return status;
 }

@@ -141,8 +141,8 @@ static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *
     if (!is_side(side))
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: side is %d: give TFM_SOURCE or TFM_TARGET", (int)side);
     tfm_status status = check_text(line, bytes);
-    if (status == TFM_OK && options->pair)
-        status = check_text(options->pair, options->pair_bytes);
+    if (status == TFM_OK && options->text_pair)
+        status = check_text(options->text_pair, options->text_pair_bytes);
     if (status != TFM_OK)
         return status;
     tfm__id_buffer list = {0};

@@ -238,18 +238,18 @@ static tfm_status train_vocab(trained_spm *out, const corpus *c, const tfm_vocab
     if (status != TFM_OK)
         return status;
     tfm__spm_train_options options = {
-        .size = o->size ? (int32_t)o->size : default_size(bytes),
-        .soft_limit = o->size == 0,
+        .size = o->vocab_size ? (int32_t)o->vocab_size : default_size(bytes),
+        .soft_limit = o->vocab_size == 0,
         .unigram = o->unigram,
         .has_bos = !c->codes,
         .large = bytes >> 30 != 0, /* a character may become several */
-        .coverage = o->coverage,
+        .coverage = o->character_coverage,
         .normalization = o->normalization,
         .characters = &characters,
     };
-    d.want = (uint64_t)o->sentences < d.left ? (uint64_t)o->sentences : d.left;
+    d.want = (uint64_t)o->max_sentences < d.left ? (uint64_t)o->max_sentences : d.left;
     status = train_spm(out, c, &options, d);
-    if (status != TFM_ERROR_INPUT || o->size != 0 || characters == 0)
+    if (status != TFM_ERROR_INPUT || o->vocab_size != 0 || characters == 0)
         return status;
     /* Nobody asked for so few: a text of thousands of characters, such as Chinese, gets them and as many
      * pieces more. */
@@ -295,7 +295,7 @@ static tfm_status write_vocab(const char *dir, const char *name, const trained_s
 
 static json_t *config_json(const tfm_vocabulary_options *o) {
     json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:s}", "eos_token", "</s>", "unk_token", "<unk>", "pad_token",
-                             "<pad>", "separate_vocabs", (int)o->separate, "tokenizer_class", "MarianTokenizer");
+                             "<pad>", "separate_vocabs", (int)o->separate_vocabs, "tokenizer_class", "MarianTokenizer");
     int wrong = 0;
     if (root && o->source_language)
         wrong |= json_object_set_new(root, "source_lang", json_string(o->source_language));
@@ -309,15 +309,15 @@ static json_t *config_json(const tfm_vocabulary_options *o) {
 }
 
 static tfm_status write_all(const char *dir, const trained_spm models[2], const tfm_vocabulary_options *o) {
-    const trained_spm *target = &models[o->separate ? 1 : 0];
+    const trained_spm *target = &models[o->separate_vocabs ? 1 : 0];
     tfm_status status = write_model(dir, "source.spm", &models[0]);
     if (status == TFM_OK)
         status = write_model(dir, "target.spm", target);
-    if (status == TFM_OK && o->separate)
+    if (status == TFM_OK && o->separate_vocabs)
         status = write_vocab(dir, "target_vocab.json", target, true);
     if (status == TFM_OK)
         status = tfm__json_write(dir, "tokenizer_config.json", config_json(o), "tokenizer_train");
-    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate) : status;
+    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate_vocabs) : status;
 }
 
 /* ---- The door ---- */
@@ -325,8 +325,8 @@ static tfm_status write_all(const char *dir, const trained_spm models[2], const 
 /* The options as they are meant, or what is wrong with them. */
 tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char *dir) {
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
-    o->coverage = o->coverage != 0 ? o->coverage : 1;
-    o->sentences = o->sentences ? o->sentences : 1000000;
+    o->character_coverage = o->character_coverage != 0 ? o->character_coverage : 1;
+    o->max_sentences = o->max_sentences ? o->max_sentences : 1000000;
     o->normalization = o->normalization ? o->normalization : RULES[0];
     size_t rule = 0;
     while (rule < TFM__COUNT(RULES) && strcmp(o->normalization, RULES[rule]) != 0)
@@ -336,14 +336,15 @@ tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char 
             TFM_ERROR_ARGUMENT,
             "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
             o->normalization);
-    if (o->size != 0 && (o->size < 3 || o->size > MAX_SIZE))
+    if (o->vocab_size != 0 && (o->vocab_size < 3 || o->vocab_size > MAX_SIZE))
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
-                         (long long)o->size, MAX_SIZE);
-    if (!(o->coverage >= 0.98 && o->coverage <= 1))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed", o->coverage);
-    if (o->sentences < 0)
+                         (long long)o->vocab_size, MAX_SIZE);
+    if (!(o->character_coverage >= 0.98 && o->character_coverage <= 1))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed",
+                         o->character_coverage);
+    if (o->max_sentences < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: sentences %lld; a negative number is none",
-                         (long long)o->sentences);
+                         (long long)o->max_sentences);
     for (int i = 0; i < 2; i++) {
         const char *language = i ? o->target_language : o->source_language;
         if (language && tfm_text_check(language, strlen(language)) != TFM_OK)
@@ -402,9 +403,9 @@ static tfm_status train(const char *dir, const char *const *files, size_t count,
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
     trained_spm models[2] = {{0}};
     tfm_status status = tfm__vocab_train_check_options(&o, dir);
-    for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
+    for (int i = 0; i < (o.separate_vocabs ? 2 : 1) && status == TFM_OK; i++) {
         corpus c;
-        status = select_corpus(&c, files, count, tsv, o.separate, i);
+        status = select_corpus(&c, files, count, tsv, o.separate_vocabs, i);
         if (status == TFM_OK)
             status = train_vocab(&models[i], &c, &o, (uint64_t)i);
         free(c.name);

@@ -210,7 +210,7 @@ tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, 
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s", TFM__RESERVED_SET_MESSAGE);
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
-    if (count == 0 || o.separate || o.source_language || o.target_language)
+    if (count == 0 || o.separate_vocabs || o.source_language || o.target_language)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train_texts: %s",
                          count == 0 ? "it needs at least one file"
                                     : "separate vocabularies and languages are for pairs of lines");

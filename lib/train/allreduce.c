@@ -131,12 +131,12 @@ static bool communicate(tfm_trainer *t, bool all_to_all, void *in, const void *o
     const tfm_process_group *r = &t->group;
     const bool early = t->last_read && !tfm__async_read_done(t->last_read);
     const double begun = tfm__seconds();
-    const bool good = all_to_all ? r->exchange(r->user, in, out, bytes) : r->gather(r->user, in, out, bytes);
+    const bool good = all_to_all ? r->all_to_all(r->user, in, out, bytes) : r->all_gather(r->user, in, out, bytes);
     const double ended = tfm__seconds(), seconds = ended - begun;
     tfm__context_span(t->ctx, all_to_all ? "wire: blocks to each rank" : "wire: sums to all ranks", begun, ended);
-    t->comm_stats.bytes += (uint64_t)bytes * (uint64_t)(r->world - 1);
+    t->comm_stats.bytes += (uint64_t)bytes * (uint64_t)(r->world_size - 1);
     t->comm_stats.seconds += seconds;
-    t->comm_stats.early_seconds += early ? seconds : 0;
+    t->comm_stats.overlapped_seconds += early ? seconds : 0;
     return good;
 }
 

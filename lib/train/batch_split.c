@@ -11,7 +11,7 @@
 enum { MAX_SHARE = 1 << 16 };
 
 static int world_size(const tfm_trainer *t) {
-    return t->group.world > 1 ? t->group.world : 1;
+    return t->group.world_size > 1 ? t->group.world_size : 1;
 }
 
 /* ---- Rows for each ---- */
@@ -73,31 +73,31 @@ static tfm_status check_shares(const char *call, const double *shares, size_t co
 }
 
 tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
-                             const double *shares, int world, int rank) {
-    if (TFM__NEEDS("pairs_deal", own, own_count, batches, shares) != TFM_OK)
+                             const double *ratio, int world_size, int rank) {
+    if (TFM__NEEDS("pairs_deal", own, own_count, batches, ratio) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *own_count = 0;
     if (check_batches(batches, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (world < 1 || rank < 0 || rank >= world)
+    if (world_size < 1 || rank < 0 || rank >= world_size)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "pairs_deal: rank %d of %d: it must be from 0 to below the number of ranks", rank, world);
-    if (check_shares("pairs_deal", shares, (size_t)world) != TFM_OK)
+                         "pairs_deal: rank %d of %d: it must be from 0 to below the number of ranks", rank, world_size);
+    if (check_shares("pairs_deal", ratio, (size_t)world_size) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     double all = 0, before = 0, total = 0, at = 0;
-    for (int i = 0; i < world; i++) {
-        before += i < rank ? shares[i] : 0;
-        all += shares[i];
+    for (int i = 0; i < world_size; i++) {
+        before += i < rank ? ratio[i] : 0;
+        all += ratio[i];
     }
     for (size_t i = 0; i < count; i++)
         total += batch_tokens(&batches[i]);
     /* Where the next rank begins is this sum there, too, so that no row is in two parts, or in none. */
     const double begin = rank == 0 ? 0 : total * (before / all),
-                 end = rank + 1 == world ? total : total * ((before + shares[rank]) / all);
+                 end = rank + 1 == world_size ? total : total * ((before + ratio[rank]) / all);
     for (size_t i = 0; i < count; i++) {
         const tfm_batch *b = &batches[i];
         const int64_t first = rank == 0 ? 0 : row_at(b, begin - at),
-                      last = rank + 1 == world ? b->count : row_at(b, end - at);
+                      last = rank + 1 == world_size ? b->count : row_at(b, end - at);
         if (first < last)
             own[(*own_count)++] = slice_rows(b, first, last);
         at += batch_tokens(b);
@@ -141,17 +141,17 @@ static void set_balance(tfm_trainer *t, const double *shares) {
     update_uneven(t);
 }
 
-tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *shares, size_t count) {
+tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *ratio, size_t count) {
     if (TFM__NEEDS("trainer_set_shares", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int world = world_size(t);
-    if (shares && count != (size_t)world)
+    if (ratio && count != (size_t)world)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_shares: %zu shares for %d: each %s has one", count, world,
                          t->local_group ? "device" : "rank");
-    if (shares && check_shares("trainer_set_shares", shares, count) != TFM_OK)
+    if (ratio && check_shares("trainer_set_shares", ratio, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     for (size_t i = 0; i < tfm__trainer_replica_count(t) && world > 1; i++)
-        set_balance(tfm__trainer_replica(t, i), shares);
+        set_balance(tfm__trainer_replica(t, i), ratio);
     return TFM_OK;
 }
 

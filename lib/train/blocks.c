@@ -11,7 +11,7 @@ tfm_status tfm__lm_corpus_open(tfm__corpus *c) {
     int32_t *ids = NULL;
     tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->special_tokens[1], TFM_TARGET, "", 0);
     tfm_ids_free(&ids);
-    c->end = c->options.has_end ? c->options.end : tfm_tokenizer_get_info(c->tokenizer)->target_eos;
+    c->end = c->options.has_eos_id ? c->options.eos_id : tfm_tokenizer_get_info(c->tokenizer)->target_eos;
     return status;
 }
 
@@ -68,7 +68,8 @@ tfm_status tfm__lm_read_text(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
     if ((status != TFM_OK && status != TFM_ERROR_INPUT) || !more)
         return status;
     b->next.line++;
-    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__shuffle_buffer_skips_line(b))
+    if ((c->options.holdout_every > 0 && b->next.line % c->options.holdout_every == 0) ||
+        tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
     b->tokenized_lines++;
     if (status == TFM_OK) /* else it is a line of JSON without a text */
@@ -121,7 +122,7 @@ static tfm_status concatenate_texts(const tfm__corpus *c, tfm__shuffle_buffer *b
 
 /* Each block begins with the last token of the one before, so that each token but the first is learned once. */
 tfm_status tfm__lm_pack_blocks(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__random *random) {
-    const size_t block = c->options.block ? (size_t)c->options.block : 256;
+    const size_t block = c->options.seq_len ? (size_t)c->options.seq_len : 256;
     b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
     if (b->row_count == 0 && b->begin.line > 0) /* a last piece; those before it have more */
         return TFM_OK;

@@ -113,7 +113,7 @@ static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *p
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
         snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                 at.epoch, at.batch, at.line, at.source_at, at.target_at, at.cut);
+                 at.epoch, at.batch, at.line, at.source_offset, at.target_offset, at.subword_alpha_e9);
         metadata_entries[count++] = (tfm__metadata_entry){"data", position};
     }
     tfm__balance_format(shares, t);

@@ -89,7 +89,7 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, const t
 }
 
 static tfm_status count_line(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__corpus_reader *from, line_check v) {
-    uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.long_, &b->counts.invalid};
+    uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.too_long, &b->counts.invalid};
     char sentence[512];
     (*counts[v])++;
     if (v == LINE_VALID || !c->options.strict)
@@ -145,7 +145,8 @@ static tfm_status read_pair(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__c
     if (status != TFM_OK || !more)
         return status;
     b->next.line++;
-    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__shuffle_buffer_skips_line(b))
+    if ((c->options.holdout_every > 0 && b->next.line % c->options.holdout_every == 0) ||
+        tfm__shuffle_buffer_skips_line(b))
         return TFM_OK;
     sides[0] = (tfm__string_view){reader[0].text, reader[0].bytes};
     sides[1] = (tfm__string_view){reader[1].text, reader[1].bytes};
@@ -185,7 +186,7 @@ static tfm_status look_ahead(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm__
 }
 
 size_t tfm__corpus_buffer_size(const tfm__corpus *c) {
-    return c->options.buffer ? (size_t)c->options.buffer : 200000;
+    return c->options.buffer_size ? (size_t)c->options.buffer_size : 200000;
 }
 
 /* Up to so many pairs or texts, and where the next buffer begins. */
@@ -197,8 +198,8 @@ static tfm_status fill_buffer(const tfm__corpus *c, tfm__shuffle_buffer *b, tfm_
            (!c->monolingual || b->id_count < TFM__MAX_BUFFER_IDS))
         status = tfm__corpus_read_example(c, b, reader, &end);
     const tfm_data_position at = tfm__corpus_reader_tell(c, reader, b->next.line);
-    b->next.source_at = at.source_at;
-    b->next.target_at = at.target_at;
+    b->next.source_offset = at.source_offset;
+    b->next.target_offset = at.target_offset;
     if (status == TFM_OK && !end)
         status = look_ahead(c, b, reader, &end);
     b->whole = end && b->begin.line == 0 && c->options.subword_alpha == 0;
@@ -231,7 +232,7 @@ static int by_length(const void *a, const void *b) {
 }
 
 static void make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {
-    const int64_t most = c->options.tokens ? c->options.tokens : 4096;
+    const int64_t most = c->options.batch_tokens ? c->options.batch_tokens : 4096;
     int64_t width = 0;
     b->batch_count = 0;
     for (size_t i = 0; i < b->row_count; i++) {
@@ -270,8 +271,9 @@ static tfm_status no_pair_error(const tfm__corpus *c, const tfm_data_counts *cou
                      "%s%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are "
                      "no text, %llu have no partner",
                      c->paths[0], c->sides > 1 ? " and " : "", c->sides > 1 ? c->paths[c->count] : "",
-                     tfm__corpus_other_files(c), (unsigned long long)counts->empty, (unsigned long long)counts->long_,
-                     (unsigned long long)counts->invalid, (unsigned long long)counts->unpaired);
+                     tfm__corpus_other_files(c), (unsigned long long)counts->empty,
+                     (unsigned long long)counts->too_long, (unsigned long long)counts->invalid,
+                     (unsigned long long)counts->unpaired);
 }
 
 tfm_status tfm__shuffle_buffer_make_batches(const tfm__corpus *c, tfm__shuffle_buffer *b) {

@@ -90,19 +90,19 @@ static void find_files(const tfm__corpus *c, tfm__corpus_reader *reader, const i
 
 /* A line has at least one byte, its end. */
 bool tfm__corpus_has_position(const tfm__corpus *c, tfm_data_position to) {
-    const int64_t at[] = {to.source_at, to.target_at};
-    bool good = to.line >= 0 && to.source_at >= 0 && to.target_at >= 0;
+    const int64_t at[] = {to.source_offset, to.target_offset};
+    bool good = to.line >= 0 && to.source_offset >= 0 && to.target_offset >= 0;
     tfm__corpus_reader in = {0};
     if (c->monolingual) {
-        good = good && (size_t)to.target_at < c->count;
-        return good && (c->stamps[to.target_at].bytes < 0 || to.source_at <= c->stamps[to.target_at].bytes);
+        good = good && (size_t)to.target_offset < c->count;
+        return good && (c->stamps[to.target_offset].bytes < 0 || to.source_offset <= c->stamps[to.target_offset].bytes);
     }
     find_files(c, &in, at);
     for (size_t side = 0; side < c->sides; side++)
         good = good && at[side] >= to.line &&
                (c->stamps[side * c->count + in.file_index].bytes < 0 ||
                 at[side] - in.base_bytes[side] <= file_size(c, side, in.file_index));
-    return good && (c->sides > 1 || to.target_at == 0);
+    return good && (c->sides > 1 || to.target_offset == 0);
 }
 
 /* ---- Reading ---- */
@@ -116,10 +116,10 @@ static tfm_status open_at(const tfm__corpus *c, tfm__corpus_reader *reader, int6
 
 tfm_status tfm__corpus_reader_open(const tfm__corpus *c, tfm__corpus_reader *reader, tfm_data_position at) {
     if (c->monolingual)
-        reader->file_index = (size_t)at.target_at;
+        reader->file_index = (size_t)at.target_offset;
     else
-        find_files(c, reader, (const int64_t[]){at.source_at, at.target_at});
-    return open_at(c, reader, at.source_at - reader->base_bytes[0], at.target_at - reader->base_bytes[1]);
+        find_files(c, reader, (const int64_t[]){at.source_offset, at.target_offset});
+    return open_at(c, reader, at.source_offset - reader->base_bytes[0], at.target_offset - reader->base_bytes[1]);
 }
 
 tfm_status tfm__corpus_reader_next_file(const tfm__corpus *c, tfm__corpus_reader *reader, bool *more) {
@@ -146,8 +146,8 @@ static int64_t side_offset(const tfm__corpus_reader *reader, size_t side) {
 
 tfm_data_position tfm__corpus_reader_tell(const tfm__corpus *c, const tfm__corpus_reader *reader, int64_t line) {
     return (tfm_data_position){.line = line,
-                               .source_at = side_offset(reader, 0),
-                               .target_at = c->monolingual ? (int64_t)reader->file_index : side_offset(reader, 1)};
+                               .source_offset = side_offset(reader, 0),
+                               .target_offset = c->monolingual ? (int64_t)reader->file_index : side_offset(reader, 1)};
 }
 
 /* A place says only how many lines come before it in all files, so those of a later file are counted. */

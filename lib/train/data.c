@@ -144,13 +144,13 @@ static tfm_status fill_distributed(tfm_data *d, tfm_status status) {
 static void add_counts(tfm_data *d, const tfm__shuffle_buffer *b) {
     d->epoch_counts.pairs += b->counts.pairs;
     d->epoch_counts.empty += b->counts.empty;
-    d->epoch_counts.long_ += b->counts.long_;
+    d->epoch_counts.too_long += b->counts.too_long;
     d->epoch_counts.invalid += b->counts.invalid;
     d->epoch_counts.unpaired += b->counts.unpaired;
     if (b->next.line == 0) { /* the files were over */
         if (!d->resumed_mid_epoch) {
             d->last_epoch_counts = d->epoch_counts;
-            d->last_epoch_counts.whole = true;
+            d->last_epoch_counts.complete = true;
         }
         d->epoch_counts = (tfm_data_counts){0};
         d->resumed_mid_epoch = false;
@@ -197,10 +197,10 @@ static tfm_status check_options(const tfm_data_options *options) {
     if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
                          (double)options->subword_alpha);
-    if (options->tokens < 0 || options->max_length < 0 || options->buffer < 0 || options->block < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
-                         (long long)options->tokens, options->max_length, options->block, (long long)options->buffer);
+    if (options->batch_tokens < 0 || options->max_length < 0 || options->buffer_size < 0 || options->seq_len < 0)
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT, "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
+            (long long)options->batch_tokens, options->max_length, options->seq_len, (long long)options->buffer_size);
     if (TFM__RESERVED_SET(&options->documents))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__RESERVED_SET_MESSAGE);
     return tfm__document_check("data_open", &options->documents);
@@ -325,7 +325,7 @@ tfm_data_position tfm_data_tell(const tfm_data *d) {
     at.batch = d->current ? d->next_batch : at.batch;
     if (d->current && (size_t)d->next_batch >= d->current->batch_count)
         at = d->current->next;
-    at.cut = segmentation_key(d);
+    at.subword_alpha_e9 = segmentation_key(d);
     return at;
 }
 
@@ -340,7 +340,7 @@ static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
         TFM_ERROR_INPUT,
         "%s%s: there is no batch %lld of pass %lld after line %lld and byte %lld: the text is not what it was",
         d->corpus.paths[0], tfm__corpus_other_files(&d->corpus), (long long)to.batch, (long long)to.epoch,
-        (long long)to.line, (long long)to.source_at);
+        (long long)to.line, (long long)to.source_offset);
 }
 
 /* Reads the buffer at a place, and checks that it has the batch of that place. */
@@ -365,7 +365,7 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     d->current = NULL;
     d->epoch_counts = (tfm_data_counts){0};
     d->resumed_mid_epoch = to.line > 0;
-    if (to.cut != segmentation_key(d))
+    if (to.subword_alpha_e9 != segmentation_key(d))
         to.batch = 0;
     if (is_distributed(d)) { /* the others may not be here yet */
         tfm__shuffle_buffer_free(now);
@@ -393,5 +393,5 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
 tfm_data_counts tfm_data_count(const tfm_data *d) {
     if (!d)
         return (tfm_data_counts){0};
-    return d->last_epoch_counts.whole ? d->last_epoch_counts : d->epoch_counts;
+    return d->last_epoch_counts.complete ? d->last_epoch_counts : d->epoch_counts;
 }

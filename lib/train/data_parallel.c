@@ -130,7 +130,7 @@ static tfm_status make_trainers(struct tfm__local_group *group, tfm_model *const
     for (size_t i = 0; i < group->count && status == TFM_OK; i++) {
         tfm_process_group ranks;
         tfm__local_group_connect(&ranks, group, i);
-        options.ranks = &ranks;
+        options.process_group = &ranks;
         status = tfm__trainer_make(&group->trainers[i], models[i], &options);
         if (status == TFM_OK)
             group->trainers[i]->is_replica = i > 0;
@@ -144,7 +144,7 @@ static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_
     struct tfm__replicas *replicas = model->replicas;
     struct tfm__local_group *group = NULL;
     *first = NULL;
-    if (options->ranks)
+    if (options->process_group)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, which share updates by "
                                              "themselves: a rank has one device");
     if (!tfm__replicas_has(replicas, replicas->lead))
@@ -154,7 +154,8 @@ static tfm_status new_on_fleet(tfm_trainer **first, tfm_model *model, const tfm_
     tfm_status status = models ? tfm__local_group_new(&group, tfm__replicas_count(replicas)) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) {
         tfm_trainer_options o = *options;
-        o.shard = !collect_models(models, replicas) || o.shard; /* a step is made on one device, for all */
+        o.shard_optimizer =
+            !collect_models(models, replicas) || o.shard_optimizer; /* a step is made on one device, for all */
         status = make_trainers(group, models, o);
     }
     free(models);

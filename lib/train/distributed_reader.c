@@ -60,9 +60,9 @@ static tfm_status add_record(tfm__buffer_shard *p, const tfm_data_counts *before
         return append_example(p, &b->examples[0], b->ids);
     tfm_status status = tfm__grow(&p->words, &p->word_capacity, p->word_count + 1, sizeof(*p->words));
     if (status == TFM_OK)
-        p->words[p->word_count++] = b->counts.empty > before->empty   ? EMPTY
-                                    : b->counts.long_ > before->long_ ? LONG
-                                                                      : INVALID;
+        p->words[p->word_count++] = b->counts.empty > before->empty         ? EMPTY
+                                    : b->counts.too_long > before->too_long ? LONG
+                                                                            : INVALID;
     return status;
 }
 
@@ -95,7 +95,8 @@ static tfm_status read_line(tfm__buffer_shard *p, const tfm__corpus *c) {
     if (status != TFM_OK)
         return status;
     const tfm_data_position at = tfm__corpus_reader_tell(c, &p->reader, b->next.line);
-    p->positions[p->lines_read++] = (tfm__line_position){at.line, at.source_at, at.target_at, b->counts.unpaired};
+    p->positions[p->lines_read++] =
+        (tfm__line_position){at.line, at.source_offset, at.target_offset, b->counts.unpaired};
     return TFM_OK;
 }
 
@@ -137,7 +138,7 @@ tfm_status tfm__buffer_shard_start(tfm__buffer_shard **out, const tfm__reader_ex
     tfm__buffer_shard *p = *out = tfm__alloc(1, sizeof(*p));
     if (!p)
         return TFM_ERROR_MEMORY;
-    p->world = s->group.world;
+    p->world = s->group.world_size;
     p->scratch.begin = p->scratch.next = begin;
     p->owner_rank = c->options.subword_alpha > 0 ? (int)((begin.epoch + begin.line / lines) % p->world) : -1;
     p->records = tfm__alloc((size_t)p->world, sizeof(*p->records));
@@ -145,7 +146,7 @@ tfm_status tfm__buffer_shard_start(tfm__buffer_shard **out, const tfm__reader_ex
         return TFM_ERROR_MEMORY;
     if (p->owner_rank >= 0)
         return p->owner_rank == s->group.rank ? read_whole_buffer(p, c) : check_files_only(p, c);
-    p->scratch.world = s->group.world;
+    p->scratch.world = s->group.world_size;
     p->scratch.rank = s->group.rank;
     tfm_status status = tfm__corpus_reader_open(c, &p->reader, begin);
     return status == TFM_OK ? read_until(p, c, lines + lines / READ_AHEAD + (lines < READ_AHEAD ? lines : READ_AHEAD),
@@ -185,7 +186,7 @@ static const int32_t *peek_record(tfm__buffer_shard *p, tfm__rank_records **from
 
 static void count_rejected(tfm_data_counts *counts, int32_t what) {
     counts->empty += what == EMPTY;
-    counts->long_ += what == LONG;
+    counts->too_long += what == LONG;
     counts->invalid += what == INVALID;
 }
 
@@ -260,8 +261,8 @@ static tfm_status merge_whole(const tfm__reader_header *header, tfm__buffer_shar
 static tfm_status rejected_error(const tfm__reader_exchange *s, const tfm__buffer_shard *p,
                                  const tfm__reader_header *header) {
     const tfm__line_position *mark = p->lines_read > header->lines_read ? &p->positions[header->lines_read] : NULL;
-    if (mark &&
-        (mark->source_at != header->error_position.source_at || mark->target_at != header->error_position.target_at))
+    if (mark && (mark->source_at != header->error_position.source_offset ||
+                 mark->target_at != header->error_position.target_offset))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data_next: %.800s; so it is in the text of rank %d, and rank %d has another: all must have "
                          "the same",
@@ -297,8 +298,8 @@ tfm_status tfm__buffer_shard_merge(tfm__reader_exchange *s, tfm__buffer_shard *p
         b->counts = p->counts;
         b->counts.unpaired = at.unpaired;
         b->next.line = at.line;
-        b->next.source_at = at.source_at;
-        b->next.target_at = at.target_at;
+        b->next.source_offset = at.source_at;
+        b->next.target_offset = at.target_at;
         s->lines_per_buffer = p->lines_filled;
     }
     return TFM_OK;

@@ -79,7 +79,7 @@ typedef struct tfm__buffer_shard {
 tfm_status tfm__reader_exchange_open(tfm__reader_exchange *exchange, const tfm_data_options *options);
 void tfm__reader_exchange_close(tfm__reader_exchange *exchange);
 static inline bool tfm__reader_exchange_active(const tfm__reader_exchange *exchange) {
-    return exchange->group.world > 1;
+    return exchange->group.world_size > 1;
 }
 
 /* All ranks say whether they are well, and where they are: fails on all if it does on one. `place` and `full` must be

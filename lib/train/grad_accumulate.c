@@ -18,7 +18,8 @@ static tfm_status forward(tfm_trainer *t, tfm_tensor *loss, tfm_tensor *nll, con
         tfm_model_encode(model, &encoded, u->sources, u->lengths);
     tfm__model_decode_hidden(model, &hidden, u->inputs, encoded, u->lengths, NULL);
     tfm__model_scale_output(model, &scaled, hidden);
-    const tfm_cross_entropy_options entropy = {.smoothing = smoothing, .scale = scale, .cap = model->arch.logit_cap};
+    const tfm_cross_entropy_options entropy = {
+        .label_smoothing = smoothing, .scale = scale, .soft_cap = model->arch.logit_cap};
     tfm_linear_cross_entropy(ctx, loss, nll, scaled, model->output, tfm__model_inner_bias(model, model->logits_bias),
                              u->targets, &entropy);
     return tfm_scope_close(ctx, 2, (tfm_tensor *[]){loss, nll});
@@ -78,7 +79,7 @@ static void set_rng_stream(tfm_trainer *t, const tfm__micro_batch *p, const tfm_
                            uint64_t number) {
     const float *rates = t->dropout_state.rates;
     const uint64_t first = update_stream(options->update),
-                   place = batch * (uint64_t)t->group.world + (uint64_t)t->group.rank;
+                   place = batch * (uint64_t)t->group.world_size + (uint64_t)t->group.rank;
     bool drops = false;
     for (int i = 0; i < TFM_DROPOUT_SITES; i++)
         drops = drops || rates[i] > 0;
@@ -110,7 +111,7 @@ static tfm_status run_batches(tfm_trainer *t, tfm__loss_sums *s, const tfm_batch
             tfm__tensor_fill(ctx, t->gradient, &(float){0});
         t->dirty = true;
         t->dropout_state.stream = update_stream(options->update);
-        tfm__model_set_training(t->model, &t->dropout_state, t->options.recompute);
+        tfm__model_set_training(t->model, &t->dropout_state, t->options.gradient_checkpointing);
     }
     for (size_t i = 0; i < count; i++) {
         const tfm_batch *b = &batches[i];

@@ -112,11 +112,11 @@ static uint64_t sinusoids_of(const tfm__stack_arch *a) {
 
 /* How many numbers the moments have on the rank that has most. */
 static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
-    if (!options || !options->shard || !options->ranks || options->ranks->world < 2)
+    if (!options || !options->shard_optimizer || !options->process_group || options->process_group->world_size < 2)
         return count;
     const int64_t whole = (int64_t)count;
-    return (uint64_t)tfm__shard_capacity(&(tfm__bucket_layout){whole, whole, TFM__BUCKET_SIZE, options->ranks->world},
-                                         0);
+    return (uint64_t)tfm__shard_capacity(
+        &(tfm__bucket_layout){whole, whole, TFM__BUCKET_SIZE, options->process_group->world_size}, 0);
 }
 
 uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
@@ -150,7 +150,7 @@ uint64_t tfm_trainer_estimate_memory(const tfm_model *model, const tfm_trainer_o
     add(&s, 1, sinusoids_of(&a->encoder));
     add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;
-    if (options && options->recompute) {
+    if (options && options->gradient_checkpointing) {
         add_recomputed(&s, a, inner);
     } else {
         add_layers(&s, &a->encoder, inner, (uint64_t)a->encoder.layers);

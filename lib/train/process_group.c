@@ -10,23 +10,23 @@ enum { COMPARE_INTERVAL = 64 };
 
 tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *call) {
     enum { MAX_RANKS = 1 << 16 };
-    if (ranks && (ranks->world < 1 || ranks->world > MAX_RANKS || ranks->rank < 0 || ranks->rank >= ranks->world ||
-                  !ranks->exchange || !ranks->gather))
+    if (ranks && (ranks->world_size < 1 || ranks->world_size > MAX_RANKS || ranks->rank < 0 ||
+                  ranks->rank >= ranks->world_size || !ranks->all_to_all || !ranks->all_gather))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "%s: rank %d of %d: it must be from 0 to below the number of ranks, of which there are up to "
                          "%d, and both calls must be given",
-                         call, ranks->rank, ranks->world, MAX_RANKS);
+                         call, ranks->rank, ranks->world_size, MAX_RANKS);
     return TFM_OK;
 }
 
-tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group *ranks) {
-    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__process_group_check(ranks, "trainer_set_ranks") != TFM_OK)
+tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group *group) {
+    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__process_group_check(group, "trainer_set_ranks") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__trainer_replica_count(t) > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_ranks: the trainer is on several devices, which share updates "
                          "by themselves: a rank has one device");
-    const int world = ranks ? ranks->world : 1, rank = ranks ? ranks->rank : 0;
+    const int world = group ? group->world_size : 1, rank = group ? group->rank : 0;
     if (t->sharded && (world != t->bucket_layout.world || rank != t->group.rank))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_set_ranks: rank %d of %d has moments of rank %d of %d, by `shard`: save a checkpoint "
@@ -42,7 +42,7 @@ tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group
         return TFM_ERROR_MEMORY;
     }
     if (world > 1)
-        t->group = *ranks;
+        t->group = *group;
     return TFM_OK;
 }
 
@@ -69,12 +69,12 @@ static tfm_status compare_reports(const tfm__rank_report *first, const tfm__rank
 
 tfm_status tfm__process_group_agree(tfm_trainer *t, tfm__rank_report *all, tfm__rank_report mine, tfm_status status,
                                     const char *what) {
-    const int world = t->group.world;
+    const int world = t->group.world_size;
     tfm__rank_report *reports = tfm__alloc((size_t)world, sizeof(*reports));
     if (!reports) /* the others wait for this rank: they are told so in the sum's own memory */
         status = TFM_ERROR_MEMORY;
     mine.status = status;
-    if (!t->group.gather(t->group.user, reports ? (void *)reports : t->recv_buffer, &mine, sizeof(mine)))
+    if (!t->group.all_gather(t->group.user, reports ? (void *)reports : t->recv_buffer, &mine, sizeof(mine)))
         status = tfm__process_group_lost(what);
     *all = (tfm__rank_report){0};
     for (int i = 0; i < world && status == TFM_OK; i++)
@@ -102,23 +102,23 @@ static void hash_options(tfm__hash *hash, const tfm_trainer *t) {
     const double numbers[] = {o->dropout,
                               o->attention_dropout,
                               o->activation_dropout,
-                              o->smoothing,
-                              o->schedule,
-                              o->rate,
-                              (double)o->warmup,
-                              (double)o->updates,
+                              o->label_smoothing,
+                              o->lr_scheduler_type,
+                              o->learning_rate,
+                              (double)o->warmup_steps,
+                              (double)o->max_steps,
                               o->beta1,
                               o->beta2,
                               o->epsilon,
-                              o->decay,
-                              o->clip,
+                              o->weight_decay,
+                              o->max_grad_norm,
                               t->sharded,
                               t->comm_dtype,
                               (double)t->bucket_layout.bucket_size};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
     if (t->balance.uneven) /* with other shares a row would be nobody's, or that of two */
-        tfm__hash_add(hash, t->balance.shares, (size_t)t->group.world * sizeof(*t->balance.shares));
+        tfm__hash_add(hash, t->balance.shares, (size_t)t->group.world_size * sizeof(*t->balance.shares));
 }
 
 tfm_status tfm__process_group_state_hash(tfm_trainer *t, uint64_t *state) {

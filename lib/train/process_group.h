@@ -16,7 +16,7 @@ typedef struct tfm__rank_report {
 } tfm__rank_report;
 
 static inline bool tfm__process_group_active(const tfm_trainer *t) {
-    return t->group.world > 1;
+    return t->group.world_size > 1;
 }
 
 /* Refuses a rank that is none; `call` is for the sentence. */

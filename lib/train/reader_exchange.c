@@ -8,8 +8,8 @@
 
 /* Ranks that were asked for other batches would wait for each other in vain, or learn what none was asked for. */
 static uint64_t hash_options(const tfm_data_options *o) {
-    const int64_t numbers[] = {o->tokens,   o->max_length, o->buffer, (int64_t)o->seed, o->hold_every,
-                               o->in_order, o->strict,     o->block,  o->has_end,       o->end};
+    const int64_t numbers[] = {o->batch_tokens, o->max_length, o->buffer_size, (int64_t)o->seed, o->holdout_every,
+                               o->in_order,     o->strict,     o->seq_len,     o->has_eos_id,    o->eos_id};
     tfm__hash hash = {0};
     tfm__hash_add(&hash, numbers, sizeof(numbers));
     tfm__hash_add(&hash, &o->subword_alpha, sizeof(o->subword_alpha));
@@ -18,12 +18,12 @@ static uint64_t hash_options(const tfm_data_options *o) {
 
 tfm_status tfm__reader_exchange_open(tfm__reader_exchange *s, const tfm_data_options *options) {
     enum { WORDS = 1 << 18, MIN_WORDS = 1 << 10 };
-    const tfm_process_group *const ranks = options->ranks;
+    const tfm_process_group *const ranks = options->process_group;
     if (tfm__process_group_check(ranks, "data_open") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (!ranks || ranks->world == 1)
+    if (!ranks || ranks->world_size == 1)
         return TFM_OK;
-    const size_t world = (size_t)ranks->world;
+    const size_t world = (size_t)ranks->world_size;
     s->chunk_words = WORDS / world > MIN_WORDS ? WORDS / world : MIN_WORDS;
     s->headers = tfm__alloc(world, sizeof(*s->headers));
     s->send_words = tfm__alloc(s->chunk_words, sizeof(*s->send_words));
@@ -65,8 +65,8 @@ static tfm_status compare_headers(const tfm__reader_header *first, const tfm__re
 tfm_status tfm__reader_exchange_agree(tfm__reader_exchange *s, const tfm__buffer_shard *p,
                                       const tfm_data_position *place, bool full, tfm_status status) {
     tfm__reader_header mine = {.status = status};
-    const int64_t numbers[] = {place->epoch,     place->batch,     place->line,
-                               place->source_at, place->target_at, full ? 1 : 0};
+    const int64_t numbers[] = {place->epoch,         place->batch,         place->line,
+                               place->source_offset, place->target_offset, full ? 1 : 0};
     tfm__hash hash = {0};
     tfm__hash_add(&hash, numbers, sizeof(numbers));
     tfm__hash_add(&hash, &s->options_hash, sizeof(s->options_hash));
@@ -80,13 +80,13 @@ tfm_status tfm__reader_exchange_agree(tfm__reader_exchange *s, const tfm__buffer
         mine.counts = p->scratch.counts;
         mine.next = p->scratch.next;
     }
-    if (!s->group.gather(s->group.user, s->headers, &mine, sizeof(mine)))
+    if (!s->group.all_gather(s->group.user, s->headers, &mine, sizeof(mine)))
         return tfm__process_group_lost("data_next");
-    for (int i = 0; i < s->group.world && status == TFM_OK; i++)
+    for (int i = 0; i < s->group.world_size && status == TFM_OK; i++)
         if (s->headers[i].status != TFM_OK)
             status = tfm__fail(TFM_ERROR_CANCELLED, "data_next: rank %d has failed, with %s", i,
                                tfm_status_name((tfm_status)s->headers[i].status));
-    for (int i = 1; i < s->group.world && status == TFM_OK; i++)
+    for (int i = 1; i < s->group.world_size && status == TFM_OK; i++)
         status = compare_headers(&s->headers[0], &s->headers[i], i);
     return status;
 }
@@ -112,9 +112,9 @@ static tfm_status broadcast_records(tfm__reader_exchange *s, tfm__buffer_shard *
         memset(s->recv_words, 0, size * world * sizeof(*s->recv_words));
         if (p->owner_rank == s->group.rank)
             memcpy(s->recv_words, p->words + at, now * sizeof(*s->recv_words));
-        if (!s->group.exchange(s->group.user, s->part_words, s->recv_words, size * sizeof(*s->recv_words)) ||
-            !s->group.gather(s->group.user, s->recv_words, s->part_words + (size_t)p->owner_rank * size,
-                             size * sizeof(*s->recv_words)))
+        if (!s->group.all_to_all(s->group.user, s->part_words, s->recv_words, size * sizeof(*s->recv_words)) ||
+            !s->group.all_gather(s->group.user, s->recv_words, s->part_words + (size_t)p->owner_rank * size,
+                                 size * sizeof(*s->recv_words)))
             return tfm__process_group_lost("data_next");
         if (status == TFM_OK)
             status = append_words(&p->records[p->owner_rank], s->recv_words, now);
@@ -139,7 +139,7 @@ tfm_status tfm__reader_exchange_records(tfm__reader_exchange *s, tfm__buffer_sha
         memset(s->send_words, 0, size * sizeof(*s->send_words));
         if (own > 0)
             memcpy(s->send_words, p->words + at, (own < size ? own : size) * sizeof(*s->send_words));
-        if (!s->group.gather(s->group.user, s->recv_words, s->send_words, size * sizeof(*s->send_words)))
+        if (!s->group.all_gather(s->group.user, s->recv_words, s->send_words, size * sizeof(*s->send_words)))
             return tfm__process_group_lost("data_next");
         for (int i = 0; i < p->world && status == TFM_OK; i++) {
             const size_t left = (size_t)s->headers[i].word_count > at ? (size_t)s->headers[i].word_count - at : 0;

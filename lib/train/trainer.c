@@ -180,7 +180,7 @@ tfm_status tfm__trainer_set_bucket_size(tfm_trainer *t, int64_t bucket) {
 
 static tfm_status build_layout(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient};
-    const tfm_process_group *ranks = t->options.ranks;
+    const tfm_process_group *ranks = t->options.process_group;
     tfm_status status = check_patterns(t);
     if (status == TFM_OK)
         status = layout_params(t, NULL, NULL);
@@ -188,9 +188,9 @@ static tfm_status build_layout(tfm_trainer *t) {
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is \"%s\", which leaves no parameter to train",
                            t->options.freeze);
     t->bucket_layout =
-        (tfm__bucket_layout){.count = t->count, .decayed = t->decayed, .world = ranks ? ranks->world : 1};
+        (tfm__bucket_layout){.count = t->count, .decayed = t->decayed, .world = ranks ? ranks->world_size : 1};
     t->group.rank = ranks ? ranks->rank : 0;
-    t->sharded = t->options.shard && t->bucket_layout.world > 1;
+    t->sharded = t->options.shard_optimizer && t->bucket_layout.world > 1;
     for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
         status = new_flat_tensor(t, pieces[i], t->count);
     if (status == TFM_OK)
@@ -200,7 +200,7 @@ static tfm_status build_layout(tfm_trainer *t) {
     if (status == TFM_OK && t->bucket_layout.world > 1)
         status = tfm_trainer_set_process_group(t, ranks);
     t->options.freeze = NULL; /* the caller's */
-    t->options.ranks = NULL;
+    t->options.process_group = NULL;
     return status;
 }
 
@@ -251,7 +251,7 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     tfm__int8_screen_free(model->ctx, &model->output_int8); /* no search wants it until the parameters are left alone */
     model->no_greedy_int8 = false;
     t->options = *options;
-    t->comm_dtype = options->wire;
+    t->comm_dtype = options->comm_dtype;
     t->dropout_state = (tfm_dropout_state){.rates = {[TFM_DROPOUT_RESIDUAL] = options->dropout,
                                                      [TFM_DROPOUT_ATTENTION] = options->attention_dropout,
                                                      [TFM_DROPOUT_ACTIVATION] = options->activation_dropout},

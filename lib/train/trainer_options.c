@@ -7,14 +7,15 @@ void tfm_trainer_paper(tfm_trainer_options *options) {
     if (!options)
         return;
     options->dropout = 0.1f;
-    options->smoothing = 0.1f;
+    options->label_smoothing = 0.1f;
 }
 
 tfm_trainer_options tfm__trainer_defaults(const tfm_trainer_options *given) {
     tfm_trainer_options o = given ? *given : (tfm_trainer_options){0};
-    o.warmup = o.warmup ? o.warmup : 4000;
-    o.updates = o.updates ? o.updates : 100000;
-    o.rate = o.rate != 0 ? o.rate : 1 / sqrt(512.0 * (double)(o.warmup > 1 ? o.warmup : 1));
+    o.warmup_steps = o.warmup_steps ? o.warmup_steps : 4000;
+    o.max_steps = o.max_steps ? o.max_steps : 100000;
+    o.learning_rate =
+        o.learning_rate != 0 ? o.learning_rate : 1 / sqrt(512.0 * (double)(o.warmup_steps > 1 ? o.warmup_steps : 1));
     o.beta1 = o.beta1 != 0 ? o.beta1 : 0.9;
     o.beta2 = o.beta2 != 0 ? o.beta2 : 0.98;
     o.epsilon = o.epsilon != 0 ? o.epsilon : 1e-9;
@@ -31,46 +32,46 @@ double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t upd
     if (check_known(options, "trainer_rate") != TFM_OK)
         return 0;
     const tfm_trainer_options o = tfm__trainer_defaults(options);
-    const double t = (double)update, w = (double)(o.warmup > 1 ? o.warmup : 1), end = (double)o.updates;
+    const double t = (double)update, w = (double)(o.warmup_steps > 1 ? o.warmup_steps : 1), end = (double)o.max_steps;
     if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
-        return o.rate * t / w;
+        return o.learning_rate * t / w;
     const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
-    switch (o.schedule) {
+    switch (o.lr_scheduler_type) {
     case TFM_LR_SCHEDULER_LINEAR:
-        return o.rate * left;
+        return o.learning_rate * left;
     case TFM_LR_SCHEDULER_COSINE:
-        return o.rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
+        return o.learning_rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
     case TFM_LR_SCHEDULER_CONSTANT:
-        return o.rate;
+        return o.learning_rate;
     default:
-        return o.rate * sqrt(w / t);
+        return o.learning_rate * sqrt(w / t);
     }
 }
 
 /* What tfm_adam would refuse at the first update is refused before there is one. */
 static tfm_status check_adam(const tfm_trainer_options *o) {
     if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
-        isfinite(o->epsilon) && o->decay >= 0 && isfinite(o->decay) && o->clip >= 0)
+        isfinite(o->epsilon) && o->weight_decay >= 0 && isfinite(o->weight_decay) && o->max_grad_norm >= 0)
         return TFM_OK;
     return tfm__fail(
         TFM_ERROR_ARGUMENT,
         "trainer_new: beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g: betas must lie in [0, 1), epsilon "
         "be positive, the others not be negative",
-        o->beta1, o->beta2, o->epsilon, o->decay, o->clip);
+        o->beta1, o->beta2, o->epsilon, o->weight_decay, o->max_grad_norm);
 }
 
 tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
-    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
-    if (check_known(o, "trainer_new") != TFM_OK || tfm__process_group_check(o->ranks, "trainer_new") != TFM_OK)
+    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->label_smoothing};
+    if (check_known(o, "trainer_new") != TFM_OK || tfm__process_group_check(o->process_group, "trainer_new") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
+    if (o->comm_dtype != TFM_F32 && o->comm_dtype != TFM_F16 && o->comm_dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
-                         tfm_dtype_name(o->wire));
+                         tfm_dtype_name(o->comm_dtype));
     if (o->precision != TFM_F32 && o->precision != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
                          tfm_dtype_name(o->precision));
-    bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
-                (unsigned)o->schedule <= TFM_LR_SCHEDULER_CONSTANT;
+    bool good = o->warmup_steps >= 0 && o->learning_rate >= 0 && isfinite(o->learning_rate) && o->max_steps >= 0 &&
+                (unsigned)o->lr_scheduler_type <= TFM_LR_SCHEDULER_CONSTANT;
     for (size_t i = 0; i < TFM__COUNT(rates); i++)
         good &= rates[i] >= 0 && rates[i] < 1;
     if (good)
@@ -80,5 +81,6 @@ tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
                      "%d: shares "
                      "must lie in [0, 1), the others not be negative, and the schedule one of tfm_lr_scheduler_type",
                      (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
-                     (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
+                     (double)o->label_smoothing, o->learning_rate, (long long)o->warmup_steps, (long long)o->max_steps,
+                     (int)o->lr_scheduler_type);
 }

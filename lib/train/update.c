@@ -16,7 +16,7 @@ static bool adam_step_range(tfm_trainer *t, tfm__flat_range s, int64_t place, tf
     tfm_tensor_rows(t->ctx, &gradient, t->gradient, s.at, s.count);
     tfm_tensor_rows(t->ctx, &m, t->m, place, s.count);
     tfm_tensor_rows(t->ctx, &v, t->v, place, s.count);
-    adam->decay = s.at < t->decayed ? t->options.decay : 0;
+    adam->weight_decay = s.at < t->decayed ? t->options.weight_decay : 0;
     return tfm_adam(t->ctx, x, gradient, m, v, adam) == TFM_OK;
 }
 
@@ -24,13 +24,13 @@ static bool adam_step_range(tfm_trainer *t, tfm__flat_range s, int64_t place, tf
  * written. */
 static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
     const tfm_trainer_options *o = &t->options;
-    tfm_adam_options adam = {.rate = rate,
+    tfm_adam_options adam = {.learning_rate = rate,
                              .beta1 = o->beta1,
                              .beta2 = o->beta2,
                              .epsilon = o->epsilon,
                              .step = t->update + 1,
-                             .clip = o->clip,
-                             .norm = norm};
+                             .max_grad_norm = o->max_grad_norm,
+                             .grad_norm = norm};
     int64_t place = 0;
     for (int64_t k = 0; t->sharded && k < tfm__bucket_count(&t->bucket_layout); k++) {
         const tfm__flat_range own = tfm__bucket_shard(&t->bucket_layout, k, t->group.rank);
@@ -38,8 +38,8 @@ static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double
             *begun |= adam_step_range(t, own, place, &adam);
         place += own.count;
     }
-    const int64_t bounds[] = {0, o->decay > 0 ? t->decayed : 0, t->count};
-    for (int part = o->decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
+    const int64_t bounds[] = {0, o->weight_decay > 0 ? t->decayed : 0, t->count};
+    for (int part = o->weight_decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
         if (bounds[part + 1] > bounds[part]) /* all of a kind may be frozen */
             *begun |= adam_step_range(t, (tfm__flat_range){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part],
                                       &adam);
@@ -52,13 +52,13 @@ static tfm_status adam_step(tfm_trainer *t, bool *begun, tfm_tensor norm, double
 static tfm_status check_finite(tfm_update_report *report, double loss, double nll, double norm) {
     report->loss = loss / (double)report->target_tokens;
     report->nll = nll / (double)report->target_tokens;
-    report->gradient_norm = isnan(norm) ? (double)NAN : norm; /* of either sign */
-    if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
+    report->grad_norm = isnan(norm) ? (double)NAN : norm; /* of either sign */
+    if (!isfinite(report->loss) || !isfinite(report->grad_norm))
         return tfm__fail(
             TFM_ERROR_NUMERIC,
             "update %lld: the loss is %g and the gradient's norm %g: the parameters are those of the update "
             "before; try a lower learning rate, a longer warm-up, or clipping",
-            (long long)report->update, report->loss, report->gradient_norm);
+            (long long)report->update, report->loss, report->grad_norm);
     return TFM_OK;
 }
 
@@ -90,7 +90,8 @@ static const char PARAMS_SPOILED[] = "; the parameters may be spoiled: load the 
 tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches,
                                       size_t count) {
     tfm_context *ctx = t->ctx;
-    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
+    tfm_update_report own = {.update = t->update + 1,
+                             .learning_rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
     uint64_t tokens = 0;
     if (status == TFM_OK)
@@ -98,7 +99,8 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
-    const tfm__pass_options learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
+    const tfm__pass_options learn = {true, own.update, t->options.label_smoothing, (float)(1 / (double)tokens),
+                                     0,    false};
     char what[64];
     tfm__loss_sums s;
     tfm_tensor norm = {0};
@@ -111,7 +113,7 @@ tfm_status tfm__trainer_update_single(tfm_trainer *t, tfm_update_report *report,
             return status;
         norm = (tfm_tensor){0};
         tfm_l2_norm(ctx, &norm, t->gradient);
-        status = adam_step(t, &begun, norm, own.rate);
+        status = adam_step(t, &begun, norm, own.learning_rate);
         if (status != TFM_OK && !begun)
             status = tfm__trainer_recover(t, depth, what, "");
     } while (status == TFM_ERROR_AGAIN && !begun);
@@ -220,7 +222,8 @@ static tfm_status allgather_params(tfm_trainer *t, tfm_status status, const char
 }
 
 tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, const tfm_batch *batches, size_t count) {
-    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
+    tfm_update_report own = {.update = t->update + 1,
+                             .learning_rate = tfm_trainer_learning_rate(&t->options, t->update + 1)};
     tfm__rank_report mine = {.update = own.update, .batches = count}, all;
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
@@ -235,8 +238,8 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     if (all.tokens == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     t->state_compared = true;
-    const tfm__pass_options learn = {true,        own.update, t->options.smoothing, (float)(1 / (double)all.tokens),
-                                     all.batches, false};
+    const tfm__pass_options learn = {
+        true, own.update, t->options.label_smoothing, (float)(1 / (double)all.tokens), all.batches, false};
     mine.state_hash = 0;
     if (!run_rank(t, &mine, &status, batches, count, &learn, what))
         return tfm__process_group_lost(what);
@@ -244,7 +247,7 @@ tfm_status tfm__trainer_update_rank(tfm_trainer *t, tfm_update_report *report, c
     if (status != TFM_OK)
         return status;
     const float norm = (float)sqrt(all.squared_norm);
-    status = step_distributed(t, norm, own.rate, what);
+    status = step_distributed(t, norm, own.learning_rate, what);
     if (t->sharded)
         status = allgather_params(t, status, what);
     if (status != TFM_OK)

@@ -67,18 +67,18 @@ static void attention(tfm_context *ctx, const shape *s) {
                                      .causal = s->causal,
                                      .soft_cap = s->soft_cap,
                                      .window = s->window > 0,
-                                     .before = s->window,
-                                     .after = s->window};
+                                     .window_left = s->window,
+                                     .window_right = s->window};
     tfm_scope_open(ctx);
     tfm_tensor q = FILLED(s->numbers, 0, s->batch, s->targets, width), y = {0};
     tfm_tensor k = s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
     tfm_tensor v = s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
     if (s->paged)
-        options.rows = FILLED(TFM_I32, pool, s->batch, s->length);
+        options.kv_indices = FILLED(TFM_I32, pool, s->batch, s->length);
     if (s->mask)
         options.mask = FILLED(s->mask == ADDED ? TFM_F32 : TFM_U8, 0, s->targets, s->length);
     if (s->beams)
-        options.sources = FILLED(TFM_I32, -s->beams, s->batch);
+        options.kv_batch = FILLED(TFM_I32, -s->beams, s->batch);
     const double seen = s->window ? (double)(2 * s->window + 1) : (double)s->length * (s->causal ? 0.5 : 1);
     const double work = 4.0 * (double)(s->batch * s->targets * width) * seen;
     const int runs = work > 1e9 ? 6 : 20;

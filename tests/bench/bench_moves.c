@@ -40,8 +40,9 @@ static tfm_status multiply(moved *t) {
     return tfm_mul(t->ctx, &t->y, t->x, t->z);
 }
 static tfm_status adam(moved *t) {
-    return tfm_adam(t->ctx, t->x, t->z, t->m, t->v,
-                    &(tfm_adam_options){.rate = 1e-6, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1});
+    return tfm_adam(
+        t->ctx, t->x, t->z, t->m, t->v,
+        &(tfm_adam_options){.learning_rate = 1e-6, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1});
 }
 static tfm_status copy(moved *t) {
     return tfm_concat(t->ctx, &t->y, 1, &t->x, 0);

@@ -34,7 +34,7 @@ static int32_t *numbers_of(const char *line, size_t *count) {
 static bool take(tfm_model *model, int most, const int32_t *ids, size_t count) {
     tfm_generate_stats stats = {0};
     tfm_hypotheses got;
-    const tfm_generate_options options = {.max_new = most, .stats = &stats};
+    const tfm_generate_options options = {.max_new_tokens = most, .stats = &stats};
     if (tfm_generate_ids(model, &got, ids, &count, 1, &options) != TFM_OK)
         return false;
     printf("{\"prompt\": %zu, \"prefill_s\": %.6f, \"decode_s\": %.6f, \"ids\": [", count, stats.prefill_seconds,

@@ -54,10 +54,10 @@ int main(int argc, char **argv) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     const tfm_model_shape shape = {.width = PRESETS[p].width,
                                    .heads = PRESETS[p].heads,
-                                   .feed_forward = PRESETS[p].feed_forward,
+                                   .ffn_dim = PRESETS[p].feed_forward,
                                    .encoder_layers = PRESETS[p].layers_in,
                                    .decoder_layers = PRESETS[p].layers_out,
-                                   .source_vocabulary = text.source_size,
+                                   .source_vocab_size = text.source_size,
                                    .max_positions = 1024,
                                    .pad_id = text.target_pad,
                                    .eos_id = text.target_eos,
@@ -67,11 +67,11 @@ int main(int argc, char **argv) {
     tfm_trainer_options options = {0};
     tfm_trainer_paper(&options);
     options.dropout = 0.3f;
-    options.rate = 5e-3;
-    options.warmup = 2000;
+    options.learning_rate = 5e-3;
+    options.warmup_steps = 2000;
     options.precision = argc > 7 && strcmp(argv[7], "bf16") == 0 ? TFM_BF16 : TFM_F32;
-    options.recompute = argc > 8 && strcmp(argv[8], "recompute") == 0;
-    const tfm_data_options order = {.tokens = argc > 6 ? atoi(argv[6]) : 4096, .max_length = 1024, .seed = 1};
+    options.gradient_checkpointing = argc > 8 && strcmp(argv[8], "recompute") == 0;
+    const tfm_data_options order = {.batch_tokens = argc > 6 ? atoi(argv[6]) : 4096, .max_length = 1024, .seed = 1};
     if (tfm_model_new(&model, ctx, &shape) != TFM_OK || tfm_trainer_new(&trainer, model, &options) != TFM_OK ||
         tfm_data_open(&data, tokenizer, argv[2], argv[3], &order) != TFM_OK)
         return fail();
@@ -92,9 +92,9 @@ int main(int argc, char **argv) {
     printf("{\"preset\": \"%s\", \"precision\": \"%s\", \"recompute\": %s, \"updates\": %d, \"tokens_per_s\": %.0f, "
            "\"loss\": %.4f, "
            "\"tokens\": %" PRIu64 ", \"pool_bytes\": %" PRIu64 ", \"estimated_bytes\": %" PRIu64 "}\n",
-           PRESETS[p].name, tfm_dtype_name(options.precision), options.recompute ? "true" : "false", updates - cold,
-           (double)tokens / taken, report.loss, tokens, tfm_context_peak_memory(ctx),
-           tfm_trainer_estimate_memory(model, &options, order.tokens));
+           PRESETS[p].name, tfm_dtype_name(options.precision), options.gradient_checkpointing ? "true" : "false",
+           updates - cold, (double)tokens / taken, report.loss, tokens, tfm_context_peak_memory(ctx),
+           tfm_trainer_estimate_memory(model, &options, order.batch_tokens));
     tfm_data_free(&data);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

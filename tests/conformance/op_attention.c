@@ -66,9 +66,9 @@ static tfm_attention_stage read_stage(node *n) {
 
 /* Limits of opset 25 on either side of the query's own key; -1 is none. */
 static void read_window(node *n, tfm_attention_options *options) {
-    options->before = node_int(n, "left_window_size", -1);
-    options->after = node_int(n, "right_window_size", -1);
-    options->window = options->before >= 0 || options->after >= 0;
+    options->window_left = node_int(n, "left_window_size", -1);
+    options->window_right = node_int(n, "right_window_size", -1);
+    options->window = options->window_left >= 0 || options->window_right >= 0;
 }
 
 void op_attention(node *n) {
@@ -93,7 +93,7 @@ void op_attention(node *n) {
         options.past = node_input(n, PAST_KEY).dims[2];
     if (node_has(n, LENGTHS)) {
         options.lengths = node_input(n, LENGTHS);
-        options.at_end = !node_has(n, PAST_KEY);
+        options.causal_bottom_right = !node_has(n, PAST_KEY);
     }
     if (node_wants(n, SCORES))
         options.scores = &scores;

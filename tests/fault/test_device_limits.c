@@ -85,7 +85,7 @@ static bool keep(void *user, size_t line, int best, const char *text, double sco
 }
 
 static bool keep_translation(void *user, const tfm_translation *t) {
-    return keep(user, t->line, t->best, t->text, t->score);
+    return keep(user, t->line, t->rank, t->text, t->score);
 }
 
 static void count_splits(void *user, tfm_log_level level, const char *line) {
@@ -125,7 +125,7 @@ static int again(void) {
     tfm_status status = tfm_context_open(&ctx, NULL);
     if (status == TFM_OK)
         status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
-    const tfm_search_options greedy = {.beam = 1}, beam = {.beam = 4};
+    const tfm_search_options greedy = {.beam_size = 1}, beam = {.beam_size = 4};
     const tfm_text_options few = {.batch_tokens = 512};
     tfm_log_set(count_splits, &splits, TFM_LOG_INFO);
     if (status == TFM_OK)

@@ -271,7 +271,7 @@ static bool print(void *user, size_t line, int best, const char *text, double sc
 static int again(void) {
     char line[1024];
     const char *const lines[] = {line};
-    const tfm_search_options options = {.beam = 4};
+    const tfm_search_options options = {.beam_size = 4};
     tfm_context *ctx;
     tfm_model *model = NULL;
     if (!fgets(line, sizeof(line), stdin))

@@ -125,7 +125,8 @@ static int translate(run *r) {
     const size_t had = r->count;
     memcpy(before, r->text, sizeof(before));
     r->count = 0;
-    if (tfm_translate_lines(r->model, r->lines, LINES, &BATCHES, &(tfm_search_options){.beam = 1}, keep, r) != TFM_OK)
+    if (tfm_translate_lines(r->model, r->lines, LINES, &BATCHES, &(tfm_search_options){.beam_size = 1}, keep, r) !=
+        TFM_OK)
         return refused("a translation failed");
     if (r->count != LINES)
         return wrong("a translation", "there are lines without one");
@@ -178,7 +179,7 @@ static bool keep_generation(void *user, const tfm_generation *g) {
 static int generate(run *r) {
     static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 18};
     const tfm_generate_options options = {
-        .max_new = NEW, .min_new = NEW, .batch_tokens = 24, .on_token = keep_token, .on_token_user = r};
+        .max_new_tokens = NEW, .min_new_tokens = NEW, .batch_tokens = 24, .on_token = keep_token, .on_token_user = r};
     tfm_prompt prompts[PROMPTS];
     for (size_t i = 0; i < PROMPTS; i++)
         prompts[i] = (tfm_prompt){.ids = IDS + i, .count = 2 + i % 2};

@@ -175,7 +175,7 @@ static tfm_status learn(const void *texts, result *sum) {
     static const char *const NAMES[] = {"vocab.json", "source.spm", "tokenizer.json"};
     char path[4200], *content;
     size_t size;
-    const tfm_vocabulary_options options = {.size = 80, .seed = 1};
+    const tfm_vocabulary_options options = {.vocab_size = 80, .seed = 1};
     snprintf(path, sizeof(path), "%s", scratch_path("source"));
     tfm_status status = texts ? tfm_tokenizer_train_texts(scratch_root, (const char *const[]){path}, 1, &options)
                               : tfm_tokenizer_train(scratch_root, path, scratch_path("target"), &options);
@@ -194,7 +194,7 @@ static tfm_status read_pairs(const void *texts, result *sum) {
     tfm_batch batch;
     char path[4200];
     snprintf(path, sizeof(path), "%s", scratch_path("source"));
-    const tfm_data_options options = {.tokens = 64, .buffer = 8, .block = texts ? 16 : 0, .seed = 1};
+    const tfm_data_options options = {.batch_tokens = 64, .buffer_size = 8, .seq_len = texts ? 16 : 0, .seed = 1};
     tfm_status status = tfm_tokenizer_open(&tokenizer, TFM_ROOT "/apps/demo");
     if (status == TFM_OK)
         status = texts ? tfm_data_open_texts(&data, tokenizer, (const char *const[]){path}, 1, &options)
@@ -280,9 +280,9 @@ static tfm_status translate(const void *what, result *sum) {
     tfm_status status = tfm_model_open(&model, harness_context(), TFM_ROOT "/apps/demo", NULL);
     assert_true((status == TFM_OK) == (model != NULL));
     if (status == TFM_OK)
-        status =
-            tfm_translate_lines(model, LINES, 2, &(tfm_text_options){.split = *split, .alignments = *split},
-                                &(tfm_search_options){.beam = *split ? 4 : 1, .max_length = 12}, add_translation, sum);
+        status = tfm_translate_lines(model, LINES, 2, &(tfm_text_options){.split = *split, .alignments = *split},
+                                     &(tfm_search_options){.beam_size = *split ? 4 : 1, .max_length = 12},
+                                     add_translation, sum);
     tfm_model_free(&model);
     return status;
 }
@@ -304,7 +304,7 @@ static tfm_status generate(const void *dir, result *sum) {
     tfm_status status = tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true});
     if (status == TFM_OK)
         status = tfm_generate(model, &(tfm_prompt){.ids = IDS, .count = 3}, 1,
-                              &(tfm_generate_options){.max_new = 4, .min_new = 4}, add_generation, sum);
+                              &(tfm_generate_options){.max_new_tokens = 4, .min_new_tokens = 4}, add_generation, sum);
     tfm_model_free(&model);
     return status;
 }

@@ -98,7 +98,7 @@ static float *train(tfm_context *ctx, int64_t *count) {
 static int again(int most_tokens) {
     char line[1024];
     const char *const lines[] = {line};
-    const tfm_search_options options = {.beam = 4, .max_length = most_tokens};
+    const tfm_search_options options = {.beam_size = 4, .max_length = most_tokens};
     tfm_context *ctx;
     tfm_model *model = NULL;
     int64_t count = 0;

@@ -56,8 +56,11 @@ static bool model(const uint8_t *data, size_t size) {
 
 /* A text to ids and back, by itself, as one of two, and in a language. */
 static void use(const tfm_tokenizer *tokenizer, const char *text, size_t bytes) {
-    const tfm_encode_options ways[] = {
-        {0}, {.plain = true}, {.pair = text, .pair_bytes = bytes}, {.language = "fr"}, {.language = "fr_XX"}};
+    const tfm_encode_options ways[] = {{0},
+                                       {.no_special_tokens = true},
+                                       {.text_pair = text, .text_pair_bytes = bytes},
+                                       {.language = "fr"},
+                                       {.language = "fr_XX"}};
     for (size_t i = 0; i < TFM__COUNT(ways); i++) {
         int32_t *ids = NULL;
         size_t count;
@@ -184,7 +187,7 @@ static bool modules(const uint8_t *data, size_t size) {
         tfm__modules_encoder_dir(&dir, fuzz_folder()) == TFM_OK && tfm__modules_read(&read, fuzz_folder()) == TFM_OK;
     if (good) {
         fuzz_touch(read.info.pooling, strlen(read.info.pooling));
-        for (size_t i = 0; i < read.info.prompts; i++)
+        for (size_t i = 0; i < read.info.prompt_count; i++)
             if (!tfm_embedder_prompt_name(&read, i))
                 abort();
     }

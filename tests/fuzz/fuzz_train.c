@@ -25,7 +25,7 @@ static void open_run(bool with_trainer) {
         char *dir = fuzz_source("tests/golden/prenorm-embedding-norm");
         path = strdup(fuzz_file("text.tsv", TEXT, sizeof(TEXT) - 1));
         if (tfm_tokenizer_open(&tokenizer, dir) != TFM_OK ||
-            tfm_data_open(&data_of_run, tokenizer, path, NULL, &(tfm_data_options){.buffer = 1}) != TFM_OK)
+            tfm_data_open(&data_of_run, tokenizer, path, NULL, &(tfm_data_options){.buffer_size = 1}) != TFM_OK)
             abort();
         free(dir);
     }
@@ -33,10 +33,10 @@ static void open_run(bool with_trainer) {
         return;
     const tfm_model_shape shape = {.width = 4,
                                    .heads = 1,
-                                   .feed_forward = 4,
+                                   .ffn_dim = 4,
                                    .encoder_layers = 1,
                                    .decoder_layers = 1,
-                                   .source_vocabulary = 20,
+                                   .source_vocab_size = 20,
                                    .max_positions = 8,
                                    .pad_id = 19,
                                    .start_id = 19,

@@ -129,7 +129,7 @@ static int attend_prompt(tfm_context *ctx, int64_t width, tfm_dtype kept) {
     tfm_tensor_new(ctx, &v, kept, 2, (int64_t[]){TOKENS, KEY_HEADS * width});
     tfm_tensor_new(ctx, &rows, TFM_I32, 2, (int64_t[]){1, TOKENS});
     tfm_attention(ctx, &y, q, k, v,
-                  &(tfm_attention_options){.heads = HEADS, .kv_heads = KEY_HEADS, .causal = true, .rows = rows});
+                  &(tfm_attention_options){.heads = HEADS, .kv_heads = KEY_HEADS, .causal = true, .kv_indices = rows});
     if (tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "attention of a prompt: %s\n", tfm_context_error(ctx));
         tfm_context_clear_error(ctx);

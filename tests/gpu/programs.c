@@ -87,7 +87,7 @@ static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int6
                                            .causal = true,
                                            .past = keys - queries,
                                            .soft_cap = soft_cap,
-                                           .rows = ZEROS(ctx, TFM_I32, 1, keys)});
+                                           .kv_indices = ZEROS(ctx, TFM_I32, 1, keys)});
     done(ctx, "attention of a prompt in heads of", width);
 }
 
@@ -195,12 +195,12 @@ static void step(tfm_context *ctx, tfm_dtype kept, int64_t rows, bool turns) {
                        .attention_norm = norm,
                        .feed_forward = {.up = dense(ctx, kept, INNER, WIDTH), .down = dense(ctx, kept, WIDTH, INNER)},
                        .feed_forward_norm = norm,
-                       .norm_place = turns ? TFM_NORM_PRE : TFM_NORM_POST};
-    tfm_block_inputs memory = {.log = {ZEROS(ctx, kept, rows * PAST, WIDTH), ZEROS(ctx, kept, rows * PAST, WIDTH)},
-                               .rows = ZEROS(ctx, TFM_I32, rows, PAST)};
+                       .norm_placement = turns ? TFM_NORM_PRE : TFM_NORM_POST};
+    tfm_block_inputs memory = {.cache_kv = {ZEROS(ctx, kept, rows * PAST, WIDTH), ZEROS(ctx, kept, rows * PAST, WIDTH)},
+                               .kv_indices = ZEROS(ctx, TFM_I32, rows, PAST)};
     tfm_tensor y = {0};
-    tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, 0, rows);
-    tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, 0, rows);
+    tfm_tensor_rows(ctx, &memory.new_kv.keys, memory.cache_kv.keys, 0, rows);
+    tfm_tensor_rows(ctx, &memory.new_kv.values, memory.cache_kv.values, 0, rows);
     if (turns)
         tfm_rotary_tables(ctx, &memory.cosines, &memory.sines, PAST, WIDTH / HEADS, 0);
     tfm_block_forward(ctx, &y, &block, ZEROS(ctx, TFM_F32, rows, 1, WIDTH), &memory);
@@ -222,10 +222,10 @@ static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
                                    .width = 512,
                                    .heads = 8,
                                    .kv_heads = family ? 2 : 0,
-                                   .feed_forward = 1024,
+                                   .ffn_dim = 1024,
                                    .encoder_layers = family ? 0 : 1,
                                    .decoder_layers = 1,
-                                   .source_vocabulary = VOCABULARY,
+                                   .source_vocab_size = VOCABULARY,
                                    .max_positions = 64,
                                    .pad_id = family ? -1 : VOCABULARY - 1,
                                    .start_id = family ? 1 : VOCABULARY - 1,
@@ -243,10 +243,10 @@ static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
         tfm_hypotheses found;
         if (family)
             tfm_generate_ids(model, &found, ids, counts, SENTENCES,
-                             &(tfm_generate_options){.beam = beam, .max_new = TOKENS});
+                             &(tfm_generate_options){.beam_size = beam, .max_new_tokens = TOKENS});
         else
             tfm_search(model, &found, ids, counts, SENTENCES, NULL, NULL,
-                       &(tfm_search_options){.beam = beam, .max_length = TOKENS});
+                       &(tfm_search_options){.beam_size = beam, .max_length = TOKENS});
         tfm_hypotheses_free(&found);
     }
     tfm_model_free(&model);

@@ -59,10 +59,10 @@ static tfm_block block_of(const options *o) {
                        .feed_forward_norm = norm(E, o->kind),
                        .causal = o->causal,
                        .window = o->window,
-                       .before = 2,
-                       .after = o->causal ? 0 : 1,
-                       .norm_place = o->place,
-                       .parallel = o->parallel,
+                       .window_left = 2,
+                       .window_right = o->causal ? 0 : 1,
+                       .norm_placement = o->place,
+                       .parallel_residual = o->parallel,
                        .residual_scale = o->residual};
     if (o->gated)
         block.feed_forward.gate = dense(F, E);
@@ -71,8 +71,8 @@ static tfm_block block_of(const options *o) {
         block.attention.key_norm = norm_of_heads(o, KV_HEADS);
     }
     if (o->place == TFM_NORM_SANDWICH) {
-        block.attention_norm_after = norm(E, o->kind);
-        block.feed_forward_norm_after = norm(E, o->kind);
+        block.attention_post_norm = norm(E, o->kind);
+        block.feed_forward_post_norm = norm(E, o->kind);
     }
     return block;
 }
@@ -158,7 +158,7 @@ static void attend(const options *o, const tfm_block *block, double mixed[T][HEA
             double weight[T] = {0}, sum = 0;
             for (int s = 0; s < T; s++) {
                 const bool hidden =
-                    (o->causal && s > t) || (o->window && (s < t - block->before || s > t + block->after));
+                    (o->causal && s > t) || (o->window && (s < t - block->window_left || s > t + block->window_right));
                 double score = 0;
                 for (int d = 0; d < D; d++)
                     score += scale * q[t][h * D + d] * k[s][kv * D + d];
@@ -191,7 +191,7 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
         double before[E];
         memcpy(before, x[t], sizeof(before));
         dense_row(&block->attention.out, y, mixed[t]);
-        join(o, x[t], y, &block->attention_norm, &block->attention_norm_after);
+        join(o, x[t], y, &block->attention_norm, &block->attention_post_norm);
         norm_row(reads_norm ? &block->feed_forward_norm : &(tfm_norm){.kind = TFM_NORM_NONE}, in,
                  o->parallel ? before : x[t], E);
         dense_row(&block->feed_forward.up, up, in);
@@ -202,7 +202,7 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
             up[i] = o->gated ? silu * up[i] : silu;
         }
         dense_row(&block->feed_forward.down, y, up);
-        join(o, x[t], y, &block->feed_forward_norm, &block->feed_forward_norm_after);
+        join(o, x[t], y, &block->feed_forward_norm, &block->feed_forward_post_norm);
     }
 }
 
@@ -223,7 +223,7 @@ static void set_places(const options *o, tfm_block_inputs *memory, int64_t first
         memory->position = first;
     }
     if (o->biased)
-        memory->bias = HARNESS_TENSOR(TFM_F32, bias, HEADS, rows, columns);
+        memory->attention_bias = HARNESS_TENSOR(TFM_F32, bias, HEADS, rows, columns);
 }
 
 /* The same in pieces of 3, 1, 2 and 1 tokens. */
@@ -241,23 +241,24 @@ static void run_pieces(const options *o, tfm_block *block, const float *x, const
         int32_t table[B * T];
         for (int b = 0; b < B; b++) {
             for (int t = 0; t < count; t++)
-                rows[b][first + t] = (int32_t)cache.rows + b * count + t;
+                rows[b][first + t] = (int32_t)cache.slots + b * count + t;
             memcpy(part + b * count * E, x + (b * T + first) * E, (size_t)(count * E) * sizeof(*x));
             memcpy(expected + b * count * E, want + (b * T + first) * E, (size_t)(count * E) * sizeof(*want));
             memcpy(table + b * (first + count), rows[b], (size_t)(first + count) * sizeof(*table));
         }
         tfm_tensor y = {0};
         tfm_scope_open(ctx);
-        tfm_block_inputs memory = {.log = cache.logs[0], .rows = HARNESS_TENSOR(TFM_I32, table, B, first + count)};
+        tfm_block_inputs memory = {.cache_kv = cache.kv[0],
+                                   .kv_indices = HARNESS_TENSOR(TFM_I32, table, B, first + count)};
         set_places(o, &memory, first, count, first + count);
-        harness_ok(tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, cache.rows, B * count));
-        harness_ok(tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, cache.rows, B * count));
+        harness_ok(tfm_tensor_rows(ctx, &memory.new_kv.keys, memory.cache_kv.keys, cache.slots, B * count));
+        harness_ok(tfm_tensor_rows(ctx, &memory.new_kv.values, memory.cache_kv.values, cache.slots, B * count));
         harness_ok(tfm_block_forward(ctx, &y, block, HARNESS_TENSOR(TFM_F32, part, B, count, E), &memory));
         float *got = harness_floats(y);
         harness_close(got, expected, (size_t)(B * count * E), 3e-5, "a piece");
         free(got);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
-        cache.rows += B * count;
+        cache.slots += B * count;
     }
     tfm_kv_cache_free(ctx, &cache);
 }
@@ -376,13 +377,13 @@ static void test_refused(void **state) {
         tfm_tensor y = {0};
         float x[B * T * E] = {0};
         if (i > 0)
-            block.cross.query.weight.value = block.attention.query.weight.value;
+            block.cross_attention.query.weight.value = block.attention.query.weight.value;
         const tfm_tensor input = HARNESS_TENSOR(TFM_F32, x, B, T, E);
         assert_int_equal(tfm_block_forward(ctx, &y, &block, input, NULL), TFM_ERROR_ARGUMENT);
         assert_non_null(
             strstr(tfm_error_message(), i > 0 ? "neither normalised nor scaled" : "sub-layers in parallel"));
         tfm_context_clear_error(ctx);
-        block.cross = (tfm_multi_head){0};
+        block.cross_attention = (tfm_multi_head){0};
         tfm_block_free(ctx, &block);
     }
 }

@@ -28,7 +28,7 @@ static tfm_status step(tfm_model *model, tfm_kv_cache *cache, tfm_tensor *logits
                                 .length = length};
     const tfm_status status =
         tfm__model_step(model, logits, HARNESS_TENSOR(TFM_I32, piece, ROWS, tokens), &s, model->logits_bias);
-    cache->rows = (int64_t)end * ROWS;
+    cache->slots = (int64_t)end * ROWS;
     return status;
 }
 
@@ -174,9 +174,9 @@ static void test_crossing(void **state) {
         const int beam = turn == 1 ? 3 : 1;
         tfm_hypotheses out;
         model->kv_dtype = turn == 2 ? TFM_F16 : TFM_F32;
-        harness_ok(
-            tfm_generate_ids(model, &out, text, &count, 1,
-                             &(tfm_generate_options){.beam = beam, .n_best = beam, .max_new = NEW, .min_new = NEW}));
+        harness_ok(tfm_generate_ids(
+            model, &out, text, &count, 1,
+            &(tfm_generate_options){.beam_size = beam, .n_best = beam, .max_new_tokens = NEW, .min_new_tokens = NEW}));
         for (int i = 0; i < beam; i++) {
             const tfm_hypothesis *h = &out.items[i];
             assert_true(h->tokens <= NEW && h->tokens > 0);

@@ -220,21 +220,21 @@ static void test_log(void **state) {
     memset(&cache, 0x5a, sizeof(cache));
     harness_refused(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
     tfm_kv_cache_free(ctx, &cache); /* which the header allows after a failure, too */
-    assert_null(cache.logs);
+    assert_null(cache.kv);
     for (int d = 0; d < 2; d++) {
         harness_ok(tfm_kv_cache_new_dtype(ctx, &cache, 2, 5, 4, DTYPES[d]));
         for (int i = 0; i < 2; i++) {
             tfm_tensor first = {0};
             harness_ok(tfm_scope_open(ctx));
-            harness_ok(tfm_tensor_rows(ctx, &first, cache.logs[i].values, 3, 1));
+            harness_ok(tfm_tensor_rows(ctx, &first, cache.kv[i].values, 3, 1));
             harness_ok(tfm__cast_saturating(ctx, first, HARNESS_TENSOR(TFM_F32, row, 1, 5)));
             harness_ok(tfm_scope_close(ctx, 0, NULL));
         }
-        cache.rows = 4;
+        cache.slots = 4;
         harness_ok(tfm_kv_cache_reserve(ctx, &cache, 9)); /* which keeps dtype and rows */
-        assert_true(cache.capacity == 13 && cache.logs[1].keys.dtype == DTYPES[d]);
+        assert_true(cache.capacity == 13 && cache.kv[1].keys.dtype == DTYPES[d]);
         harness_ok(tfm_scope_open(ctx));
-        float *got = widened(cache.logs[1].values);
+        float *got = widened(cache.kv[1].values);
         for (int i = 0; i < 5; i++)
             assert_true(got[15 + i] == row[i]);
         free(got);
@@ -286,8 +286,8 @@ static found translate(tfm_precision precision, int kept) {
     model->kv_dtype = kept < 0 ? model->kv_dtype : (tfm_dtype)kept;
     f.kept = model->kv_dtype;
     const int beam = harness_brief() ? 2 : 4;
-    harness_ok(
-        tfm_search(model, &out, ids, &count, 1, NULL, NULL, &(tfm_search_options){.beam = beam, .max_length = 40}));
+    harness_ok(tfm_search(model, &out, ids, &count, 1, NULL, NULL,
+                          &(tfm_search_options){.beam_size = beam, .max_length = 40}));
     f.count = out.items[0].count;
     memcpy(f.ids, out.items[0].ids, f.count * sizeof(*f.ids));
     f.score = out.items[0].score;
@@ -340,7 +340,8 @@ static void test_estimate(void **state) {
     harness_ok(tfm_model_open(&model, harness_context(), dir, &options));
     harness_ok(tfm_model_read_info(&unopened, dir, &options));
     const tfm__stack_arch *arch = &model->arch.decoder;
-    const uint64_t rows = 4096 + 4096 / 16 * 32 * (uint64_t)unopened.beam; /* of the source, and of what is written */
+    const uint64_t rows =
+        4096 + 4096 / 16 * 32 * (uint64_t)unopened.beam_size; /* of the source, and of what is written */
     const uint64_t floats = 2 * rows * (uint64_t)(arch->layers * arch->width);
     assert_int_equal(unopened.estimated_bytes - tfm_model_get_info(model)->estimated_bytes, keeps ? 2 * floats : 0);
     tfm_model_free(&model);

@@ -65,10 +65,12 @@ static int translate(int layers, int beam) {
     const size_t count = 6;
     counted c = {.steps = 0};
     tfm_hypotheses found;
-    harness_ok(tfm_search(
-        model, &found, ids, &count, 1, NULL, NULL,
-        &(tfm_search_options){
-            .beam = beam, .n_best = beam, .max_length = new_tokens(), .go_on = count_step, .go_on_user = &c}));
+    harness_ok(tfm_search(model, &found, ids, &count, 1, NULL, NULL,
+                          &(tfm_search_options){.beam_size = beam,
+                                                .n_best = beam,
+                                                .max_length = new_tokens(),
+                                                .should_continue = count_step,
+                                                .should_continue_user = &c}));
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
     return steady(&c, "translation");
@@ -80,9 +82,11 @@ static int write_text(const char *family, int layers, bool draw) {
     const size_t count = 4;
     counted c = {.steps = 0};
     tfm_hypotheses found;
-    harness_ok(tfm_generate_ids(
-        model, &found, ids, &count, 1,
-        &(tfm_generate_options){.draw = draw, .max_new = new_tokens(), .go_on = count_step, .go_on_user = &c}));
+    harness_ok(tfm_generate_ids(model, &found, ids, &count, 1,
+                                &(tfm_generate_options){.sample = draw,
+                                                        .max_new_tokens = new_tokens(),
+                                                        .should_continue = count_step,
+                                                        .should_continue_user = &c}));
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
     return steady(&c, family);
@@ -190,7 +194,7 @@ static void test_same_texts(void **state) {
                 tuning->split_min_logits = parts ? 9 : 0;
                 harness_ok(tfm_search(model, &found[parts], ids, counts, 3, forced ? prefix : NULL,
                                       forced ? prefix_counts : NULL,
-                                      &(tfm_search_options){.beam = beam, .n_best = beam, .max_length = 9}));
+                                      &(tfm_search_options){.beam_size = beam, .n_best = beam, .max_length = 9}));
             }
             for (size_t i = 0; i < 3 * (size_t)beam; i++) {
                 const tfm_hypothesis *a = &found[0].items[i], *b = &found[1].items[i];

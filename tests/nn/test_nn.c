@@ -143,7 +143,7 @@ static const double *exit_of(const tfm_norm *own, const double *x, const double 
 }
 
 static const double *encoder_block(const tfm_block *block, const double *x, const int32_t *lengths, double *weights) {
-    const bool pre = block->norm_place == TFM_NORM_PRE;
+    const bool pre = block->norm_placement == TFM_NORM_PRE;
     const double *in = entrance(&block->attention_norm, x, B * S, pre);
     const double *y = multi_head(&block->attention, in, B, S, in, B, S, (mask){.lengths = lengths, .weights = weights});
     x = exit_of(&block->attention_norm, x, y, B * S, pre);
@@ -154,15 +154,15 @@ static const double *encoder_block(const tfm_block *block, const double *x, cons
 static const double *decoder_block(const tfm_block *block, const double *x, const double *encoded, int64_t memories,
                                    const int32_t *lengths, const int32_t *sources, double *self_weights,
                                    double *cross_weights) {
-    const bool pre = block->norm_place == TFM_NORM_PRE;
+    const bool pre = block->norm_placement == TFM_NORM_PRE;
     const double *in = entrance(&block->attention_norm, x, B * T, pre);
     const double *y =
         multi_head(&block->attention, in, B, T, in, B, T, (mask){.causal = true, .weights = self_weights});
     x = exit_of(&block->attention_norm, x, y, B * T, pre);
-    in = entrance(&block->cross_norm, x, B * T, pre);
-    y = multi_head(&block->cross, in, B, T, encoded, memories, S,
+    in = entrance(&block->cross_attention_norm, x, B * T, pre);
+    y = multi_head(&block->cross_attention, in, B, T, encoded, memories, S,
                    (mask){.lengths = lengths, .sources = sources, .weights = cross_weights});
-    x = exit_of(&block->cross_norm, x, y, B * T, pre);
+    x = exit_of(&block->cross_attention_norm, x, y, B * T, pre);
     y = feed_forward(&block->feed_forward, entrance(&block->feed_forward_norm, x, B * T, pre), B * T);
     return exit_of(&block->feed_forward_norm, x, y, B * T, pre);
 }
@@ -208,18 +208,18 @@ static tfm_block make_encoder_block(bool pre_norm) {
                        .attention_norm = make_norm(),
                        .feed_forward = make_feed_forward(TFM_GELU),
                        .feed_forward_norm = make_norm(),
-                       .norm_place = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
+                       .norm_placement = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
 }
 
 static tfm_block make_decoder_block(bool pre_norm) {
     return (tfm_block){.attention = make_multi_head(),
                        .attention_norm = make_norm(),
-                       .cross = make_multi_head(),
-                       .cross_norm = make_norm(),
+                       .cross_attention = make_multi_head(),
+                       .cross_attention_norm = make_norm(),
                        .feed_forward = make_feed_forward(TFM_SILU),
                        .feed_forward_norm = make_norm(),
                        .causal = true,
-                       .norm_place = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
+                       .norm_placement = pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
 }
 
 /* Numbers on the host, and the same on the device: (batch, length, E). */
@@ -325,7 +325,7 @@ static void test_multi_head(void **state) {
         {"all", &own, B, S, {0}, {0}},
         {"lengths", &own, B, S, {.lengths = lengths}, {.lengths = LENGTHS}},
         {"causal", &x, B, T, {.causal = true}, {.causal = true}},
-        {"sources", &shared, N, S, {.sources = sources, .lengths = few}, {.lengths = LENGTHS, .sources = SOURCES}},
+        {"sources", &shared, N, S, {.kv_batch = sources, .lengths = few}, {.lengths = LENGTHS, .sources = SOURCES}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tfm_kv memory = {{0}, {0}};
@@ -334,7 +334,7 @@ static void test_multi_head(void **state) {
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
         tfm_tensor again = {0}, scores = {0}, log_sum = {0}; /* what is asked for besides is the caller's */
         cases[i].options.scores = &scores;
-        cases[i].options.log_sum = &log_sum;
+        cases[i].options.lse = &log_sum;
         harness_ok(tfm_multi_head_forward(ctx, &again, &layer, x.device, memory, &cases[i].options));
         free(harness_floats(scores));
         free(harness_floats(log_sum));
@@ -379,8 +379,8 @@ static void test_decoder_block(void **state) {
             tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, memories)};
             tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
             if (shared)
-                memory.cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
-            harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
+                memory.cross_kv_batch = HARNESS_TENSOR(TFM_I32, SOURCES, B);
+            harness_ok(tfm_multi_head_project(ctx, &memory.cross_kv, &block.cross_attention, encoded.device));
             harness_ok(tfm_block_forward(ctx, &y, &block, x.device, &memory));
             check_output(
                 y, decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL, NULL, NULL),
@@ -427,10 +427,10 @@ static void test_decoder_weights(void **state) {
         double *cross = take((int64_t)B * HEADS * T * S, sizeof(*cross));
         const double *output = decoder_block(&block, x.wide, encoded.wide, N, LENGTHS, SOURCES, self, cross);
         tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
-                                   .cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
+                                   .cross_kv_batch = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
         tfm_tensor y = {0}, weights = {0}, over_source = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, T, S);
         harness_ok(tfm_scope_open(ctx));
-        harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
+        harness_ok(tfm_multi_head_project(ctx, &memory.cross_kv, &block.cross_attention, encoded.device));
         harness_ok(tfm_block_forward_with_attention(ctx, &y, &weights, &over_source, &block, x.device, &memory));
         check_output(y, output, "decoder block with its weights");
         check_output(weights, self, "the weights over the target");
@@ -468,7 +468,7 @@ static decoder make_decoder(bool pre_norm) {
     input encoded = make_input(N, S);
     for (int i = 0; i < LAYERS; i++) {
         d.blocks[i] = make_decoder_block(pre_norm);
-        harness_ok(tfm_multi_head_project(ctx, &d.cross[i], &d.blocks[i].cross, encoded.device));
+        harness_ok(tfm_multi_head_project(ctx, &d.cross[i], &d.blocks[i].cross_attention, encoded.device));
         d.whole = decoder_block(&d.blocks[i], d.whole, encoded.wide, N, LENGTHS, SOURCES, NULL, NULL);
     }
     return d;
@@ -484,27 +484,27 @@ static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const
     for (int i = 0; i < count; i++) {
         memcpy(x + i * E, d->targets.host + (live[i] * T + t) * E, E * sizeof(*x));
         memcpy(want + i * E, d->whole + (live[i] * T + t) * E, E * sizeof(*want));
-        rows[live[i] * T + t] = (int32_t)(cache->rows + i);
+        rows[live[i] * T + t] = (int32_t)(cache->slots + i);
         memcpy(table + i * (t + 1), rows + live[i] * T, (size_t)(t + 1) * sizeof(*table));
         sources[i] = SOURCES[live[i]];
     }
     tfm_scope_open(ctx);
     harness_ok(tfm_kv_cache_reserve(ctx, cache, count));
-    assert_true(cache->capacity >= cache->rows + count);
+    assert_true(cache->capacity >= cache->slots + count);
     tfm_tensor y = HARNESS_TENSOR(TFM_F32, x, count, 1, E);
     tfm_block_inputs memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
-                               .cross_sources = HARNESS_TENSOR(TFM_I32, sources, count),
-                               .rows = HARNESS_TENSOR(TFM_I32, table, count, t + 1)};
+                               .cross_kv_batch = HARNESS_TENSOR(TFM_I32, sources, count),
+                               .kv_indices = HARNESS_TENSOR(TFM_I32, table, count, t + 1)};
     for (int i = 0; i < LAYERS; i++) {
         tfm_tensor next = {0};
-        memory.cross = d->cross[i];
-        memory.log = cache->logs[i];
-        harness_ok(tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, cache->rows, count));
-        harness_ok(tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, cache->rows, count));
+        memory.cross_kv = d->cross[i];
+        memory.cache_kv = cache->kv[i];
+        harness_ok(tfm_tensor_rows(ctx, &memory.new_kv.keys, memory.cache_kv.keys, cache->slots, count));
+        harness_ok(tfm_tensor_rows(ctx, &memory.new_kv.values, memory.cache_kv.values, cache->slots, count));
         harness_ok(tfm_block_forward(ctx, &next, &d->blocks[i], y, &memory));
         y = next;
     }
-    cache->rows += count;
+    cache->slots += count;
     check_output(y, want, "a step");
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
@@ -520,7 +520,7 @@ static void decode_steps(decoder *d, tfm_kv_cache *cache) {
         if (t + 1 == TOGETHER)
             memcpy(rows + T, rows, TOGETHER * sizeof(*rows));
     }
-    assert_int_equal(cache->rows, 2 * TOGETHER + 3 * (T - TOGETHER));
+    assert_int_equal(cache->slots, 2 * TOGETHER + 3 * (T - TOGETHER));
 }
 
 /* Steps give what the whole gives, while the cache grows, and again when it was cleared. */
@@ -535,17 +535,17 @@ static void test_steps(void **state) {
             decode_steps(&d, &cache);
             const int64_t capacity = cache.capacity;
             tfm_kv_cache_clear(&cache);
-            assert_int_equal(cache.rows, 0);
+            assert_int_equal(cache.slots, 0);
             assert_int_equal(cache.capacity, capacity);
             for (int i = 0; i < LAYERS; i++) {
-                assert_int_equal(cache.logs[i].keys.dims[0], capacity);
+                assert_int_equal(cache.kv[i].keys.dims[0], capacity);
                 tfm_block_free(ctx, &d.blocks[i]);
                 tfm_tensor_free(ctx, &d.cross[i].keys);
                 tfm_tensor_free(ctx, &d.cross[i].values);
             }
         }
         tfm_kv_cache_free(ctx, &cache);
-        assert_null(cache.logs);
+        assert_null(cache.kv);
     }
 }
 
@@ -558,20 +558,20 @@ static void test_growth(void **state) {
     harness_fill(&source, host, 3 * E + LAYERS, 1);
     harness_ok(tfm_kv_cache_new(ctx, &cache, LAYERS, E, 3));
     for (int i = 0; i < LAYERS; i++) {
-        harness_ok(tfm_tensor_write(ctx, cache.logs[i].keys, host + i));
-        harness_ok(tfm_tensor_write(ctx, cache.logs[i].values, host));
+        harness_ok(tfm_tensor_write(ctx, cache.kv[i].keys, host + i));
+        harness_ok(tfm_tensor_write(ctx, cache.kv[i].values, host));
     }
     harness_ok(tfm_kv_cache_reserve(ctx, &cache, 3));
     assert_int_equal(cache.capacity, 3);
-    cache.rows = 2;
+    cache.slots = 2;
     harness_ok(tfm_kv_cache_reserve(ctx, &cache, 2));
     assert_int_equal(cache.capacity, 6);
     harness_ok(tfm_kv_cache_reserve(ctx, &cache, 99));
     assert_int_equal(cache.capacity, 101);
     for (int i = 0; i < LAYERS; i++) {
-        assert_int_equal(cache.logs[i].values.dims[0], 101);
-        assert_memory_equal(host_of(cache.logs[i].keys), host + i, 2 * E * sizeof(*host));
-        assert_memory_equal(host_of(cache.logs[i].values), host, 2 * E * sizeof(*host));
+        assert_int_equal(cache.kv[i].values.dims[0], 101);
+        assert_memory_equal(host_of(cache.kv[i].keys), host + i, 2 * E * sizeof(*host));
+        assert_memory_equal(host_of(cache.kv[i].values), host, 2 * E * sizeof(*host));
     }
     tfm_kv_cache_free(ctx, &cache);
 }

@@ -113,7 +113,7 @@ static void check_encoder(const variant *c) {
                        .attention_norm = norm(c->set, l, "norm1"),
                        .feed_forward = feed_forward(c->set, l, c->activation),
                        .feed_forward_norm = norm(c->set, l, "norm2"),
-                       .norm_place = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
+                       .norm_placement = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
     tfm_tensor x = tensor(c->set, "source"), lengths = tensor(c->set, "source_lengths"), none = {0};
     for (int masked = 0; masked < 2; masked++) {
         tfm_tensor y = harness_tensor(TFM_F32, 3, x.dims, NULL);
@@ -128,15 +128,15 @@ static void check_decoder(const variant *c) {
     const char *l = "decoder";
     tfm_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
                        .attention_norm = norm(c->set, l, "norm1"),
-                       .cross = multi_head(c->set, l, "multihead_attn", c->heads),
-                       .cross_norm = norm(c->set, l, "norm2"),
+                       .cross_attention = multi_head(c->set, l, "multihead_attn", c->heads),
+                       .cross_attention_norm = norm(c->set, l, "norm2"),
                        .feed_forward = feed_forward(c->set, l, c->activation),
                        .feed_forward_norm = norm(c->set, l, "norm3"),
                        .causal = true,
-                       .norm_place = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
+                       .norm_placement = c->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST};
     tfm_tensor x = tensor(c->set, "target"), y = harness_tensor(TFM_F32, 3, x.dims, NULL);
     tfm_block_inputs memory = {.cross_lengths = tensor(c->set, "source_lengths")};
-    harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, tensor(c->set, "memory")));
+    harness_ok(tfm_multi_head_project(ctx, &memory.cross_kv, &block.cross_attention, tensor(c->set, "memory")));
     harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));
     compare(y, c, l, "masked", "target_lengths");
     block.causal = false; /* a target that sees its future, and no padding in the source */

@@ -285,18 +285,18 @@ static tfm_attention_options options_of(const attention_problem *p) {
                                      .soft_cap = c->soft_cap,
                                      .causal = c->causal,
                                      .past = c->past,
-                                     .at_end = c->at_end,
+                                     .causal_bottom_right = c->at_end,
                                      .window = c->window,
-                                     .before = c->before,
-                                     .after = c->after,
+                                     .window_left = c->before,
+                                     .window_right = c->after,
                                      .stage = c->stage,
                                      .dropout = c->dropout.rate > 0 ? &c->dropout : NULL};
     if (c->padded)
         options.lengths = HARNESS_TENSOR(TFM_I32, p->lengths, p->sequences);
     if (c->beams)
-        options.sources = HARNESS_TENSOR(TFM_I32, p->sources, c->batch);
+        options.kv_batch = HARNESS_TENSOR(TFM_I32, p->sources, c->batch);
     if (c->paged)
-        options.rows = HARNESS_TENSOR(TFM_I32, p->rows, c->batch, c->length);
+        options.kv_indices = HARNESS_TENSOR(TFM_I32, p->rows, c->batch, c->length);
     if (c->masked)
         options.mask = upload(c->mask, p->mask, c->mask_rank, c->mask_dims);
     return options;
@@ -326,7 +326,7 @@ attention_got attention_run(const attention_problem *p) {
         v = UPLOAD(c->numbers, p->v, p->pool, c->kv_heads * c->value_width);
     }
     options.scores = c->scored ? &scores : NULL;
-    options.log_sum = c->summed ? &log_sum : NULL;
+    options.lse = c->summed ? &log_sum : NULL;
     harness_ok(tfm_attention(ctx, &y, q, k, v, &options));
     attention_got got = {.y = download(y), .scores = download(scores), .log_sum = download(log_sum)};
     harness_ok(tfm_scope_close(ctx, 0, NULL));

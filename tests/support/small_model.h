@@ -7,10 +7,10 @@
 
 static const tfm_model_shape SMALL = {.width = 32,
                                       .heads = 4,
-                                      .feed_forward = 64,
+                                      .ffn_dim = 64,
                                       .encoder_layers = 1,
                                       .decoder_layers = 1,
-                                      .source_vocabulary = 20,
+                                      .source_vocab_size = 20,
                                       .max_positions = 32,
                                       .pad_id = 19,
                                       .start_id = 19,
@@ -32,9 +32,9 @@ static inline tfm_trainer_options plain_options(void) {
     tfm_trainer_paper(&o);
     o.dropout = 0;
     o.beta1 = 0.5;
-    o.schedule = TFM_LR_SCHEDULER_CONSTANT;
-    o.warmup = 1;
-    o.rate = 1e-3;
+    o.lr_scheduler_type = TFM_LR_SCHEDULER_CONSTANT;
+    o.warmup_steps = 1;
+    o.learning_rate = 1e-3;
     return o;
 }
 

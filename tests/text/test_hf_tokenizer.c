@@ -57,13 +57,14 @@ static void compare_other(const tfm_tokenizer *tokenizer, const char *dir, const
         int32_t *ids;
         size_t count;
         harness_ok(tfm_tokenizer_encode_with(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line),
-                                             &(tfm_encode_options){.plain = true}));
+                                             &(tfm_encode_options){.no_special_tokens = true}));
         compare_ids(dir, "plain ids", 30 + i, json_array_get(json_object_get(expected, "plain"), i), ids, count);
         tfm_ids_free(&ids);
         if (!json_object_get(expected, "pairs"))
             continue;
-        harness_ok(tfm_tokenizer_encode_with(tokenizer, &ids, &count, TFM_TARGET, line, strlen(line),
-                                             &(tfm_encode_options){.pair = next, .pair_bytes = strlen(next)}));
+        harness_ok(
+            tfm_tokenizer_encode_with(tokenizer, &ids, &count, TFM_TARGET, line, strlen(line),
+                                      &(tfm_encode_options){.text_pair = next, .text_pair_bytes = strlen(next)}));
         compare_ids(dir, "ids of a pair", 30 + i, json_array_get(json_object_get(expected, "pairs"), i), ids, count);
         tfm_ids_free(&ids);
     }

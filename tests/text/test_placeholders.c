@@ -217,7 +217,8 @@ static void run(results *r, tfm_model *model, const char *const *lines, size_t c
         free(r->texts[i]);
     *r = (results){0};
     harness_ok(tfm_translate_lines(model, lines, count, text,
-                                   &(tfm_search_options){.beam = n_best > 1 ? n_best : 1, .n_best = n_best}, keep, r));
+                                   &(tfm_search_options){.beam_size = n_best > 1 ? n_best : 1, .n_best = n_best}, keep,
+                                   r));
 }
 
 static bool next_line(void *user, const char **line, size_t *bytes) {

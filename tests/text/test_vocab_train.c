@@ -153,7 +153,7 @@ static void test_joint(void **state) {
     (void)state;
     corpora();
     harness_ok(train("joint", "train.de", "train.en",
-                     (tfm_vocabulary_options){.size = 180, .source_language = "de", .target_language = "en"}));
+                     (tfm_vocabulary_options){.vocab_size = 180, .source_language = "de", .target_language = "en"}));
     tfm_tokenizer *tokenizer = open_folder("joint");
     const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
     assert_true(!info.separate && info.source_size == 181 && info.target_size == 181);
@@ -198,8 +198,8 @@ static void test_codes(void **state) {
     free(text);
     for (int separate = 0; separate < 2; separate++) {
         const int32_t pieces = 120, first = pieces + separate, pad = separate ? 2 : pieces + 2;
-        harness_ok(
-            train("coded", "coded.de", "train.en", (tfm_vocabulary_options){.size = pieces, .separate = separate}));
+        harness_ok(train("coded", "coded.de", "train.en",
+                         (tfm_vocabulary_options){.vocab_size = pieces, .separate_vocabs = separate}));
         tfm_tokenizer *tokenizer = open_folder("coded");
         const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
         assert_int_equal(info.source_size, pieces + 3);
@@ -225,7 +225,8 @@ static void test_codes(void **state) {
 static void test_separate(void **state) {
     (void)state;
     corpora();
-    harness_ok(train("apart", "train.de", "train.en", (tfm_vocabulary_options){.size = 120, .separate = true}));
+    harness_ok(
+        train("apart", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 120, .separate_vocabs = true}));
     tfm_tokenizer *tokenizer = open_folder("apart");
     const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
     assert_true(info.separate && info.source_size == 121 && info.target_size == 121);
@@ -245,7 +246,7 @@ static void test_separate(void **state) {
     tfm_tokenizer_free(&tokenizer);
 
     /* As many as each text gives: of other sizes, with one padding. */
-    harness_ok(train("own-sizes", "train.de", "train.en", (tfm_vocabulary_options){.separate = true}));
+    harness_ok(train("own-sizes", "train.de", "train.en", (tfm_vocabulary_options){.separate_vocabs = true}));
     tokenizer = open_folder("own-sizes");
     const tfm_tokenizer_info sizes = *tfm_tokenizer_get_info(tokenizer);
     assert_true(sizes.source_size != sizes.target_size && sizes.source_pad == sizes.target_pad);
@@ -270,7 +271,7 @@ static void test_tsv(void **state) {
     fclose(sides[1]);
     free(text);
     for (int separate = 0; separate < 2; separate++) {
-        const tfm_vocabulary_options options = {.size = 120 + 60 * !separate, .separate = separate};
+        const tfm_vocabulary_options options = {.vocab_size = 120 + 60 * !separate, .separate_vocabs = separate};
         harness_ok(train("tsv", "train.tsv", NULL, options));
         harness_ok(train("columns", "columns.de", "columns.en", options));
         for (size_t i = 0; i < TFM__COUNT(FILES); i++)
@@ -282,7 +283,7 @@ static void test_tsv(void **state) {
 static void test_unigram(void **state) {
     (void)state;
     corpora();
-    harness_ok(train("unigram", "train.de", "train.en", (tfm_vocabulary_options){.size = 90, .unigram = true}));
+    harness_ok(train("unigram", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 90, .unigram = true}));
     tfm_tokenizer *tokenizer = open_folder("unigram");
     assert_int_equal(tfm_tokenizer_get_info(tokenizer)->source_size, 91);
     ids_agree("unigram", "source.spm", "vocab.json", tokenizer, TFM_SOURCE);
@@ -300,7 +301,7 @@ static void test_unigram(void **state) {
 static void test_repeats(void **state) {
     (void)state;
     corpora();
-    tfm_vocabulary_options options = {.size = 170, .sentences = 400, .seed = 5};
+    tfm_vocabulary_options options = {.vocab_size = 170, .max_sentences = 400, .seed = 5};
     for (int unigram = 0; unigram < 2; unigram++) {
         options.unigram = unigram;
         harness_ok(train("first", "train.de", "train.en", options));
@@ -324,9 +325,10 @@ static void test_draw(void **state) {
     int seen[300] = {0};
     const int draws = harness_brief() ? 10 : 40;
     for (uint64_t seed = 0; seed < (uint64_t)draws; seed++) {
-        harness_ok(train(
-            "letters.spm", "letters", "letters",
-            (tfm_vocabulary_options){.size = 400, .sentences = 60, .unigram = true, .seed = seed, .separate = true}));
+        harness_ok(
+            train("letters.spm", "letters", "letters",
+                  (tfm_vocabulary_options){
+                      .vocab_size = 400, .max_sentences = 60, .unigram = true, .seed = seed, .separate_vocabs = true}));
         tfm_tokenizer *tokenizer = open_folder("letters.spm");
         int count = 0;
         for (int i = 0; i < 300; i++) {
@@ -355,7 +357,7 @@ static void test_draw(void **state) {
 static void test_bad_lines(void **state) {
     (void)state;
     corpora();
-    const tfm_vocabulary_options options = {.size = 180, .sentences = 500};
+    const tfm_vocabulary_options options = {.vocab_size = 180, .max_sentences = 500};
     harness_ok(train("clean", "train.de", "train.en", options));
     char *text;
     size_t size;
@@ -381,8 +383,8 @@ static void test_normalization(void **state) {
     corpora();
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     for (size_t i = 0; i < TFM__COUNT(RULES); i++) {
-        harness_ok(
-            train("rule", "train.de", "train.en", (tfm_vocabulary_options){.size = 200, .normalization = RULES[i]}));
+        harness_ok(train("rule", "train.de", "train.en",
+                         (tfm_vocabulary_options){.vocab_size = 200, .normalization = RULES[i]}));
         tfm_tokenizer *tokenizer = open_folder("rule");
         const bool small = i == 2 || i == 3;
         comes_back(tokenizer, TFM_TARGET, "die schöne Öl", small ? "die schöne öl" : "die schöne Öl");
@@ -400,7 +402,7 @@ static void test_coverage(void **state) {
     fclose(file);
     for (int all = 0; all < 2; all++) {
         harness_ok(train("coverage", "train.de", "train.en",
-                         (tfm_vocabulary_options){.size = 180, .coverage = all ? 0 : 0.9995}));
+                         (tfm_vocabulary_options){.vocab_size = 180, .character_coverage = all ? 0 : 0.9995}));
         tfm_tokenizer *tokenizer = open_folder("coverage");
         int32_t *ids;
         size_t count;
@@ -439,7 +441,7 @@ static void test_tiny(void **state) {
         for (int32_t size = 3; size < 12; size += harness_brief() ? 4 : 1) {
             for (int way = 0; way < 4; way++) {
                 const tfm_vocabulary_options options = {
-                    .size = size, .unigram = way & 1, .normalization = way & 2 ? "identity" : NULL};
+                    .vocab_size = size, .unigram = way & 1, .normalization = way & 2 ? "identity" : NULL};
                 const tfm_status status = train("tiny.spm", "tiny", "tiny", options);
                 if (status == TFM_OK) {
                     tfm_tokenizer *tokenizer = open_folder("tiny.spm");
@@ -460,19 +462,21 @@ static void test_refused(void **state) {
     fflush(stderr);
     const int kept = dup(2);
     assert_non_null(freopen(scratch_path("said"), "w", stderr));
-    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = 8000}), TFM_ERROR_INPUT,
+    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 8000}), TFM_ERROR_INPUT,
                     "train.en: 8000 pieces are more than the text gives, which is ");
     int most = 0;
     assert_int_equal(sscanf(strstr(tfm_error_message(), "which is "), "which is %d", &most), 1);
-    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = most + 1}), TFM_ERROR_INPUT,
-                    "ask for");
+    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = most + 1}),
+                    TFM_ERROR_INPUT, "ask for");
     for (int unigram = 0; unigram < 2; unigram++)
-        scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = 20, .unigram = unigram}),
-                        TFM_ERROR_INPUT, "20 pieces are too few, its characters alone need ");
+        scratch_refused(
+            train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 20, .unigram = unigram}),
+            TFM_ERROR_INPUT, "20 pieces are too few, its characters alone need ");
     scratch_refused(train("no", "none", "train.en", (tfm_vocabulary_options){0}), TFM_ERROR_IO, "none");
     scratch_refused(train("no", "train.de", "none", (tfm_vocabulary_options){0}), TFM_ERROR_IO, "none");
-    scratch_refused(train("no", "train.de", "none", (tfm_vocabulary_options){.size = 100, .separate = true}),
-                    TFM_ERROR_IO, "none");
+    scratch_refused(
+        train("no", "train.de", "none", (tfm_vocabulary_options){.vocab_size = 100, .separate_vocabs = true}),
+        TFM_ERROR_IO, "none");
     scratch_refused(train("no", "no", "train.en", (tfm_vocabulary_options){0}), TFM_ERROR_IO, "no");
     scratch_refused(train("no", "train.de", NULL, (tfm_vocabulary_options){0}), TFM_ERROR_INPUT, "with a tab");
     scratch_text("blank", "\n \n\xff\n");
@@ -484,7 +488,7 @@ static void test_refused(void **state) {
                         "no line has a letter");
     for (size_t i = 0; i < TFM__COUNT(FILES); i++)
         assert_false(has("no", FILES[i]));
-    harness_ok(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = most}));
+    harness_ok(train("no", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = most}));
     harness_ok(train("usual", "train.de", "train.en", (tfm_vocabulary_options){0})); /* all there are */
     assert_true(same("usual", "no", "vocab.json"));
     fflush(stderr);
@@ -509,7 +513,7 @@ static void test_many_characters(void **state) {
                 i % LINE == LINE - 1 ? "\n" : "");
     }
     assert_int_equal(fclose(file), 0);
-    scratch_refused(train("no", "many", "many", (tfm_vocabulary_options){.size = 8000}), TFM_ERROR_INPUT,
+    scratch_refused(train("no", "many", "many", (tfm_vocabulary_options){.vocab_size = 8000}), TFM_ERROR_INPUT,
                     "8000 pieces are too few");
     tfm_tokenizer *tokenizer;
     harness_ok(train("many-pieces", "many", "many", (tfm_vocabulary_options){0}));
@@ -525,13 +529,13 @@ static void test_arguments(void **state) {
         tfm_vocabulary_options options;
         const char *part;
     } CASES[] = {
-        {{.size = 2}, "size 2; 3 to"},
-        {{.size = -1}, "size -1"},
-        {{.size = 1 << 24}, "size 16777216"},
-        {{.coverage = 0.97}, "coverage 0.97"},
-        {{.coverage = 1.01}, "coverage 1.01"},
-        {{.coverage = -0.0 / 0.0}, "coverage"},
-        {{.sentences = -1}, "sentences -1"},
+        {{.vocab_size = 2}, "size 2; 3 to"},
+        {{.vocab_size = -1}, "size -1"},
+        {{.vocab_size = 1 << 24}, "size 16777216"},
+        {{.character_coverage = 0.97}, "coverage 0.97"},
+        {{.character_coverage = 1.01}, "coverage 1.01"},
+        {{.character_coverage = -0.0 / 0.0}, "coverage"},
+        {{.max_sentences = -1}, "sentences -1"},
         {{.normalization = "nfc"}, "\"nfc\" is none of nmt_nfkc"},
         {{.source_language = "\xff"}, "language"},
     };
@@ -578,7 +582,7 @@ static void test_texts(void **state) {
     const char *const files[] = {german, english};
     for (int kind = 0; kind < 3; kind++) {
         const tfm_vocabulary_options o = {
-            .size = 300, .unigram = kind == 1, .normalization = kind == 2 ? "identity" : NULL};
+            .vocab_size = 300, .unigram = kind == 1, .normalization = kind == 2 ? "identity" : NULL};
         tfm_tokenizer *tokenizer;
         tfm__spm *spm;
         size_t size;
@@ -612,8 +616,9 @@ static void test_texts(void **state) {
         tfm_tokenizer_free(&tokenizer);
     }
     scratch_refused(tfm_tokenizer_train_texts(scratch_root, files, 0, NULL), TFM_ERROR_ARGUMENT, "at least one file");
-    scratch_refused(tfm_tokenizer_train_texts(scratch_root, files, 2, &(tfm_vocabulary_options){.separate = true}),
-                    TFM_ERROR_ARGUMENT, "are for pairs of lines");
+    scratch_refused(
+        tfm_tokenizer_train_texts(scratch_root, files, 2, &(tfm_vocabulary_options){.separate_vocabs = true}),
+        TFM_ERROR_ARGUMENT, "are for pairs of lines");
 }
 
 /* The first lines of a file of the scratch folder, without the end of the last, and the others. */
@@ -649,7 +654,7 @@ static void test_pairs(void **state) {
     }
     for (int kind = 0; kind < 4; kind++) {
         const bool tsv = kind & 2;
-        const tfm_vocabulary_options o = {.size = 150, .separate = kind & 1, .sentences = 2000};
+        const tfm_vocabulary_options o = {.vocab_size = 150, .separate_vocabs = kind & 1, .max_sentences = 2000};
         char one[16], several[16];
         snprintf(one, sizeof(one), "one%d", kind);
         snprintf(several, sizeof(several), "several%d", kind);
@@ -657,7 +662,7 @@ static void test_pairs(void **state) {
         harness_ok(tfm_tokenizer_train_pairs(folder(several), tsv ? files + 6 : files, tsv ? NULL : files + 3, 3, &o));
         for (size_t i = 0; i < TFM__COUNT(FILES); i++)
             assert_true(same(one, several, FILES[i]));
-        assert_true(!o.separate || same(one, several, "target_vocab.json"));
+        assert_true(!o.separate_vocabs || same(one, several, "target_vocab.json"));
     }
     scratch_refused(tfm_tokenizer_train_pairs(scratch_root, files, NULL, 0, NULL), TFM_ERROR_ARGUMENT,
                     "at least one file");

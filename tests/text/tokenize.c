@@ -32,7 +32,7 @@ static bool one(const tfm_tokenizer *tokenizer, const char *text, tfm_side side,
     char *back = NULL;
     bool good = true;
     for (int plain = 0; plain < 2 && good; plain++) {
-        const tfm_encode_options options = {.plain = plain, .language = plain ? NULL : language};
+        const tfm_encode_options options = {.no_special_tokens = plain, .language = plain ? NULL : language};
         good = tfm_tokenizer_encode_with(tokenizer, &ids, &count, side, text, strlen(text), &options) == TFM_OK &&
                (plain || tfm_tokenizer_decode(tokenizer, &back, ids, count) == TFM_OK);
         for (size_t i = 0; good && i < count; i++)

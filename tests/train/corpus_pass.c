@@ -151,13 +151,13 @@ int main(int argc, char **argv) {
     write_lines("some.a", some, lines / some);
     write_lines("some.b", some, lines / some);
     tfm_tokenizer *tokenizer = NULL;
-    const tfm_vocabulary_options vocabulary = {.size = 200};
+    const tfm_vocabulary_options vocabulary = {.vocab_size = 200};
     good(tfm_tokenizer_train(folder, path_of(a, "some.a"), path_of(b, "some.b"), &vocabulary));
     good(tfm_tokenizer_open(&tokenizer, folder));
     learn_pieces(tokenizer);
 
     tfm_data *data = NULL;
-    const tfm_data_options options = {.tokens = 4096, .buffer = buffer, .seed = 7};
+    const tfm_data_options options = {.batch_tokens = 4096, .buffer_size = buffer, .seed = 7};
     good(tfm_data_open(&data, tokenizer, path_of(a, "a"), path_of(b, "b"), &options));
     pass p = {.lines = lines, .seen = calloc((size_t)lines / 8 + 1, 1)};
     tfm_data_position middle = {0};

@@ -106,7 +106,7 @@ static void test_refused(void **state) {
 
 /* A trainer of so many ranks, as far as dealing looks at it. */
 static tfm_trainer made(int world) {
-    tfm_trainer t = {.group = {.world = world}};
+    tfm_trainer t = {.group = {.world_size = world}};
     harness_ok(tfm__balance_init(&t, world));
     return t;
 }

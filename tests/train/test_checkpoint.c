@@ -19,8 +19,8 @@ static tfm_trainer_options dropping(void) {
     tfm_trainer_options o = {0};
     tfm_trainer_paper(&o);
     o.dropout = 0.2f;
-    o.rate = 5e-3;
-    o.warmup = 4;
+    o.learning_rate = 5e-3;
+    o.warmup_steps = 4;
     return o;
 }
 
@@ -111,7 +111,7 @@ static void write_corpus(void) {
 static void test_data_position(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
-    const tfm_data_options d = {.tokens = 150, .buffer = 40, .seed = 4};
+    const tfm_data_options d = {.batch_tokens = 150, .buffer_size = 40, .seed = 4};
     const char *path = scratch_path("position");
     char *dir = harness_source("apps/demo"), corpus[4400];
     tfm_tokenizer *tokenizer;
@@ -121,7 +121,7 @@ static void test_data_position(void **state) {
     snprintf(corpus, sizeof(corpus), "%s", scratch_path("corpus"));
     harness_ok(tfm_tokenizer_open(&tokenizer, dir));
     const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
-    shape.source_vocabulary = info.source_size;
+    shape.source_vocab_size = info.source_size;
     shape.pad_id = shape.start_id = info.source_size - 1;
     for (int stop = 0; stop < 12; stop += 3) {
         tfm_model *model;
@@ -336,7 +336,7 @@ static void test_large(void **state) {
     tfm_model_shape shape = SMALL;
     tfm_model *model;
     tfm_trainer *trainer;
-    shape.feed_forward = 35000;
+    shape.ffn_dim = 35000;
     open_both(&model, &trainer, &shape, &o);
     assert_true(trainer->count > 1 << 22);
     float *want = harness_floats(trainer->value);
@@ -361,7 +361,7 @@ static void test_wrong_checkpoint(void **state) {
     const char *path = scratch_path("wrong");
     for (int i = 0; i < 2; i++) {
         tfm_model_shape shape = SMALL;
-        shape.feed_forward += 64 * i;
+        shape.ffn_dim += 64 * i;
         open_both(&models[i], &trainers[i], &shape, &o);
     }
     float *before = harness_floats(trainers[1]->value);

@@ -157,7 +157,7 @@ static void read_all(batches *b, const given *g, const tfm_data_options *o) {
 /* From each place on, another reader gives what the first one gave. */
 static void check_seeks(const batches *b, const given *g, const tfm_data_options *o) {
     tfm_data *data = open_given(g, o);
-    for (int from = b->count - 1; from >= 0; from -= harness_brief() && o->buffer != 1 ? 3 : 1) {
+    for (int from = b->count - 1; from >= 0; from -= harness_brief() && o->buffer_size != 1 ? 3 : 1) {
         harness_ok(tfm_data_seek(data, b->places[from]));
         for (int i = from; i < b->count && i < from + 3; i++) {
             const tfm_data_position at = tfm_data_tell(data);
@@ -178,11 +178,11 @@ static void test_as_one(void **state) {
         write_files(&parts, &whole, kind);
         for (size_t size = 0; size < 5; size++)
             for (int how = 0; how < 4; how++) {
-                const tfm_data_options o = {.tokens = 64,
+                const tfm_data_options o = {.batch_tokens = 64,
                                             .seed = 7,
-                                            .buffer = buffers[size],
+                                            .buffer_size = buffers[size],
                                             .in_order = how == 1,
-                                            .hold_every = how == 2 ? 5 : 0,
+                                            .holdout_every = how == 2 ? 5 : 0,
                                             .subword_alpha = how == 3 ? 0.2f : 0};
                 read_all(&one, &whole, &o);
                 read_all(&several, &parts, &o);
@@ -191,14 +191,14 @@ static void test_as_one(void **state) {
                 for (int i = 0; i <= one.count; i++) {
                     tfm_data_counts counts = several.counts[i];
                     tfm_data_position place = several.places[i];
-                    assert_int_equal(counts.whole, one.counts[i].whole);
-                    if (counts.whole)
+                    assert_int_equal(counts.complete, one.counts[i].complete);
+                    if (counts.complete)
                         assert_int_equal(counts.unpaired, kind == UNEVEN ? UNPAIRED : 0);
                     counts.unpaired = 0;
                     assert_memory_equal(&counts, &one.counts[i], sizeof(counts));
                     if (kind != EVEN) {
-                        place.source_at = one.places[i].source_at;
-                        place.target_at = one.places[i].target_at;
+                        place.source_offset = one.places[i].source_offset;
+                        place.target_offset = one.places[i].target_offset;
                     }
                     assert_memory_equal(&place, &one.places[i], sizeof(place));
                 }
@@ -221,17 +221,18 @@ static void test_no_place(void **state) {
     assert_int_equal(stat(whole.sources[0], &info[0]) | stat(whole.targets[0], &info[1]), 0);
     const int64_t bytes[] = {info[0].st_size, info[1].st_size};
     const tfm_data_position never[] = {
-        {.source_at = bytes[0] + 1, .target_at = bytes[1]},
-        {.source_at = bytes[0], .target_at = bytes[1] + 1},
-        {.source_at = bytes[0], .target_at = 0},
-        {.source_at = 0, .target_at = bytes[1]},
-        {.line = bytes[0] + 1, .source_at = bytes[0], .target_at = bytes[1]},
-        {.source_at = INT64_MAX, .target_at = INT64_MAX},
-        {.source_at = -1, .target_at = bytes[1]},
+        {.source_offset = bytes[0] + 1, .target_offset = bytes[1]},
+        {.source_offset = bytes[0], .target_offset = bytes[1] + 1},
+        {.source_offset = bytes[0], .target_offset = 0},
+        {.source_offset = 0, .target_offset = bytes[1]},
+        {.line = bytes[0] + 1, .source_offset = bytes[0], .target_offset = bytes[1]},
+        {.source_offset = INT64_MAX, .target_offset = INT64_MAX},
+        {.source_offset = -1, .target_offset = bytes[1]},
     };
     for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
         harness_refused(tfm_data_seek(data, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
-    harness_ok(tfm_data_seek(data, (tfm_data_position){.line = PAIRS, .source_at = bytes[0], .target_at = bytes[1]}));
+    harness_ok(
+        tfm_data_seek(data, (tfm_data_position){.line = PAIRS, .source_offset = bytes[0], .target_offset = bytes[1]}));
     assert_int_equal(tfm_data_tell(data).epoch, 1);
     tfm_data_free(&data);
     free_given(&parts);
@@ -286,7 +287,7 @@ static void test_strict(void **state) {
         for (int64_t buffer = 0; buffer <= 6; buffer++) {
             given g = make(cases[i].texts, 3);
             char said[sizeof(scratch_root) + 256];
-            const tfm_data_options o = {.tokens = 2, .buffer = buffer, .strict = true, .in_order = true};
+            const tfm_data_options o = {.batch_tokens = 2, .buffer_size = buffer, .strict = true, .in_order = true};
             tfm_data *data = open_given(&g, &o);
             tfm_batch batch;
             tfm_status status = TFM_OK;
@@ -316,7 +317,8 @@ static void test_changed(void **state) {
         given parts, whole;
         write_files(&parts, &whole, UNEVEN);
         const bool within = way == 3;
-        const tfm_data_options o = {.tokens = 64, .buffer = within ? 0 : 4, .subword_alpha = within ? 0.2f : 0};
+        const tfm_data_options o = {
+            .batch_tokens = 64, .buffer_size = within ? 0 : 4, .subword_alpha = within ? 0.2f : 0};
         tfm_data *data = open_given(&parts, &o);
         const char *const changed = way == 1 ? parts.sources[3] : parts.targets[3];
         tfm_batch batch;

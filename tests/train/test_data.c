@@ -63,7 +63,7 @@ static int run(uint64_t *hashes, int most, const char *source, const char *targe
         tfm_batch batch;
         harness_ok(tfm_data_next(data, &batch));
         assert_true(n < most);
-        hashes[n++] = hash_of(&batch, o.tokens, pairs);
+        hashes[n++] = hash_of(&batch, o.batch_tokens, pairs);
     }
     tfm_data_free(&data);
     return n;
@@ -78,7 +78,7 @@ static void test_passes(void **state) {
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t a[MOST], b[MOST];
     for (int small = 0; small < 2; small++) {
-        tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = small ? 77 : 0};
+        tfm_data_options o = {.batch_tokens = 128, .seed = 7, .buffer_size = small ? 77 : 0};
         uint64_t pairs, again;
         const int n = run(a, MOST, source, target, o, 2, &pairs);
         assert_int_equal(pairs, 2 * LINES);
@@ -105,14 +105,14 @@ static void test_seek(void **state) {
     static tfm_data_position places[MOST];
     for (int kind = 0; kind < 4; kind += harness_brief() ? 3 : 1) {
         const tfm_data_options o = {
-            .tokens = 128, .seed = 7, .buffer = kind & 1 ? 77 : 0, .subword_alpha = kind & 2 ? 0.2f : 0};
+            .batch_tokens = 128, .seed = 7, .buffer_size = kind & 1 ? 77 : 0, .subword_alpha = kind & 2 ? 0.2f : 0};
         tfm_data *data, *other;
         int n = 0;
         uint64_t pairs = 0;
         harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
         for (tfm_batch batch; (places[n] = tfm_data_tell(data)).epoch < 3;) {
             harness_ok(tfm_data_next(data, &batch));
-            all[n++] = hash_of(&batch, o.tokens, &pairs);
+            all[n++] = hash_of(&batch, o.batch_tokens, &pairs);
         }
         harness_ok(tfm_data_open(&other, tokenizer, source, target, &o));
         for (int from = n - 1; from >= 0; from -= n / 13) {
@@ -122,7 +122,7 @@ static void test_seek(void **state) {
                 const tfm_data_position at = tfm_data_tell(other);
                 assert_memory_equal(&at, &places[i], sizeof(at));
                 harness_ok(tfm_data_next(other, &batch));
-                assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+                assert_int_equal(hash_of(&batch, o.batch_tokens, &pairs), all[i]);
             }
         }
         /* Where there is no such batch, the reader stays where it was. */
@@ -135,20 +135,20 @@ static void test_seek(void **state) {
             const tfm_data_position at = tfm_data_tell(other);
             assert_memory_equal(&at, &places[i], sizeof(at));
             harness_ok(tfm_data_next(other, &batch));
-            assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+            assert_int_equal(hash_of(&batch, o.batch_tokens, &pairs), all[i]);
         }
         /* Numbers of a damaged checkpoint, counting on from which would overflow. */
         tfm_data_position never[] = {{.epoch = INT64_MAX},
                                      {.batch = INT64_MAX},
                                      {.line = INT64_MAX},
-                                     {.source_at = INT64_MAX},
-                                     {.target_at = INT64_MAX},
+                                     {.source_offset = INT64_MAX},
+                                     {.target_offset = INT64_MAX},
                                      {.epoch = -1},
                                      {.line = -1},
-                                     {.source_at = -1},
-                                     {.line = INT64_MAX, .source_at = INT64_MAX, .target_at = INT64_MAX}};
+                                     {.source_offset = -1},
+                                     {.line = INT64_MAX, .source_offset = INT64_MAX, .target_offset = INT64_MAX}};
         for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
-            never[i].cut = places[0].cut;
+            never[i].subword_alpha_e9 = places[0].subword_alpha_e9;
             harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "the text is not what it was");
         }
         tfm_data_free(&data);
@@ -190,9 +190,9 @@ static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *co
     for (tfm_batch batch; (places[n] = tfm_data_tell(data)).epoch < 2; n++) {
         assert_true(n < MOST - 1);
         harness_ok(tfm_data_next(data, &batch));
-        hashes[n] = hash_blocks(&batch, o.tokens, &learned[places[n].epoch]);
+        hashes[n] = hash_blocks(&batch, o.batch_tokens, &learned[places[n].epoch]);
     }
-    assert_true(tfm_data_count(data).whole);
+    assert_true(tfm_data_count(data).complete);
     assert_int_equal(tfm_data_count(data).pairs, LINES);
     tfm_data_free(&data);
     return n;
@@ -224,7 +224,7 @@ static void test_texts(void **state) {
     const char *const files[] = {path};
     const uint64_t total = count_tokens(path);
     for (int small = 0; small < 2; small++) {
-        tfm_data_options o = {.tokens = 5 * BLOCK, .block = BLOCK, .seed = 7, .buffer = small ? 77 : 0};
+        tfm_data_options o = {.batch_tokens = 5 * BLOCK, .seq_len = BLOCK, .seed = 7, .buffer_size = small ? 77 : 0};
         const uint64_t want = total - (small ? (LINES - 1) / 77 + 1 : 1);
         uint64_t learned[2] = {0}, more[2] = {0};
         const int n = run_texts(all, places, files, 1, o, learned);
@@ -242,11 +242,11 @@ static void test_texts(void **state) {
                 const tfm_data_position at = tfm_data_tell(data);
                 assert_memory_equal(&at, &places[i], sizeof(at));
                 harness_ok(tfm_data_next(data, &batch));
-                assert_true(hash_blocks(&batch, o.tokens, more) == all[i]);
+                assert_true(hash_blocks(&batch, o.batch_tokens, more) == all[i]);
             }
         }
         tfm_data_position never = places[0];
-        never.target_at = 1; /* there is one file */
+        never.target_offset = 1; /* there is one file */
         harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "the text is not what it was");
         tfm_data_free(&data);
         o.seed = 8;
@@ -264,7 +264,7 @@ static void test_texts_in_order(void **state) {
     char *files[] = {write_file(text, 6), write_file(text + 6, 10), write_file("", 0),
                      write_file(text + 16, sizeof(text) - 17)};
     char *whole = write_file(text, sizeof(text) - 1);
-    tfm_data_options o = {.tokens = 100, .block = 50, .in_order = true, .has_end = true, .end = 999999};
+    tfm_data_options o = {.batch_tokens = 100, .seq_len = 50, .in_order = true, .has_eos_id = true, .eos_id = 999999};
     tfm_data *data;
     tfm_batch batch;
     int32_t first[64];
@@ -273,7 +273,7 @@ static void test_texts_in_order(void **state) {
             &data, tokenizer, parts ? (const char *const *)files : (const char *const[]){whole}, parts ? 4 : 1, &o));
         harness_ok(tfm_data_next(data, &batch));
         const tfm_data_counts c = tfm_data_count(data);
-        assert_true(c.whole && c.pairs == 3 && c.empty == 2 && c.invalid == 1);
+        assert_true(c.complete && c.pairs == 3 && c.empty == 2 && c.invalid == 1);
         assert_int_equal(batch.count, 1);
         const int32_t n = batch.target_lengths[0], *ids = batch.targets;
         assert_in_range(n, 10, 50);
@@ -300,7 +300,7 @@ static void test_texts_in_order(void **state) {
     harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)&files[2], 1, &o));
     harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to learn from");
     tfm_data_free(&data);
-    o.block = -1;
+    o.seq_len = -1;
     harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 1, &o), TFM_ERROR_ARGUMENT,
                     "block -1");
     harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 0, NULL), TFM_ERROR_ARGUMENT,
@@ -355,8 +355,8 @@ static void test_drawn(void **state) {
         text[(i + 1) * sizeof(LINE) - 1] = '\n';
     }
     char *path = write_file(text, sizeof(text));
-    const tfm_data_options o = {.tokens = 1000, .seed = 7, .subword_alpha = 0.1f}, more = {.subword_alpha = 0.5f},
-                           other = {.tokens = 1000, .seed = 8, .subword_alpha = 0.1f};
+    const tfm_data_options o = {.batch_tokens = 1000, .seed = 7, .subword_alpha = 0.1f}, more = {.subword_alpha = 0.5f},
+                           other = {.batch_tokens = 1000, .seed = 8, .subword_alpha = 0.1f};
     tfm_data *data, *twin, *noise;
     int64_t best, least, most, unlike, again[2];
     harness_ok(tfm_data_open(&data, tokenizer, path, path, &(tfm_data_options){0}));
@@ -400,7 +400,7 @@ static void test_drawn_length(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t hashes[MOST];
-    tfm_data_options o = {.tokens = 400, .max_length = 7, .seed = 7, .buffer = 100};
+    tfm_data_options o = {.batch_tokens = 400, .max_length = 7, .seed = 7, .buffer_size = 100};
     uint64_t pairs = 0;
     do { /* ends where nothing is left out: at the longest line's best pieces */
         o.max_length++;
@@ -419,7 +419,7 @@ static void test_drawn_length(void **state) {
 static void test_seek_other_cuts(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
-    const tfm_data_options fine = {.tokens = 128, .subword_alpha = 0.9f}, coarse = {.tokens = 128};
+    const tfm_data_options fine = {.batch_tokens = 128, .subword_alpha = 0.9f}, coarse = {.batch_tokens = 128};
     tfm_data_position last = {0};
     tfm_data *data;
     tfm_batch batch;
@@ -430,7 +430,7 @@ static void test_seek_other_cuts(void **state) {
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &coarse));
     harness_ok(tfm_data_seek(data, last));
     const tfm_data_position at = tfm_data_tell(data);
-    assert_true(last.batch > 0 && at.epoch == 0 && at.batch == 0 && at.cut == 0);
+    assert_true(last.batch > 0 && at.epoch == 0 && at.batch == 0 && at.subword_alpha_e9 == 0);
     harness_ok(tfm_data_next(data, &batch));
     tfm_data_free(&data);
     unlink(source);
@@ -455,7 +455,7 @@ static void test_full_buffers(void **state) {
             files[1] = write_file(text, at + (size_t)bad);
             for (int of = 0; of < 2; of++) { /* lines without a partner, and empty ones */
                 const char *target = files[1], *source = files[of];
-                tfm_data_options o = {.tokens = 40, .buffer = buffer, .seed = 7};
+                tfm_data_options o = {.batch_tokens = 40, .buffer_size = buffer, .seed = 7};
                 static uint64_t hashes[MOST];
                 uint64_t pairs;
                 run(hashes, MOST, source, target, o, 1, &pairs);
@@ -471,7 +471,8 @@ static void test_full_buffers(void **state) {
                 assert_int_equal(c.pairs, GOOD);
                 assert_int_equal(of ? c.empty : c.unpaired, bad);
                 /* Where runs once stood that did not look for the end: the next pass. */
-                const tfm_data_position old = {.line = GOOD, .source_at = (int64_t)at, .target_at = (int64_t)at};
+                const tfm_data_position old = {
+                    .line = GOOD, .source_offset = (int64_t)at, .target_offset = (int64_t)at};
                 harness_ok(tfm_data_seek(data, old));
                 assert_int_equal(tfm_data_tell(data).epoch, 1);
                 /* It refuses what `strict` refuses only after the good pairs. */
@@ -494,18 +495,18 @@ static void test_full_buffers(void **state) {
 static void test_counts(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
-    const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = 77};
+    const tfm_data_options o = {.batch_tokens = 128, .seed = 7, .buffer_size = 77};
     tfm_data *data;
     tfm_batch batch;
     tfm_data_position middle = {0};
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
     while ((middle = tfm_data_tell(data)).line < LINES / 2)
         harness_ok(tfm_data_next(data, &batch));
-    assert_false(tfm_data_count(data).whole);
+    assert_false(tfm_data_count(data).complete);
     assert_in_range(tfm_data_count(data).pairs, 77, LINES - 77);
     while (tfm_data_tell(data).epoch < 1)
         harness_ok(tfm_data_next(data, &batch));
-    assert_true(tfm_data_count(data).whole);
+    assert_true(tfm_data_count(data).complete);
     assert_int_equal(tfm_data_count(data).pairs, LINES);
     tfm_data_free(&data);
     for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one after it */
@@ -515,7 +516,7 @@ static void test_counts(void **state) {
         }
         while (tfm_data_tell(data).epoch < pass)
             harness_ok(tfm_data_next(data, &batch));
-        assert_int_equal(tfm_data_count(data).whole, pass == 2);
+        assert_int_equal(tfm_data_count(data).complete, pass == 2);
         assert_true(pass == 1 || tfm_data_count(data).pairs == LINES);
     }
     harness_ok(tfm_data_seek(data, middle)); /* what is known stays known */
@@ -544,7 +545,7 @@ static void test_bad_pairs(void **state) {
     const char target_text[] = "Good.\nx\nx\nx\n   \nG\0d.\nGood.\n";
     char *source = write_file(source_text, sizeof(source_text) - 1),
          *target = write_file(target_text, sizeof(target_text) - 1);
-    tfm_data_options o = {.tokens = 100, .max_length = 8, .in_order = true};
+    tfm_data_options o = {.batch_tokens = 100, .max_length = 8, .in_order = true};
     tfm_data *data;
     tfm_batch batch;
     harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
@@ -554,7 +555,7 @@ static void test_bad_pairs(void **state) {
     const tfm_data_counts c = tfm_data_count(data);
     assert_int_equal(c.pairs, 2);
     assert_int_equal(c.empty, 2);
-    assert_int_equal(c.long_, 1);
+    assert_int_equal(c.too_long, 1);
     assert_int_equal(c.invalid, 2);
     assert_int_equal(c.unpaired, 2);
     tfm_data_free(&data);
@@ -568,8 +569,8 @@ static void test_bad_pairs(void **state) {
     };
     for (int line = 2; line <= 6; line++) { /* from there on */
         const tfm_data_position at = {.line = line - 1,
-                                      .source_at = bytes_before(source_text, line - 1),
-                                      .target_at = bytes_before(target_text, line - 1)};
+                                      .source_offset = bytes_before(source_text, line - 1),
+                                      .target_offset = bytes_before(target_text, line - 1)};
         harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
         assert_int_equal(tfm_data_seek(data, at), TFM_ERROR_INPUT);
         assert_non_null(strstr(tfm_error_message(), sentences[line]));
@@ -609,7 +610,7 @@ static void test_refused(void **state) {
     char *empty = write_file("\n\n", 2);
     assert_int_equal(tfm_data_open(&data, tokenizer, "/nowhere", NULL, NULL), TFM_ERROR_IO);
     assert_null(data);
-    assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty, &(tfm_data_options){.tokens = -1}),
+    assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty, &(tfm_data_options){.batch_tokens = -1}),
                      TFM_ERROR_ARGUMENT);
     for (int i = 0; i < 3; i++)
         assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty,
@@ -643,7 +644,8 @@ static void test_changed(void **state) {
         tfm_data *data;
         tfm_batch batch;
         int64_t batches = 0;
-        harness_ok(tfm_data_open(&data, tokenizer, source, target, &(tfm_data_options){.tokens = 128, .buffer = 20}));
+        harness_ok(tfm_data_open(&data, tokenizer, source, target,
+                                 &(tfm_data_options){.batch_tokens = 128, .buffer_size = 20}));
         harness_ok(tfm_data_next(data, &batch));
         tfm_status status = TFM_OK;
         if (way < 2) {

@@ -89,7 +89,7 @@ static uint64_t hash_of(const tfm_batch *b) {
 }
 
 static uint64_t hash_rest(tfm_data_position at, tfm_data_counts c) {
-    const uint64_t counts[] = {c.pairs, c.empty, c.long_, c.invalid, c.unpaired, c.whole};
+    const uint64_t counts[] = {c.pairs, c.empty, c.too_long, c.invalid, c.unpaired, c.complete};
     return add(add(begin, &at, sizeof(at)), counts, sizeof(counts));
 }
 
@@ -108,7 +108,7 @@ static void *read_text(void *user) {
     seat *s = user;
     const tfm_process_group ranks = {s->rank, s->room ? s->room->world : 1, exchange, gather, s};
     tfm_data *data = NULL;
-    s->options.ranks = &ranks;
+    s->options.process_group = &ranks;
     if (open_files(&data, s) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message()); /* the others would wait for ever */
         exit(1);
@@ -139,9 +139,9 @@ static void read_together(seat *seats, int world, const seat *like, int mute) {
         const char *const own = seats[i].files[0]; /* a file of its own, or NULL */
         const char *const spoiled = seats[i].spoiled;
         const tfm_data_position from = seats[i].from;
-        const int64_t buffer = seats[i].options.buffer; /* another one, or 0 */
+        const int64_t buffer = seats[i].options.buffer_size; /* another one, or 0 */
         seats[i] = *like;
-        seats[i].options.buffer = buffer ? buffer : like->options.buffer;
+        seats[i].options.buffer_size = buffer ? buffer : like->options.buffer_size;
         seats[i].room = &shared;
         seats[i].rank = i;
         seats[i].files[0] = own ? own : like->files[0];
@@ -227,7 +227,7 @@ static const char *put_lines(const char *name, int count, int seed, int often, i
 
 static seat pair_of(const char *source, const char *target, int64_t buffer) {
     return (seat){.files = {source, target},
-                  .options = {.tokens = 128, .max_length = 24, .seed = 7, .buffer = buffer},
+                  .options = {.batch_tokens = 128, .max_length = 24, .seed = 7, .buffer_size = buffer},
                   .calls = 100};
 }
 
@@ -245,7 +245,7 @@ static void test_whole(void **state) {
         check_same(&job, ahead);
     }
     seat job = pair_of(source, target, 100); /* every seventh is held out; drawn pieces; nothing is sorted */
-    job.options.hold_every = 7;
+    job.options.holdout_every = 7;
     check_same(&job, 70 * 100);
     job.options.in_order = true;
     check_same(&job, 70 * 100);
@@ -280,7 +280,7 @@ static void test_portion(void **state) {
     for (int i = 0; i < MOST_WORLD; i++)
         assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* once, though it gives many passes */
     job.options.subword_alpha = 0.2f;
-    job.options.buffer = 60;
+    job.options.buffer_size = 60;
     memset(seats, 0, MOST_WORLD * sizeof(*seats));
     read_together(seats, MOST_WORLD, &job, 0);
     uint64_t most = 0, sum = 0;
@@ -337,7 +337,7 @@ static void test_texts(void **state) {
         for (int64_t buffer = 0; buffer <= 150; buffer += 50) {
             seat job = {.files = {paths[0], count > 1 ? paths[1] : NULL, count > 1 ? paths[2] : NULL},
                         .texts = true,
-                        .options = {.tokens = 80, .block = 16, .seed = 7, .buffer = buffer},
+                        .options = {.batch_tokens = 80, .seq_len = 16, .seed = 7, .buffer_size = buffer},
                         .calls = 200};
             check_same(&job, (uint64_t)job.calls * LINES);
             job.options.subword_alpha = 0.2f;
@@ -373,7 +373,7 @@ static void test_several(void **state) {
         seat job = several_of(buffers[i]);
         job.calls = buffers[i] == 1 ? MOST_CALLS : 200;
         check_same(&job, (uint64_t)job.calls * LINES);
-        job.options.hold_every = 7;
+        job.options.holdout_every = 7;
         check_same(&job, (uint64_t)job.calls * LINES);
         job.options.strict = true;
         check_same(&job, (uint64_t)job.calls * LINES);
@@ -477,7 +477,7 @@ static void test_failures(void **state) {
     for (int drawn = 0; drawn < 2; drawn++) { /* by other buffers, other ranks would make them for all */
         job.options.subword_alpha = drawn ? 0.2f : 0;
         memset(seats, 0, WORLD * sizeof(*seats));
-        seats[1].options.buffer = job.options.buffer / 2;
+        seats[1].options.buffer_size = job.options.buffer_size / 2;
         read_together(seats, WORLD, &job, 0);
         for (int i = 0; i < WORLD; i++)
             assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);

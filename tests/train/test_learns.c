@@ -54,7 +54,7 @@ static int count_right(tfm_model *model, bool reverse) {
         at += counts[i];
     }
     tfm_hypotheses found;
-    harness_ok(tfm_search(model, &found, ids, counts, TESTED, NULL, NULL, &(tfm_search_options){.beam = 1}));
+    harness_ok(tfm_search(model, &found, ids, counts, TESTED, NULL, NULL, &(tfm_search_options){.beam_size = 1}));
     for (int i = 0; i < TESTED; i++)
         right += found.items[i].count == counts[i] - 1 &&
                  memcmp(found.items[i].ids, targets[i], (counts[i] - 1) * sizeof(int32_t)) == 0;
@@ -75,19 +75,19 @@ static void learn(bool reverse) {
     strings *s = malloc(sizeof(*s));
     assert_non_null(s);
     o.dropout = 0;
-    o.smoothing = 0;
-    o.rate = 3e-3;
-    o.warmup = 100;
-    o.schedule = TFM_LR_SCHEDULER_LINEAR;
-    o.updates = UPDATES;
-    o.clip = 1;
+    o.label_smoothing = 0;
+    o.learning_rate = 3e-3;
+    o.warmup_steps = 100;
+    o.lr_scheduler_type = TFM_LR_SCHEDULER_LINEAR;
+    o.max_steps = UPDATES;
+    o.max_grad_norm = 1;
     harness_ok(tfm_model_new(&model, ctx,
                              &(tfm_model_shape){.width = 64,
                                                 .heads = 4,
-                                                .feed_forward = 128,
+                                                .ffn_dim = 128,
                                                 .encoder_layers = 2,
                                                 .decoder_layers = 2,
-                                                .source_vocabulary = SYMBOLS + 2,
+                                                .source_vocab_size = SYMBOLS + 2,
                                                 .max_positions = 64,
                                                 .pad_id = PAD,
                                                 .eos_id = EOS,

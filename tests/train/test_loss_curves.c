@@ -56,15 +56,15 @@ static double update(tfm_trainer *trainer, const json_t *batch) {
 }
 
 static tfm_trainer_options options_of(const json_t *recipe) {
-    return (tfm_trainer_options){.schedule = TFM_LR_SCHEDULER_COSINE,
-                                 .rate = json_real_value(json_object_get(recipe, "rate")),
-                                 .warmup = json_integer_value(json_object_get(recipe, "warmup")),
-                                 .updates = json_integer_value(json_object_get(recipe, "updates")),
+    return (tfm_trainer_options){.lr_scheduler_type = TFM_LR_SCHEDULER_COSINE,
+                                 .learning_rate = json_real_value(json_object_get(recipe, "rate")),
+                                 .warmup_steps = json_integer_value(json_object_get(recipe, "warmup")),
+                                 .max_steps = json_integer_value(json_object_get(recipe, "updates")),
                                  .beta1 = json_real_value(json_object_get(recipe, "beta1")),
                                  .beta2 = json_real_value(json_object_get(recipe, "beta2")),
                                  .epsilon = json_real_value(json_object_get(recipe, "epsilon")),
-                                 .decay = json_real_value(json_object_get(recipe, "decay")),
-                                 .clip = json_real_value(json_object_get(recipe, "clip"))};
+                                 .weight_decay = json_real_value(json_object_get(recipe, "decay")),
+                                 .max_grad_norm = json_real_value(json_object_get(recipe, "clip"))};
 }
 
 static void compare(const char *folder) {

@@ -48,7 +48,7 @@ static tfm_trainer_options dropping(bool recompute) {
     o.dropout = 0.1f;
     o.attention_dropout = 0.2f;
     o.activation_dropout = 0.1f;
-    o.recompute = recompute;
+    o.gradient_checkpointing = recompute;
     return o;
 }
 
@@ -90,7 +90,7 @@ static void compare(const char *dir, tfm_trainer_options plain) {
     tfm_trainer_options again = plain;
     double losses[2][2];
     size_t count, same;
-    again.recompute = true;
+    again.gradient_checkpointing = true;
     float *want = train(dir, &plain, &count, losses[0]), *got = train(dir, &again, &same, losses[1]);
     assert_int_equal(count, same);
     if (memcmp(losses[0], losses[1], sizeof(losses[0])) != 0)
@@ -132,10 +132,10 @@ static void test_frozen(void **state) {
 
 static const tfm_model_shape DEEP = {.width = 64,
                                      .heads = 4,
-                                     .feed_forward = 256,
+                                     .ffn_dim = 256,
                                      .encoder_layers = 8,
                                      .decoder_layers = 8,
-                                     .source_vocabulary = 60,
+                                     .source_vocab_size = 60,
                                      .max_positions = 32,
                                      .pad_id = 59,
                                      .start_id = 59,
@@ -152,7 +152,7 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     tfm_trainer *trainer;
     tfm_update_report report;
     tfm_trainer_options o = plain_options();
-    o.recompute = recompute;
+    o.gradient_checkpointing = recompute;
     for (int i = 0; i < DEEP_ROWS * DEEP_WIDTH; i++)
         ids[i] = 1 + i * 7 % 57;
     for (int i = 0; i < DEEP_ROWS; i++)

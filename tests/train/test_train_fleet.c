@@ -50,8 +50,8 @@ static tfm_trainer_options dropping(void) {
     o.attention_dropout = 0.1f;
     o.activation_dropout = 0.1f;
     o.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is but rounding */
-    o.clip = 0.5;
-    o.decay = 0.01;
+    o.max_grad_norm = 0.5;
+    o.weight_decay = 0.01;
     return o;
 }
 
@@ -126,7 +126,7 @@ static void test_accumulation(void **state) {
             assert_int_equal(together.target_tokens, alone.target_tokens);
             assert_int_equal(together.source_tokens, alone.source_tokens);
             assert_true(fabs(together.loss / alone.loss - 1) < 1e-5);
-            assert_true(fabs(together.gradient_norm / alone.gradient_norm - 1) < 1e-4);
+            assert_true(fabs(together.grad_norm / alone.grad_norm - 1) < 1e-4);
             drop(&m);
             free(one);
             free(many);
@@ -154,7 +154,7 @@ static void test_saved(void **state) {
     (void)state;
     const char *path = scratch_path("fleet.safetensors");
     tfm_trainer_options whole = dropping(), sharded = dropping();
-    sharded.shard = true;
+    sharded.shard_optimizer = true;
     float *want = run(2, 3, &whole, NULL);
     for (int kind = harness_brief() ? 1 : 0; kind < (harness_brief() ? 3 : 4); kind++) {
         made before = make(2, kind & 1 ? &sharded : &whole), after = make(2, kind & 2 ? &sharded : &whole),
@@ -293,9 +293,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_trainer_update(m.trainer, NULL, NULL, 0), TFM_ERROR_ARGUMENT, "batches is NULL");
     harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_batch){0}, 0), TFM_ERROR_ARGUMENT, "needs a batch");
     tfm_trainer_free(&m.trainer);
-    o.ranks = &ranks;
+    o.process_group = &ranks;
     harness_refused(tfm_trainer_new(&other, m.model, &o), TFM_ERROR_ARGUMENT, "a rank has one device");
-    o.ranks = NULL;
+    o.process_group = NULL;
     o.freeze = "no.such.*";
     harness_refused(tfm_trainer_new(&other, m.model, &o), TFM_ERROR_ARGUMENT, "no parameter has a name");
     assert_true(tfm__batches_are_parallel(m.model));

@@ -99,7 +99,7 @@ static void update(job *j, tfm_trainer *t, int number, harness_random *random) {
 static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
     const tfm_process_group ranks = {j->world_of_one ? 0 : j->seat.rank, j->seat.room ? j->seat.room->world : 1,
                                      exchange, gather, &j->seat};
-    j->options.ranks = j->options.shard ? &ranks : NULL;
+    j->options.process_group = j->options.shard_optimizer ? &ranks : NULL;
     if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
         (j->bucket && tfm__trainer_set_bucket_size(*trainer, j->bucket) != TFM_OK)) {
         fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait for ever: there is nothing to test here */
@@ -177,8 +177,8 @@ static job dropping(int batches) {
     j.options.attention_dropout = 0.1f;
     j.options.activation_dropout = 0.1f;
     j.options.epsilon = 1e-3; /* or Adam makes a full step of a gradient that is but rounding */
-    j.options.clip = 0.5;
-    j.options.decay = 0.01;
+    j.options.max_grad_norm = 0.5;
+    j.options.weight_decay = 0.01;
     return j;
 }
 
@@ -199,7 +199,7 @@ static void check_close(const job *a, const job *b) {
     assert_int_equal(a->report.source_tokens, b->report.source_tokens);
     assert_true(fabs(a->report.loss / b->report.loss - 1) < 1e-5);
     assert_true(fabs(a->report.nll / b->report.nll - 1) < 1e-5);
-    assert_true(fabs(a->report.gradient_norm / b->report.gradient_norm - 1) < 1e-4);
+    assert_true(fabs(a->report.grad_norm / b->report.grad_norm - 1) < 1e-4);
 }
 
 static void check_same(const job *a, const job *b) {
@@ -286,7 +286,7 @@ static void test_unlike(void **state) {
     job ranks[RANKS] = {dropping(2), dropping(2)}, rates[RANKS] = {dropping(2), dropping(2)},
         deaf[RANKS] = {dropping(2), dropping(2)};
     ranks[1].seed = 4;
-    rates[1].options.rate = 2e-3;
+    rates[1].options.learning_rate = 2e-3;
     run_ranks(ranks, false);
     run_ranks(rates, false);
     run_ranks(deaf, true);
@@ -377,7 +377,7 @@ static void test_shards(void **state) {
         int64_t sum = 0;
         like.bucket = BUCKET;
         fill_jobs(whole, world, like);
-        like.options.shard = true;
+        like.options.shard_optimizer = true;
         fill_jobs(shards, world, like);
         run_world(whole, world, false);
         run_world(shards, world, false);
@@ -402,7 +402,7 @@ static void test_recomputed(void **state) {
     job kept[RANKS], again[RANKS], like = dropping(2);
     like.bucket = BUCKET;
     fill_jobs(kept, RANKS, like);
-    like.options.recompute = true;
+    like.options.gradient_checkpointing = true;
     fill_jobs(again, RANKS, like);
     run_world(kept, RANKS, false);
     run_world(again, RANKS, false);
@@ -425,7 +425,7 @@ static void test_resumed(void **state) {
         for (int phase = 0; phase < 3; phase++) {
             job jobs[MOST_RANKS], like = dropping(4);
             like.bucket = phase == 1 ? 2 * BUCKET : BUCKET;
-            like.options.shard = plans[p][phase];
+            like.options.shard_optimizer = plans[p][phase];
             like.from = phase > 0 ? scratch_path(states[phase - 1]) : NULL;
             like.to = scratch_path(states[phase]);
             fill_jobs(jobs, worlds[phase], like);
@@ -458,7 +458,7 @@ static void test_parts(void **state) {
     job jobs[RANKS], like = dropping(2);
     tfm_model *model;
     tfm_trainer *trainer;
-    like.options.shard = true;
+    like.options.shard_optimizer = true;
     like.to = scratch_path("parts");
     fill_jobs(jobs, RANKS, like);
     run_ranks(jobs, false);
@@ -496,7 +496,7 @@ static void test_parts(void **state) {
 static void test_unwritten(void **state) {
     (void)state;
     job jobs[RANKS], like = dropping(2);
-    like.options.shard = true;
+    like.options.shard_optimizer = true;
     like.to = scratch_path("kept");
     fill_jobs(jobs, RANKS, like);
     run_ranks(jobs, false);
@@ -522,12 +522,12 @@ static void test_room(void **state) {
     const tfm_process_group ranks = {0, 4, exchange, gather, NULL};
     tfm_trainer_options options = plain_options();
     shape.width = 256;
-    shape.feed_forward = 1024;
+    shape.ffn_dim = 1024;
     harness_ok(tfm_model_new(&model, harness_context(), &shape));
     const uint64_t whole = tfm_trainer_estimate_memory(model, &options, 8);
-    options.ranks = &ranks;
+    options.process_group = &ranks;
     assert_int_equal(tfm_trainer_estimate_memory(model, &options, 8), whole);
-    options.shard = true;
+    options.shard_optimizer = true;
     const double saved = (double)(whole - tfm_trainer_estimate_memory(model, &options, 8));
     const double moments = 2 * 4.0 * (double)tfm_model_get_info(model)->parameters;
     if (!(saved > 0.6 * moments && saved < 0.9 * moments))
@@ -559,9 +559,9 @@ static void test_wire(void **state) {
         const bool narrow = kinds[i].dtype != TFM_F32;
         double most = 0;
         like.bucket = BUCKET;
-        like.options.wire = kinds[i].dtype;
+        like.options.comm_dtype = kinds[i].dtype;
         fill_jobs(jobs, RANKS, like);
-        like.options.shard = true;
+        like.options.shard_optimizer = true;
         fill_jobs(shards, RANKS, like);
         run_ranks(jobs, false);
         run_ranks(shards, false);
@@ -569,7 +569,7 @@ static void test_wire(void **state) {
         check_ranks(shards, RANKS);
         check_same(&shards[0], &jobs[0]);
         assert_int_equal(jobs[0].wire.bytes, bytes_of_updates(&jobs[0], narrow ? 2 : 4, narrow ? 8 : 0));
-        assert_true(jobs[0].wire.seconds >= jobs[0].wire.early_seconds);
+        assert_true(jobs[0].wire.seconds >= jobs[0].wire.overlapped_seconds);
         if (i == 0)
             memcpy(full, jobs, sizeof(full));
         for (int64_t k = 0; k < jobs[0].count; k++)
@@ -600,12 +600,13 @@ static void test_refused(void **state) {
                         "trainer_set_ranks: rank ");
     harness_ok(tfm_trainer_set_process_group(trainer, NULL));
     tfm_trainer_free(&trainer);
-    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &bad[0]}), TFM_ERROR_ARGUMENT,
-                    "trainer_new: rank ");
-    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.wire = TFM_I8}), TFM_ERROR_ARGUMENT,
+    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &bad[0]}),
+                    TFM_ERROR_ARGUMENT, "trainer_new: rank ");
+    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.comm_dtype = TFM_I8}), TFM_ERROR_ARGUMENT,
                     "trainer_new: gradients are sent as F32, F16 or BF16");
     tfm_process_group good = {1, 2, exchange, gather, NULL};
-    harness_ok(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &good, .shard = true}));
+    harness_ok(
+        tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &good, .shard_optimizer = true}));
     harness_ok(tfm_trainer_set_process_group(trainer, &good));
     harness_refused(tfm_trainer_set_process_group(trainer, NULL), TFM_ERROR_ARGUMENT,
                     "trainer_set_ranks: rank 0 of 1 has moments of rank 1 of 2");

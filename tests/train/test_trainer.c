@@ -164,15 +164,15 @@ static void test_repeats(void **state) {
     o.dropout = 0.2f;
     o.activation_dropout = 0.1f;
     o.attention_dropout = 0.1f;
-    o.rate = 5e-3;
-    o.warmup = 4;
-    o.clip = 1;
-    o.decay = 0.01;
+    o.learning_rate = 5e-3;
+    o.warmup_steps = 4;
+    o.max_grad_norm = 1;
+    o.weight_decay = 0.01;
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
         tfm_model_shape shape = SMALL;
         shape.pre_norm = pre_norm;
         shape.activation = pre_norm ? TFM_GELU : TFM_RELU;
-        shape.target_vocabulary = pre_norm ? 20 : 0;
+        shape.target_vocab_size = pre_norm ? 20 : 0;
         float *a = train_ten(&shape, &o, &first, &last), *b = train_ten(&shape, &o, &first, &last);
         assert_memory_equal(a, b, 10000 * sizeof(float));
         assert_true(last < first - 0.3);
@@ -392,7 +392,7 @@ static void test_freeze(void **state) {
                                                               "*bias.weight,shared.weight"};
     for (size_t i = 0; i < 2; i++) {
         tfm_trainer_options decays = plain_options();
-        decays.decay = 0.1;
+        decays.weight_decay = 0.1;
         decays.freeze = KINDS[i];
         harness_ok(tfm_trainer_new(&trainer, model, &decays));
         harness_ok(tfm_trainer_update(trainer, NULL, &g.pairs, 1));
@@ -497,22 +497,22 @@ static void test_schedules(void **state) {
         const double t = (double)steps[i], want = fmin(pow(t, -0.5), t * pow(4000, -1.5)) / sqrt(512);
         assert_true(fabs(tfm_trainer_learning_rate(&o, steps[i]) / want - 1) < 1e-12);
     }
-    o.rate = 1;
-    o.warmup = 10;
-    o.updates = 30;
-    o.schedule = TFM_LR_SCHEDULER_LINEAR;
+    o.learning_rate = 1;
+    o.warmup_steps = 10;
+    o.max_steps = 30;
+    o.lr_scheduler_type = TFM_LR_SCHEDULER_LINEAR;
     assert_true(fabs(tfm_trainer_learning_rate(&o, 20) - 0.5) < 1e-12 && tfm_trainer_learning_rate(&o, 31) == 0);
-    o.schedule = TFM_LR_SCHEDULER_COSINE;
+    o.lr_scheduler_type = TFM_LR_SCHEDULER_COSINE;
     assert_true(fabs(tfm_trainer_learning_rate(&o, 20) - 0.5) < 1e-12 &&
                 fabs(tfm_trainer_learning_rate(&o, 15) - 0.8535533906) < 1e-9);
     assert_true(tfm_trainer_learning_rate(&o, 30) == 0 && tfm_trainer_learning_rate(&o, 5) == 0.5);
-    o.warmup = 30; /* no more than the warm-up */
+    o.warmup_steps = 30; /* no more than the warm-up */
     assert_true(tfm_trainer_learning_rate(&o, 30) == 1);
-    o.warmup = 1;
-    o.updates = 1;
+    o.warmup_steps = 1;
+    o.max_steps = 1;
     assert_true(tfm_trainer_learning_rate(&o, 1) == 1);
-    o.warmup = 10;
-    o.schedule = TFM_LR_SCHEDULER_CONSTANT;
+    o.warmup_steps = 10;
+    o.lr_scheduler_type = TFM_LR_SCHEDULER_CONSTANT;
     assert_true(tfm_trainer_learning_rate(&o, 1000) == 1);
 }
 
@@ -558,9 +558,9 @@ static void test_new_language_models(void **state) {
                                  .width = 16,
                                  .heads = 4,
                                  .kv_heads = i ? 2 : 0,
-                                 .feed_forward = 24,
+                                 .ffn_dim = 24,
                                  .decoder_layers = 2,
-                                 .source_vocabulary = 20,
+                                 .source_vocab_size = 20,
                                  .max_positions = 8,
                                  .pad_id = -1,
                                  .eos_id = 2,
@@ -570,7 +570,7 @@ static void test_new_language_models(void **state) {
         tfm_trainer *trainer;
         double nll[3];
         uint64_t tokens;
-        o.rate = 1e-2;
+        o.learning_rate = 1e-2;
         scratch_setup(NULL);
         harness_ok(tfm_model_new(&model, harness_context(), &shape));
         assert_string_equal(tfm_model_get_info(model)->family, FAMILIES[i]);
@@ -602,9 +602,9 @@ static void test_new_language_models(void **state) {
                             .width = 16,
                             .heads = 4,
                             .kv_heads = 2,
-                            .feed_forward = 8,
+                            .ffn_dim = 8,
                             .decoder_layers = 1,
-                            .source_vocabulary = 9,
+                            .source_vocab_size = 9,
                             .max_positions = 8};
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "kv_heads is 2 of 4");
     bad.family = "llama";
@@ -639,8 +639,9 @@ static void test_refused(void **state) {
     assert_int_equal(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT);
     assert_null(trainer);
     o.dropout = 0;
-    const tfm_trainer_options bad_adam[] = {{.beta1 = 1},     {.beta1 = -0.1}, {.beta2 = 1.5}, {.epsilon = -1},
-                                            {.epsilon = NAN}, {.decay = -1},   {.clip = -1},   {.clip = NAN}};
+    const tfm_trainer_options bad_adam[] = {{.beta1 = 1},          {.beta1 = -0.1},       {.beta2 = 1.5},
+                                            {.epsilon = -1},       {.epsilon = NAN},      {.weight_decay = -1},
+                                            {.max_grad_norm = -1}, {.max_grad_norm = NAN}};
     for (size_t i = 0; i < sizeof(bad_adam) / sizeof(bad_adam[0]); i++)
         harness_refused(tfm_trainer_new(&trainer, model, &bad_adam[i]), TFM_ERROR_ARGUMENT, "trainer_new: beta1");
     harness_ok(tfm_trainer_new(&trainer, model, &o));

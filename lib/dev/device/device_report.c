@@ -141,13 +141,13 @@ static bool show_all(const tfm_context *ctx, char *text, tfm_property_fn show, v
     return show(user, "hash of the tuning table", text);
 }
 
-tfm_status tfm_context_describe(const tfm_context *ctx, tfm_property_fn show, void *user) {
-    if (TFM__NEEDS("context_facts", ctx, show ? "" : NULL) != TFM_OK)
+tfm_status tfm_context_describe(const tfm_context *ctx, tfm_property_fn report, void *user) {
+    if (TFM__NEEDS("context_facts", ctx, report ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     char *text = tfm__alloc(MAX_TEXT, 1);
     if (!text)
         return TFM_ERROR_MEMORY;
-    const bool whole = show_all(ctx, text, show, user);
+    const bool whole = show_all(ctx, text, report, user);
     free(text);
     return whole ? TFM_OK : tfm__fail(TFM_ERROR_CANCELLED, "context_facts: stopped by its callback");
 }

@@ -149,13 +149,13 @@ json_t *tfm__decoder_new_config(const tfm__family *family, const tfm_model_shape
     json_t *out = s ? json_pack("{s:s, s:b}", "model_type", family->name, "tie_word_embeddings", 1) : NULL;
     if (s) {
         s->width = shape->width;
-        s->feed_forward = shape->feed_forward;
+        s->feed_forward = shape->ffn_dim;
         s->layers = shape->decoder_layers;
         s->heads = shape->heads;
         s->kv_heads = shape->kv_heads ? shape->kv_heads : shape->heads;
         s->head_width = shape->width / shape->heads;
         s->max_positions = s->rotary.config.positions = shape->max_positions;
-        s->vocabulary = shape->source_vocabulary;
+        s->vocabulary = shape->source_vocab_size;
         s->activation = shape->activation;
     }
     if (out && (write_sizes(out, k, s) | (s->activation ? write_activation(out, k, s) : 0) |

@@ -97,8 +97,8 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
 static json_t *describe(const tfm__family *family, const tfm_model_shape *s) {
     json_t *out = json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", family->name,
                             "activation_function", s->activation ? tfm__activation_name(s->activation) : NULL, "n_embd",
-                            s->width, "n_layer", s->decoder_layers, "n_head", s->heads, "n_inner", s->feed_forward,
-                            "n_positions", s->max_positions, "vocab_size", s->source_vocabulary);
+                            s->width, "n_layer", s->decoder_layers, "n_head", s->heads, "n_inner", s->ffn_dim,
+                            "n_positions", s->max_positions, "vocab_size", s->source_vocab_size);
     if (out && !tfm__write_shape_ids(out, s)) {
         json_decref(out);
         out = NULL;

@@ -10,9 +10,9 @@ void tfm__model_set_training(tfm_model *model, tfm_dropout_state *training, bool
     model->training = training;
     model->recompute = training && recompute;
     for (int i = 0; i < model->arch.encoder.layers; i++)
-        model->encoder.blocks[i].training = model->encoder.blocks[i].feed_forward.training = training;
+        model->encoder.blocks[i].dropout = model->encoder.blocks[i].feed_forward.dropout = training;
     for (int i = 0; i < model->arch.decoder.layers; i++)
-        model->decoder.blocks[i].training = model->decoder.blocks[i].feed_forward.training = training;
+        model->decoder.blocks[i].dropout = model->decoder.blocks[i].feed_forward.dropout = training;
 }
 
 /* What one pass through a stack works on besides ids. */
@@ -190,7 +190,7 @@ static void run_block(tfm_model *model, int layer, tfm__residual *residual, cons
     const tfm__rope_table *rope = &p->stack->rope[bits & TFM__LOCAL_LAYER ? 1 : 0];
     tfm_block_inputs memory = {.lengths = p->lengths,
                                .cross_lengths = p->cross_lengths,
-                               .bias = p->bias,
+                               .attention_bias = p->bias,
                                .cosines = bits & TFM__NO_ROPE_LAYER ? (tfm_tensor){0} : rope->cosines,
                                .sines = bits & TFM__NO_ROPE_LAYER ? (tfm_tensor){0} : rope->sines,
                                .interleaved = p->arch->rotary.interleaved,
@@ -199,20 +199,20 @@ static void run_block(tfm_model *model, int layer, tfm__residual *residual, cons
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
     if (p->arch->relative.per_layer)
-        position_bias(model, &memory.bias, p, layer);
+        position_bias(model, &memory.attention_bias, p, layer);
     if (p->step) {
         const int64_t rows = residual->x.dims[0] * residual->x.dims[1];
         memory.lengths = p->step->lengths;
-        memory.cross = cross ? p->step->cross[layer] : memory.cross;
+        memory.cross_kv = cross ? p->step->cross[layer] : memory.cross_kv;
         memory.cross_lengths = p->step->cross_lengths;
-        memory.cross_sources = p->step->sources;
-        if (p->step->cache->logs) /* else the context has failed, and nothing is computed */
-            memory.log = p->step->cache->logs[layer];
-        memory.rows = p->step->block_table;
-        tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, p->step->slot, rows);
-        tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->slot, rows);
+        memory.cross_kv_batch = p->step->sources;
+        if (p->step->cache->kv) /* else the context has failed, and nothing is computed */
+            memory.cache_kv = p->step->cache->kv[layer];
+        memory.kv_indices = p->step->block_table;
+        tfm_tensor_rows(ctx, &memory.new_kv.keys, memory.cache_kv.keys, p->step->slot, rows);
+        tfm_tensor_rows(ctx, &memory.new_kv.values, memory.cache_kv.values, p->step->slot, rows);
     } else if (cross) {
-        tfm_multi_head_project(ctx, &memory.cross, &block->cross, p->encoded);
+        tfm_multi_head_project(ctx, &memory.cross_kv, &block->cross_attention, p->encoded);
     }
     if (p->kv_only && layer == p->arch->layers - 1) {
         tfm__block_write_kv(ctx, residual, block, &memory);
@@ -455,7 +455,7 @@ tfm_status tfm__model_project_cross_kv(tfm_model *model, tfm_kv *cross, tfm_tens
     for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {
         tfm_tensor_new(model->ctx, &cross[i].keys, model->kv_dtype, 3, dims);
         tfm_tensor_new(model->ctx, &cross[i].values, model->kv_dtype, 3, dims);
-        tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
+        tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross_attention, encoded);
     }
     return tfm_context_status(model->ctx);
 }

@@ -20,15 +20,14 @@ static tfm_status check_choices(const tfm_model_shape *s) {
 }
 
 static tfm_status check_shape(const tfm_model_shape *s) {
-    const int target = s->target_vocabulary ? s->target_vocabulary : s->source_vocabulary;
+    const int target = s->target_vocab_size ? s->target_vocab_size : s->source_vocab_size;
     const int ids[] = {s->pad_id, s->eos_id, s->start_id}, most = 1 << 20, words = 1 << 24;
     bool good = s->width > 0 && s->width <= most && s->heads > 0 && s->width % s->heads == 0 && s->encoder_layers > 0 &&
-                s->decoder_layers > 0 && s->encoder_layers <= 1024 && s->decoder_layers <= 1024 &&
-                s->feed_forward > 0 && s->feed_forward <= most && s->source_vocabulary > 0 &&
-                s->source_vocabulary <= words && target > 0 && target <= words && s->max_positions > 0 &&
-                s->max_positions <= most;
+                s->decoder_layers > 0 && s->encoder_layers <= 1024 && s->decoder_layers <= 1024 && s->ffn_dim > 0 &&
+                s->ffn_dim <= most && s->source_vocab_size > 0 && s->source_vocab_size <= words && target > 0 &&
+                target <= words && s->max_positions > 0 && s->max_positions <= most;
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
-        good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocabulary;
+        good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocab_size;
     if (good && s->kv_heads != 0 && s->kv_heads != s->heads)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "model_new: kv_heads is %d of %d heads: in encoder-decoders each head has keys of its own",
@@ -39,19 +38,19 @@ static tfm_status check_shape(const tfm_model_shape *s) {
                      "model_new: width %d, %d heads, %d and %d layers, feed-forward %d, vocabularies %d and %d, %d "
                      "positions, ids %d, %d, %d: all must be positive, heads divide the width, ids lie in both "
                      "vocabularies",
-                     s->width, s->heads, s->encoder_layers, s->decoder_layers, s->feed_forward, s->source_vocabulary,
-                     target, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+                     s->width, s->heads, s->encoder_layers, s->decoder_layers, s->ffn_dim, s->source_vocab_size, target,
+                     s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm_status check_decoder(const tfm_model_shape *s) {
     const int most = 1 << 20, words = TFM__MAX_VOCABULARY, ids[] = {s->eos_id, s->start_id};
     bool good = s->width > 0 && s->width <= most && s->heads > 0 && s->width % s->heads == 0 && s->kv_heads >= 0 &&
                 (s->kv_heads == 0 || s->heads % s->kv_heads == 0) && s->encoder_layers == 0 && s->decoder_layers > 0 &&
-                s->decoder_layers <= TFM__MAX_LAYERS && s->feed_forward > 0 && s->feed_forward <= most &&
-                s->source_vocabulary > 0 && s->source_vocabulary <= words && s->target_vocabulary == 0 &&
-                s->max_positions > 0 && s->max_positions <= most && s->pad_id >= -1 && s->pad_id < s->source_vocabulary;
+                s->decoder_layers <= TFM__MAX_LAYERS && s->ffn_dim > 0 && s->ffn_dim <= most &&
+                s->source_vocab_size > 0 && s->source_vocab_size <= words && s->target_vocab_size == 0 &&
+                s->max_positions > 0 && s->max_positions <= most && s->pad_id >= -1 && s->pad_id < s->source_vocab_size;
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
-        good &= ids[i] >= 0 && ids[i] < s->source_vocabulary;
+        good &= ids[i] >= 0 && ids[i] < s->source_vocab_size;
     if (good)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -59,8 +58,8 @@ static tfm_status check_decoder(const tfm_model_shape *s) {
                      "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
                      "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
                      "and the second vocabulary be 0",
-                     s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->feed_forward,
-                     s->source_vocabulary, s->target_vocabulary, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+                     s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->ffn_dim,
+                     s->source_vocab_size, s->target_vocab_size, s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabulary) {
@@ -70,7 +69,7 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
         .heads = s->heads,
         .kv_heads = s->heads,
         .head_width = s->width / s->heads,
-        .feed_forward = s->feed_forward,
+        .feed_forward = s->ffn_dim,
         .activation = s->activation,
         .input_biases = true,
         .output_biases = true,
@@ -89,10 +88,10 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
 }
 
 static tfm__arch arch_of(const tfm_model_shape *s) {
-    const int target = s->target_vocabulary ? s->target_vocabulary : s->source_vocabulary;
-    tfm__arch arch = {.encoder = stack_of(s, s->encoder_layers, s->source_vocabulary),
+    const int target = s->target_vocab_size ? s->target_vocab_size : s->source_vocab_size;
+    tfm__arch arch = {.encoder = stack_of(s, s->encoder_layers, s->source_vocab_size),
                       .decoder = stack_of(s, s->decoder_layers, target),
-                      .shared_tables = s->target_vocabulary == 0,
+                      .shared_tables = s->target_vocab_size == 0,
                       .tied_output = true};
     arch.decoder.causal = arch.decoder.cross = true;
     return arch;

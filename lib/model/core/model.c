@@ -15,8 +15,8 @@ static void describe_file(tfm_model_info *info, const tfm__weights *file) {
             largest = stored;
     }
     info->stored_dtype = !largest ? "none" : largest->encoding ? largest->encoding : tfm_dtype_name(largest->dtype);
-    info->stored_as = tfm__weights_kind(file);
-    info->stored_files = (int)tfm__weights_files(file);
+    info->weight_format = tfm__weights_kind(file);
+    info->weight_files = (int)tfm__weights_files(file);
 }
 
 /* Rows of an embedding that have no piece: some checkpoints round the number of rows up, Marian's by little, others by
@@ -155,7 +155,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     if (status == TFM_OK) {
         tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, TFM_F32);
         describe_file(out, files.weights);
-        out->shortlist = list != NULL;
+        out->has_shortlist = list != NULL;
     }
     tfm__shortlist_free(&list);
     tfm__family_files_free(&files);
@@ -178,19 +178,19 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
     return (tfm_block){
         .attention = heads,
         .attention_norm = bits & TFM__NO_NORM_LAYER ? none : norm,
-        .cross = heads,
-        .cross_norm = norm,
+        .cross_attention = heads,
+        .cross_attention_norm = norm,
         .feed_forward = {.activation = arch->activation},
         .feed_forward_norm = norm,
-        .attention_norm_after = norm,
-        .feed_forward_norm_after = norm,
+        .attention_post_norm = norm,
+        .feed_forward_post_norm = norm,
         .causal = arch->causal,
         .window = bits & TFM__LOCAL_LAYER,
-        .before = arch->causal ? arch->window - 1 : arch->window / 2,
-        .after = arch->causal ? 0 : arch->window / 2,
-        .norm_place = arch->norm_place,
-        .parallel = arch->parallel,
-        .one_norm = arch->shared_norm,
+        .window_left = arch->causal ? arch->window - 1 : arch->window / 2,
+        .window_right = arch->causal ? 0 : arch->window / 2,
+        .norm_placement = arch->norm_place,
+        .parallel_residual = arch->parallel,
+        .shared_norm = arch->shared_norm,
         .residual_scale = arch->residual_scale,
     };
 }
@@ -248,7 +248,7 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
         tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
                                  model->kv_dtype);
         describe_file(&model->info, files->weights);
-        model->info.shortlist = model->shortlist != NULL;
+        model->info.has_shortlist = model->shortlist != NULL;
     }
     return status;
 }

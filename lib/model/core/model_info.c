@@ -8,12 +8,12 @@
  * comes and goes. */
 static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_dtype dtype) {
     const bool both = info->encoder_layers > 0 && info->decoder_layers > 0;
-    const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, width = (uint64_t)info->width;
+    const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam_size, width = (uint64_t)info->width;
     const uint64_t kept = both ? rows * 32 : tokens, layers = (uint64_t)info->decoder_layers;
-    const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_feed_forward : info->decoder_feed_forward);
+    const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_ffn_dim : info->decoder_ffn_dim);
     const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
     const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
-    const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocabulary;
+    const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocab_size;
     const uint64_t copies = info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* bytes are read as they lie */
     const uint64_t size = tfm_dtype_size(dtype), own_size = arch->decoder.recurrent ? 4 : size;
     return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + own_size * cache;
@@ -32,15 +32,15 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
         [TFM__ROPE_DEFAULT] = "default", [TFM__ROPE_LINEAR] = "linear",     [TFM__ROPE_DYNAMIC] = "dynamic",
         [TFM__ROPE_YARN] = "yarn",       [TFM__ROPE_LONGROPE] = "longrope", [TFM__ROPE_LLAMA3] = "llama3",
     };
-    info->positions = s->positions == TFM__SINUSOIDS           ? "sinusoids"
-                      : s->positions == TFM__LEARNED_POSITIONS ? "learned"
-                      : s->rotary.width                        ? "rotary"
-                      : s->relative.buckets                    ? "relative"
-                      : s->alibi                               ? "alibi"
-                                                               : "none";
+    info->position_encoding = s->positions == TFM__SINUSOIDS           ? "sinusoids"
+                              : s->positions == TFM__LEARNED_POSITIONS ? "learned"
+                              : s->rotary.width                        ? "rotary"
+                              : s->relative.buckets                    ? "relative"
+                              : s->alibi                               ? "alibi"
+                                                                       : "none";
     info->rope_type = s->rotary.width ? scalings[s->rotary.config.type] : "none";
-    info->window_layers = window_layers(s);
-    info->window = info->window_layers ? s->window : 0;
+    info->sliding_window_layers = window_layers(s);
+    info->sliding_window = info->sliding_window_layers ? s->window : 0;
 }
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
@@ -49,7 +49,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
     const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_output_stack(arch);
     *info = (tfm_model_info){
         .family = family->name,
-        .written = family->write != NULL,
+        .can_save = family->write != NULL,
         .kind = !decoder->layers  ? "encoder"
                 : encoder->layers ? "encoder-decoder"
                                   : "decoder",
@@ -62,23 +62,23 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .decoder_kv_heads = decoder->kv_heads,
         .encoder_head_width = encoder->head_width,
         .decoder_head_width = decoder->head_width,
-        .encoder_feed_forward = encoder->feed_forward,
-        .decoder_feed_forward = decoder->feed_forward,
-        .source_vocabulary = encoder->vocabulary,
-        .target_vocabulary = decoder->vocabulary,
+        .encoder_ffn_dim = encoder->feed_forward,
+        .decoder_ffn_dim = decoder->feed_forward,
+        .source_vocab_size = encoder->vocabulary,
+        .target_vocab_size = decoder->vocabulary,
         .max_positions = writer->max_positions,
         .activation = writer->activation,
         .pre_norm = writer->norm_place == TFM_NORM_PRE || writer->norm_place == TFM_NORM_SANDWICH,
-        .norms_around = writer->norm_place == TFM_NORM_SANDWICH,
+        .sandwich_norm = writer->norm_place == TFM_NORM_SANDWICH,
         .rms_norm = writer->norm == TFM_NORM_RMS,
         .gated = writer->gated,
-        .tied_output = arch->tied_output,
-        .has_output = !arch->headless,
+        .tied_embeddings = arch->tied_output,
+        .has_lm_head = !arch->headless,
         .classes = arch->head.kind == TFM__CLASSIFICATION_HEAD ? arch->head.classes : 0,
-        .recurrent = decoder->recurrent,
-        .part_of = arch->multimodal ? arch->multimodal->class_name : NULL,
+        .has_ssru = decoder->recurrent,
+        .multimodal_class = arch->multimodal ? arch->multimodal->class_name : NULL,
         .stored_dtype = tfm_dtype_name(TFM_F32),
-        .stored_as = "none",
+        .weight_format = "none",
         .parameters = parameters,
         .parameter_bytes = bytes,
         .dropout = tfm__dropout_of(arch, family, TFM__DROPOUT),
@@ -87,9 +87,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
-        .beam = rules->num_beams      ? rules->num_beams
-                : rules->decoder_only ? 1
-                                      : 4,
+        .beam_size = rules->num_beams      ? rules->num_beams
+                     : rules->decoder_only ? 1
+                                           : 4,
     };
     describe_positions(info, writer);
     info->estimated_bytes = estimate(info, arch, kv_dtype);

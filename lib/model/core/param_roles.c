@@ -191,8 +191,8 @@ static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
     const bool around = s->norm_place == TFM_NORM_SANDWICH;
     if (s->recurrent) {
-        walk_dense(w, TFM__SSRU_INPUT, FIELD(block, cell.input), s->width, false);
-        walk_dense(w, TFM__SSRU_FORGET, FIELD(block, cell.forget), s->width, true);
+        walk_dense(w, TFM__SSRU_INPUT, FIELD(block, ssru.input), s->width, false);
+        walk_dense(w, TFM__SSRU_FORGET, FIELD(block, ssru.forget), s->width, true);
     } else {
         walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
     }
@@ -203,10 +203,10 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_head_norms(w, TFM__SELF_KEY_NORM, FIELD(block, attention.key_norm), s->kv_heads);
     }
     if (around)
-        walk_norm(w, TFM__SELF_NORM_AFTER, FIELD(block, attention_norm_after));
+        walk_norm(w, TFM__SELF_NORM_AFTER, FIELD(block, attention_post_norm));
     if (s->cross) {
-        walk_attention(w, TFM__CROSS_QUERY, FIELD(block, cross), w->arch->encoder.width);
-        walk_norm(w, TFM__CROSS_NORM, FIELD(block, cross_norm));
+        walk_attention(w, TFM__CROSS_QUERY, FIELD(block, cross_attention), w->arch->encoder.width);
+        walk_norm(w, TFM__CROSS_NORM, FIELD(block, cross_attention_norm));
     }
     if (s->gated)
         walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
@@ -216,7 +216,7 @@ static void walk_block(walker *w, tfm_block *block) {
         walk_norm(w, norm_of(w, TFM__FEED_FORWARD_NORM, TFM__FEED_FORWARD_NORM_PARALLEL),
                   FIELD(block, feed_forward_norm));
     if (around)
-        walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_norm_after));
+        walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_post_norm));
 }
 
 /* False where the model has no such stack. */

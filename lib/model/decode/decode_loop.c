@@ -141,7 +141,7 @@ static tfm_status step(run *r, tfm_tensor *logits) {
     }
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, bias_of(r));
-    r->cache.rows += rows;
+    r->cache.slots += rows;
     return tfm_scope_close(ctx, 2, (tfm_tensor *[]){logits, at.projection_input}); /* NULL is none */
 }
 

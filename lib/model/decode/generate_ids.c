@@ -27,8 +27,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     const tfm__streamer streamer = {stream_token, &told};
     tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
     const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
-                                   .go_on = options->go_on,
-                                   .go_on_user = options->go_on_user,
+                                   .go_on = options->should_continue,
+                                   .go_on_user = options->should_continue_user,
                                    .stats = options->stats ? &done : NULL};
     told.at = tfm__alloc(texts, sizeof(*told.at));
     told.told = tfm__alloc(texts, sizeof(*told.told));
@@ -81,7 +81,7 @@ tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t
     out->items = tfm__alloc(prompts * (size_t)rules.n_best, sizeof(*out->items));
     out->sentences = prompts;
     out->n_best = rules.n_best;
-    status = at && numbers && out->items ? find_prompts(model, at, numbers, ids, counts, prompts, options->first)
+    status = at && numbers && out->items ? find_prompts(model, at, numbers, ids, counts, prompts, options->first_prompt)
                                          : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = run(model, out, &(tfm__generate_input){at, counts, numbers, prompts}, &rules, options);

@@ -25,7 +25,7 @@ static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampl
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s is %g: give %g to %g", numbers[i].name, numbers[i].value,
                              numbers[i].low, numbers[i].high);
-    if (!o->draw && (o->temperature != 0 || o->top_k != 0 || o->top_p != 0 || o->min_p != 0))
+    if (!o->sample && (o->temperature != 0 || o->top_k != 0 || o->top_p != 0 || o->min_p != 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: temperature, top_k, top_p and min_p are for texts that are drawn: set `draw`");
     return TFM_OK;
@@ -36,22 +36,22 @@ static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam_size, TFM_MAX_BEAM_SIZE);
     if (r->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: n-best is %d: give at least 1", r->n_best);
-    if (o->draw && r->beam_size > 1)
+    if (o->sample && r->beam_size > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: a beam of %d and drawing do not go together", r->beam_size);
-    if (!o->draw && r->n_best > r->beam_size)
+    if (!o->sample && r->n_best > r->beam_size)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: n-best is %d, more than the beam of %d: give a smaller n-best, a larger beam, or "
                          "draw",
                          r->n_best, r->beam_size);
-    if (r->beam_size > 1 && (o->on_token || o->on_piece || o->stop_count > 0))
+    if (r->beam_size > 1 && (o->on_token || o->on_text || o->stop_string_count > 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: with a beam of %d, texts are known only at the end: stop strings and callbacks for "
                          "tokens and pieces take a beam of 1",
                          r->beam_size);
     if (!(fabs(r->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
-                         r->length_penalty, o->has_alpha ? "" : ", by the length_penalty of the model's directory");
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT, "generate: alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
+            r->length_penalty, o->has_length_penalty ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
@@ -59,13 +59,13 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
     const tfm__generation_rules *rules = &model->rules;
     const tfm__sampling_defaults *stored = &rules->sampling;
     const tfm_generate_options *o = options;
-    if (o->max_new < 0 || o->batch_tokens < 0 || (o->stop_count > 0 && !o->stops))
+    if (o->max_new_tokens < 0 || o->batch_tokens < 0 || (o->stop_string_count > 0 && !o->stop_strings))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: max_new is %d, batch_tokens %d, and stops %p of %zu: they must "
                          "not be below 0, and stop strings must be there",
-                         o->max_new, o->batch_tokens, (const void *)o->stops, o->stop_count);
+                         o->max_new_tokens, o->batch_tokens, (const void *)o->stop_strings, o->stop_string_count);
     tfm__sampling_params sampling = tfm__sampling_params_of(rules);
-    sampling.do_sample = o->draw;
+    sampling.do_sample = o->sample;
     sampling.sample_options =
         (tfm_sample_options){.temperature = (float)either((double)o->temperature, stored->temperature),
                              .top_k = o->top_k ? o->top_k : stored->top_k,
@@ -74,16 +74,16 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
                              .seed = o->seed};
     if (o->repetition_penalty != 0)
         sampling.repetition_penalty = o->repetition_penalty == 1 ? 0 : o->repetition_penalty;
-    sampling.min_new_tokens = o->min_new ? o->min_new : sampling.min_new_tokens;
-    *out = (tfm__generate_params){.beam_size = o->beam ? o->beam : 1,
+    sampling.min_new_tokens = o->min_new_tokens ? o->min_new_tokens : sampling.min_new_tokens;
+    *out = (tfm__generate_params){.beam_size = o->beam_size ? o->beam_size : 1,
                                   .n_best = o->n_best ? o->n_best : 1,
-                                  .copies = o->draw && o->n_best > 1 ? o->n_best : 1,
-                                  .max_new_tokens = o->max_new ? o->max_new : stored->max_new_tokens,
-                                  .length_penalty = o->has_alpha                ? o->alpha
+                                  .copies = o->sample && o->n_best > 1 ? o->n_best : 1,
+                                  .max_new_tokens = o->max_new_tokens ? o->max_new_tokens : stored->max_new_tokens,
+                                  .length_penalty = o->has_length_penalty       ? o->length_penalty
                                                     : rules->has_length_penalty ? rules->length_penalty
                                                                                 : 1,
                                   .min_length = sampling.min_new_tokens == 0 ? stored->min_length : 0,
-                                  .skip_scores = o->unscored,
+                                  .skip_scores = o->skip_scores,
                                   .sampling = sampling};
     out->max_length = out->max_new_tokens == 0 ? stored->max_length : 0;
     out->max_new_tokens = out->max_new_tokens ? out->max_new_tokens : DEFAULT_MAX_NEW_TOKENS;

@@ -235,11 +235,11 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
         tfm_tensor_write(ctx, beam->finished_slot, n.finished);
         const tfm_tensor list = past > 0 ? tfm__beam_ints_of(ctx, n.moved, past) : (tfm_tensor){0};
         for (int i = 0; i < cache->layers && past > 0; i++) {
-            compact_kv(ctx, cache->logs[i].keys, list);
-            compact_kv(ctx, cache->logs[i].values, list);
+            compact_kv(ctx, cache->kv[i].keys, list);
+            compact_kv(ctx, cache->kv[i].values, list);
         }
         beam->slot = past;
-        cache->rows = past;
+        cache->slots = past;
         count_anew(beam);
     }
     slots_free(&n);

@@ -131,7 +131,7 @@ static tfm_status run_chunk(void *user, const chunk *part) {
                                             .position = part->first,
                                             .length = r->prompts->longest},
                         (tfm_tensor){0});
-        r->cache->rows = part->slot + dims[0] * dims[1];
+        r->cache->slots = part->slot + dims[0] * dims[1];
     } else {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "generate: out of host memory for a prompt");
     }
@@ -145,9 +145,9 @@ static void zero_padding_slot(tfm_context *ctx, const tfm_kv_cache *cache) {
     const float zero = 0;
     for (int i = 0; i < cache->layers; i++) {
         tfm_tensor row = {0};
-        tfm_tensor_rows(ctx, &row, cache->logs[i].keys, 0, 1);
+        tfm_tensor_rows(ctx, &row, cache->kv[i].keys, 0, 1);
         tfm__tensor_fill(ctx, row, &zero);
-        tfm_tensor_rows(ctx, &row, cache->logs[i].values, 0, 1);
+        tfm_tensor_rows(ctx, &row, cache->kv[i].values, 0, 1);
         tfm__tensor_fill(ctx, row, &zero);
     }
 }
@@ -161,7 +161,7 @@ tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm
                                  prompts->count);
     if (prompts->ragged) {
         zero_padding_slot(model->ctx, cache);
-        cache->rows = 1;
+        cache->slots = 1;
     }
     for_each_chunk(prompts, rows, run_chunk, &r);
     free(rows);
@@ -170,13 +170,13 @@ tfm_status tfm__prompts_prefill(tfm_model *model, tfm_kv_cache *cache, const tfm
 
 /* Row i of the log becomes row index[i] of the other one. */
 static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cache *by, const int32_t *index) {
-    const int64_t rows = cache->rows;
+    const int64_t rows = cache->slots;
     tfm_tensor places = {0};
     tfm_tensor_new(ctx, &places, TFM_I32, 1, &rows);
     tfm_tensor_write(ctx, places, index);
     for (int i = 0; i < 2 * cache->layers; i++) {
-        tfm_kv *to = &cache->logs[i / 2];
-        const tfm_kv *from = &by->logs[i / 2];
+        tfm_kv *to = &cache->kv[i / 2];
+        const tfm_kv *from = &by->kv[i / 2];
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
         const tfm_tensor past = i % 2 ? from->values : from->keys;
@@ -230,7 +230,7 @@ tfm_status tfm__prompts_recompute(tfm_model *model, tfm_kv_cache *cache, const t
     tfm__prompts prompts = {0};
     tfm_kv_cache again = {0};
     tfm_scope_open(ctx);
-    tfm_status status = texts_read(&t, ctx, beam, cache->rows);
+    tfm_status status = texts_read(&t, ctx, beam, cache->slots);
     if (status == TFM_OK && tfm__prompts_make(&prompts, t.at, t.counts, (size_t)t.rows) != TFM_OK)
         status = tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     if (status == TFM_OK)

@@ -167,7 +167,7 @@ static tfm__decode_step next_step(search *s) {
 }
 
 static tfm_status check_cancelled(const tfm_search_options *options, int64_t step) {
-    return !options || !options->go_on || options->go_on(options->go_on_user)
+    return !options || !options->should_continue || options->should_continue(options->should_continue_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
 }
@@ -189,7 +189,7 @@ static tfm_status decode(search *s) {
         tfm_kv_cache_reserve(ctx, &s->cache, rows);
         const tfm__decode_step at = next_step(s);
         tfm__model_step(model, &logits, beam->tokens, &at, bias);
-        s->cache.rows += rows;
+        s->cache.slots += rows;
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
          * all is known that the last step wrote. */
         const bool look = !beam->ragged && beam->step % interval == 0;

@@ -9,20 +9,20 @@ tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model
         options = &none;
     if (TFM__RESERVED_SET(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__RESERVED_SET_MESSAGE);
-    out->beam_size = options->beam ? options->beam : model->info.beam;
+    out->beam_size = options->beam_size ? options->beam_size : model->info.beam_size;
     out->n_best = options->n_best ? options->n_best : 1;
-    out->skip_scores = options->unscored;
-    out->length_norm = options->penalty;
+    out->skip_scores = options->skip_scores;
+    out->length_norm = options->length_norm;
     out->max_length = options->max_length;
-    if (options->has_alpha)
-        out->length_penalty = options->alpha;
+    if (options->has_length_penalty)
+        out->length_penalty = options->length_penalty;
     else if (out->length_norm == TFM_LENGTH_NORM_HF)
         out->length_penalty = rules->has_length_penalty ? rules->length_penalty : 1.0;
     else
         out->length_penalty = 0.6;
     if (out->beam_size < 1 || out->beam_size > TFM_MAX_BEAM_SIZE)
         return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam_size,
-                         options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM_SIZE);
+                         options->beam_size ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM_SIZE);
     if (out->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
     if (out->n_best > out->beam_size)
@@ -34,7 +34,7 @@ tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model
     if (!(fabs(out->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
         return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
                          out->length_penalty,
-                         options->has_alpha ? "" : ", by the length_penalty of the model's directory");
+                         options->has_length_penalty ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
@@ -94,8 +94,8 @@ tfm_status tfm__search_check_ids(const char *what, const int32_t *ids, size_t co
 /* The directory's rules, in *own with what the options have in the place of some of them. */
 tfm_status tfm__search_override_rules(const tfm__generation_rules **forced, tfm__generation_rules **own,
                                       const tfm_model *model, const tfm_search_options *options) {
-    const bool first = options && options->has_first_id, start = options && options->has_start_id;
-    const int32_t ids[] = {first ? options->first_id : 0, start ? options->start_id : 0};
+    const bool first = options && options->has_forced_bos_id, start = options && options->has_decoder_start_id;
+    const int32_t ids[] = {first ? options->forced_bos_id : 0, start ? options->decoder_start_id : 0};
     *forced = &model->rules;
     if (!first && !start)
         return TFM_OK;

@@ -4,12 +4,12 @@
 #include "model/tasks/batch.h"
 
 tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
-                                    tfm_attention_fn see, void *user) {
-    if (TFM__NEEDS("model_attend", model, see ? "" : NULL) != TFM_OK)
+                                    tfm_attention_fn emit, void *user) {
+    if (TFM__NEEDS("model_attend", model, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__model_needs(model, "model_attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm__observer observer = {.on_weights = see, .user = user};
+    tfm__observer observer = {.on_weights = emit, .user = user};
     tfm_tensor encoded = {0}, hidden = {0};
     tfm_scope_open(model->ctx);
     tfm__model_encode_observed(model, &encoded, source_ids, lengths, &observer);
@@ -88,7 +88,7 @@ static tfm_status shift_target(job *j, const int32_t *written, size_t count) {
     int32_t *ids = tfm__alloc(count, sizeof(*ids));
     if (!ids)
         return TFM_ERROR_MEMORY;
-    const int32_t start = j->search.has_start_id ? j->search.start_id : j->model->rules.start_id;
+    const int32_t start = j->search.has_decoder_start_id ? j->search.decoder_start_id : j->model->rules.start_id;
     tfm__ids_pad(ids, (int64_t)count, written, count, 1, start, j->model->rules.pad_id);
     return name_tokens(j->model, &j->target, TFM_TARGET, ids, count);
 }
@@ -182,8 +182,8 @@ tfm_status tfm_attention_maps(tfm_model *model, const char *source, const char *
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
     tfm_status status = tfm__language_choice_read(&j.languages, model, text);
     tfm__language_choice_apply(&j.search, &j.languages, search);
-    if (status == TFM_OK && j.search.has_start_id)
-        status = check_start(model, j.search.start_id);
+    if (status == TFM_OK && j.search.has_decoder_start_id)
+        status = check_start(model, j.search.decoder_start_id);
     if (status == TFM_OK)
         status = encode_source(&j, source, truncate);
     if (status == TFM_OK)

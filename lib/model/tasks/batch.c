@@ -25,7 +25,7 @@ static tfm_status encode_plain(const tfm_model *model, tfm__line *line, const ch
     int32_t *ids = NULL;
     size_t count;
     tfm_status status = tfm_tokenizer_encode_with(model->tokenizer, &ids, &count, side, text, bytes,
-                                                  &(tfm_encode_options){.plain = true});
+                                                  &(tfm_encode_options){.no_special_tokens = true});
     if (status != TFM_OK)
         return status;
     line->ids = tfm__alloc(count + 1, sizeof(*ids));

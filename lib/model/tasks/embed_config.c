@@ -84,7 +84,7 @@ tfm_status tfm__embed_read_prompts(tfm_embedder *e, const char *dir) {
     json_t *prompts = json_object_get(config, "prompts");
     if (json_is_object(prompts))
         e->prompts = json_incref(prompts);
-    e->info.prompts = json_object_size(e->prompts);
+    e->info.prompt_count = json_object_size(e->prompts);
     if (status == TFM_OK && name && !json_is_string(json_object_get(e->prompts, name)))
         status =
             tfm__fail(TFM_ERROR_FORMAT,

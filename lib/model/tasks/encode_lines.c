@@ -9,13 +9,13 @@
 /* Where the ids of a text lie among those with special tokens around it. */
 static tfm_status count_special_tokens(tfm__line_encoder *r) {
     const tfm_tokenizer *tokenizer = r->model->tokenizer;
-    const tfm_encode_options plain = {.plain = true}, two = {.pair = "a", .pair_bytes = 1};
+    const tfm_encode_options plain = {.no_special_tokens = true}, two = {.text_pair = "a", .text_pair_bytes = 1};
     int32_t *whole = NULL, *inner = NULL, *both = NULL;
     size_t count = 0, length = 0, of_both = 0;
     tfm_status status = tfm_tokenizer_encode(tokenizer, &whole, &count, TFM_SOURCE, "a", 1);
     if (status == TFM_OK)
         status = tfm_tokenizer_encode_with(tokenizer, &inner, &length, TFM_SOURCE, "a", 1, &plain);
-    if (status == TFM_OK && r->options->pairs)
+    if (status == TFM_OK && r->options->text_pairs)
         status = tfm_tokenizer_encode_with(tokenizer, &both, &of_both, TFM_SOURCE, "a", 1, &two);
     if (status == TFM_OK) {
         const size_t room = count > length ? count - length : 0;
@@ -100,18 +100,18 @@ static tfm_status prepare(const tfm__line_encoder *r, char **owned, const char *
 static tfm_status count_plain(const tfm__line_encoder *r, size_t *out, const char *text, size_t bytes) {
     int32_t *ids = NULL;
     const tfm_status status = tfm_tokenizer_encode_with(r->model->tokenizer, &ids, out, TFM_SOURCE, text, bytes,
-                                                        &(tfm_encode_options){.plain = true});
+                                                        &(tfm_encode_options){.no_special_tokens = true});
     tfm_ids_free(&ids);
     return status;
 }
 
 static tfm_status encode_pair(tfm__line_encoder *r, tfm__line *line, const char *text, size_t bytes,
                               const char *second) {
-    const tfm_encode_options pair = {.pair = second, .pair_bytes = strlen(second)};
+    const tfm_encode_options pair = {.text_pair = second, .text_pair_bytes = strlen(second)};
     size_t first_count = 0, second_count = 0;
     tfm_status status = count_plain(r, &first_count, text, bytes);
     if (status == TFM_OK)
-        status = count_plain(r, &second_count, second, pair.pair_bytes);
+        status = count_plain(r, &second_count, second, pair.text_pair_bytes);
     if (status == TFM_OK)
         status =
             tfm_tokenizer_encode_with(r->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, text, bytes, &pair);
@@ -151,7 +151,7 @@ tfm_status tfm__line_encoder_encode(tfm__line_encoder *r, tfm__line **out, const
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         encoded[i].index = encoded[i].line = i;
         status = encode_line(r, &encoded[i], lines[i], o->line_bytes ? o->line_bytes[i] : strlen(lines[i]),
-                             o->pairs ? o->pairs[i] : NULL);
+                             o->text_pairs ? o->text_pairs[i] : NULL);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(&encoded[i], "", &reject, status, saved_message);
     }

@@ -162,7 +162,7 @@ static tfm_status check(tfm_model *model, int top) {
     return TFM_OK;
 }
 
-tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top,
+tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top_k,
                          const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user) {
     static const tfm_embed_options defaults;
     if (TFM__NEEDS("guess_words", model, lines, emit ? "" : NULL) != TFM_OK ||
@@ -173,10 +173,10 @@ tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t coun
         return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__batch_check("guess_words", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_status status = check(model, top);
+    tfm_status status = check(model, top_k);
     if (status != TFM_OK)
         return status;
-    job j = {.top = top,
+    job j = {.top = top_k,
              .emit = emit,
              .user = user,
              .line_encoder = {.model = model,

@@ -94,12 +94,12 @@ static tfm_status read_prompts(job *j) {
 static void emit_piece(const job *j, text *t, size_t prompt, int best, bool ended) {
     const size_t final = tfm__incremental_detokenizer_final_bytes(&t->detokenizer, ended),
                  told = t->detokenizer.emitted_bytes;
-    if (!j->options->on_piece || t->refused || final <= told)
+    if (!j->options->on_text || t->refused || final <= told)
         return;
     char *const end = t->detokenizer.text + final;
     const char kept = *end;
     *end = 0;
-    t->refused = !j->options->on_piece(j->options->on_piece_user, prompt, best, t->detokenizer.text + told);
+    t->refused = !j->options->on_text(j->options->on_text_user, prompt, best, t->detokenizer.text + told);
     *end = kept;
     t->detokenizer.emitted_bytes = final;
 }
@@ -145,14 +145,14 @@ static tfm_status emit_text(const job *j, size_t prompt, int best) {
     const tfm_hypothesis *h = &t->hypothesis;
     const bool rejected = j->lines[prompt].rejected;
     tfm_generation g = {.prompt = prompt,
-                        .best = best,
+                        .rank = best,
                         .text = t->detokenizer.text ? t->detokenizer.text : "",
                         .score = rejected ? NAN : h->score,
                         .log_prob = rejected ? NAN : h->log_prob,
                         .prompt_tokens = j->lines[prompt].count,
                         .tokens = {.count = (size_t)h->tokens, .ids = h->ids},
                         .log_probs = h->log_probs,
-                        .end = t->end};
+                        .finish_reason = t->end};
     const char **names = tfm__token_names(j->model, TFM_TARGET, h->ids, (size_t)h->tokens);
     if (!names)
         return TFM_ERROR_MEMORY;
@@ -213,15 +213,15 @@ static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
         j->spent[line->index] = (tfm_generate_stats){0};
         text *t = &j->texts[line->index * n_best + i % n_best];
         t->at = 0;
-        if (!j->options->on_token && !j->options->on_piece) { /* nobody was told, so the text begins anew too */
+        if (!j->options->on_token && !j->options->on_text) { /* nobody was told, so the text begins anew too */
             t->told = 0;
             t->ended = false;
         }
         if (t->told > 0 || !j->model->tokenizer)
             continue;
         tfm__incremental_detokenizer_free(&t->detokenizer);
-        status = tfm__incremental_detokenizer_begin(&t->detokenizer, j->model->tokenizer, j->options->stops,
-                                                    j->options->stop_count, line->ids, line->count);
+        status = tfm__incremental_detokenizer_begin(&t->detokenizer, j->model->tokenizer, j->options->stop_strings,
+                                                    j->options->stop_string_count, line->ids, line->count);
     }
     return status;
 }
@@ -232,11 +232,11 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     const tfm_generate_options *o = j->options;
     const size_t texts = n * (size_t)j->rules.n_best;
     const tfm__streamer streamer = {stream_token, &r};
-    const bool is_streamed = j->rules.beam_size == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
+    const bool is_streamed = j->rules.beam_size == 1 && (o->on_token || o->on_text || o->stop_string_count > 0);
     tfm_generate_stats done = {0};
     const tfm__generate_run how = {.streamer = is_streamed ? &streamer : NULL,
-                                   .go_on = j->shared ? tfm__not_cancelled : o->go_on,
-                                   .go_on_user = j->shared ? &j->cancellation : o->go_on_user,
+                                   .go_on = j->shared ? tfm__not_cancelled : o->should_continue,
+                                   .go_on_user = j->shared ? &j->cancellation : o->should_continue_user,
                                    .stats = o->stats ? &done : NULL};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
@@ -248,7 +248,7 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     for (size_t i = 0; status == TFM_OK && i < n; i++) {
         ids[i] = batch[i]->ids;
         counts[i] = batch[i]->count;
-        numbers[i] = o->first + batch[i]->index;
+        numbers[i] = o->first_prompt + batch[i]->index;
     }
     if (status == TFM_OK)
         status =
@@ -286,9 +286,9 @@ static tfm_status run(job *j) {
                                   .done = batch_done,
                                   .user = j,
                                   .cancellation = &j->cancellation,
-                                  .serial = j->options->on_token || j->options->on_piece};
-    j->cancellation.go_on = j->options->go_on;
-    j->cancellation.user = j->options->go_on_user;
+                                  .serial = j->options->on_token || j->options->on_text};
+    j->cancellation.go_on = j->options->should_continue;
+    j->cancellation.user = j->options->should_continue_user;
     const tfm__batch_limit limit = tfm__batch_limits(j->model, tokens, rows);
     tfm_status status = read_prompts(j);
     if (status == TFM_OK && !work.serial)
@@ -314,13 +314,13 @@ static tfm_status run(job *j) {
 
 static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_t count,
                         const tfm_generate_options *o) {
-    if (!model->tokenizer && (o->on_piece || o->stop_count > 0))
+    if (!model->tokenizer && (o->on_text || o->stop_string_count > 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: the model was opened without its tokenizer, which stop strings and on_piece take");
-    for (size_t i = 0; i < o->stop_count; i++)
-        if (!o->stops[i] || !o->stops[i][0])
+    for (size_t i = 0; i < o->stop_string_count; i++)
+        if (!o->stop_strings[i] || !o->stop_strings[i][0])
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,
-                             o->stops[i] ? "empty" : "NULL");
+                             o->stop_strings[i] ? "empty" : "NULL");
     for (size_t i = 0; i < count; i++) {
         if (!prompts[i].text && !prompts[i].ids && prompts[i].count > 0)
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: prompt %zu has neither text nor ids", i + 1);

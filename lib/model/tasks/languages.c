@@ -169,12 +169,12 @@ void tfm__language_choice_apply(tfm_search_options *out, const tfm__language_cho
                                 const tfm_search_options *given) {
     *out = given ? *given : (tfm_search_options){0};
     if (languages->first >= 0) {
-        out->has_first_id = true;
-        out->first_id = languages->first;
+        out->has_forced_bos_id = true;
+        out->forced_bos_id = languages->first;
     }
     if (languages->start >= 0) {
-        out->has_start_id = true;
-        out->start_id = languages->start;
+        out->has_decoder_start_id = true;
+        out->decoder_start_id = languages->start;
     }
 }
 

@@ -60,7 +60,7 @@ static tfm_status encode(job *j, size_t *count, size_t line, const char *text, s
     if (all)
         memcpy(all + used, ids, n * sizeof(*ids));
     used += n;
-    if (all && o->ends && rules->eos_id >= 0 && (n == 0 || all[used - 1] != rules->eos_id))
+    if (all && o->score_eos && rules->eos_id >= 0 && (n == 0 || all[used - 1] != rules->eos_id))
         all[used++] = rules->eos_id;
     tfm_ids_free(&ids);
     *count = used;

@@ -280,7 +280,7 @@ static bool is_copied(const tfm__translations *t, size_t text) {
 
 static tfm_status emit_joined(const tfm__translations *t, joined_line *w) {
     tfm_status status = TFM_OK;
-    w->view = (tfm_translation){.line = t->emitted, .best = w->best};
+    w->view = (tfm_translation){.line = t->emitted, .rank = w->best};
     for (size_t p = 0; p < w->count; p++) {
         w->view.score += result_of(t, w, p)->hypothesis.score;
         w->view.log_prob += result_of(t, w, p)->hypothesis.log_prob;

@@ -224,7 +224,7 @@ static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *
     if (status == TFM_OK && !json_is_false(json_object_get(config, "bias")))
         status = load(ctx, &step->dense.bias, file, "linear.bias", 1, &out);
     tfm__weights_free(&file);
-    e->info.dense++;
+    e->info.dense_layers++;
     return status;
 }
 

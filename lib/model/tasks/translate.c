@@ -38,7 +38,7 @@ static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, si
 static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
     const bool all = t->text->alignments && t->detailed;
     const size_t n_best = (size_t)t->n_best;
-    const int32_t start = t->search->has_start_id ? t->search->start_id : on->rules.start_id;
+    const int32_t start = t->search->has_decoder_start_id ? t->search->decoder_start_id : on->rules.start_id;
     tfm__aligned *pairs = tfm__alloc(n * n_best, sizeof(*pairs));
     size_t count = 0;
     tfm_status status = pairs ? TFM_OK : TFM_ERROR_MEMORY;
@@ -164,7 +164,7 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_params
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         tfm__line *line = &t->lines[i], *prefix = &t->prefixes[i];
         const bool forced =
-            t->search->has_first_id && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
+            t->search->has_forced_bos_id && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
         const int64_t limit = tfm__search_limit(rules, t->model, line->count) - forced;
         if (line->ids && prefix->ids)
             status = tfm__search_check_prefix(&t->model->rules, prefix->ids, prefix->count - 1, limit);
@@ -227,7 +227,7 @@ static tfm_status translate(tfm__translations *t, const char *const *lines) {
     const double start = tfm__seconds();
     tfm_status status = prepare(t, &rules, lines);
     if (status == TFM_OK) {
-        tfm__cancellation cancellation = {.go_on = t->own.go_on, .user = t->own.go_on_user};
+        tfm__cancellation cancellation = {.go_on = t->own.should_continue, .user = t->own.should_continue_user};
         const tfm__batch_work work = {.kind = TFM__BATCH_TRANSLATE,
                                       .run = translate_batch,
                                       .done = batch_done,
@@ -236,8 +236,8 @@ static tfm_status translate(tfm__translations *t, const char *const *lines) {
         const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam_size);
         tfm__batches_open_spare(t->model, t->lines, t->texts.count, limit);
         if (tfm__batches_are_parallel(t->model)) {
-            t->own.go_on = tfm__not_cancelled;
-            t->own.go_on_user = &cancellation;
+            t->own.should_continue = tfm__not_cancelled;
+            t->own.should_continue_user = &cancellation;
         }
         status = tfm__batches_run(t->model, t->lines, t->texts.count, limit, t->text, &work);
     }
@@ -271,7 +271,7 @@ typedef struct simple {
 
 static bool emit_simple(void *user, const tfm_translation *t) {
     const simple *s = user;
-    return s->emit(s->user, t->line, t->best, t->text, t->score);
+    return s->emit(s->user, t->line, t->rank, t->text, t->score);
 }
 
 tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count, const tfm_search_options *options,

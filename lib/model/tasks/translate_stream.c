@@ -224,7 +224,8 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
 
 static bool go_on(void *user) {
     const stream_call *f = user;
-    return f->status == TFM_OK && (!f->asked || !f->asked->go_on || f->asked->go_on(f->asked->go_on_user));
+    return f->status == TFM_OK &&
+           (!f->asked || !f->asked->should_continue || f->asked->should_continue(f->asked->should_continue_user));
 }
 
 /* What is not done of the lines that were given, and then all that come. */
@@ -275,8 +276,8 @@ static tfm_status run(stream_call *f) {
         status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {
         tfm__language_choice_apply(&f->search, &f->languages, f->asked);
-        f->search.go_on = go_on;
-        f->search.go_on_user = f;
+        f->search.should_continue = go_on;
+        f->search.should_continue_user = f;
         status = tfm__search_params_of(&f->rules, f->model, &f->search);
     }
     if (status == TFM_OK)
@@ -296,17 +297,18 @@ static tfm_status run(stream_call *f) {
     return status;
 }
 
-tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn more, void *more_user, const tfm_text_options *text,
-                                const tfm_search_options *search, tfm_translation_fn emit, void *user) {
+tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn next_line, void *next_line_user,
+                                const tfm_text_options *text, const tfm_search_options *search, tfm_translation_fn emit,
+                                void *user) {
     static const tfm_text_options defaults;
-    if (TFM__NEEDS("translate_feed", model, more ? "" : NULL, emit ? "" : NULL) != TFM_OK)
+    if (TFM__NEEDS("translate_feed", model, next_line ? "" : NULL, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const double start = tfm__seconds();
     stream_call f = {.model = model,
                      .text = text ? text : &defaults,
                      .asked = search,
-                     .more = more,
-                     .more_user = more_user,
+                     .more = next_line,
+                     .more_user = next_line_user,
                      .emit = emit,
                      .emit_user = user};
     const tfm_status status = run(&f);

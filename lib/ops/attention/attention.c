@@ -46,7 +46,7 @@ static tfm_status launch_gpu(tfm_context *ctx, const tfm__attention *a) {
 static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_tensor *y,
                                const tfm_attention_options *options) {
     const tfm_tensor q = a->q, none = {0};
-    tfm_tensor *lse = options->log_sum, *scores = options->scores;
+    tfm_tensor *lse = options->lse, *scores = options->scores;
     const int64_t flat[] = {q.dims[0], a->targets, a->heads * a->value_width};
     const int64_t apart[] = {q.dims[0], a->heads, a->targets, a->value_width};
     const int64_t all[] = {q.dims[0], a->heads, a->targets, a->length};
@@ -79,8 +79,8 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
         a->y = (tfm_tensor){0};
         tfm_tensor_new(ctx, &a->y, TFM_F32, y.rank, y.dims);
     }
-    if (options->log_sum)
-        a->lse = *options->log_sum;
+    if (options->lse)
+        a->lse = *options->lse;
     if (tuning->class == TFM__CLASS_CPU && tuning->width > 1)
         tfm__attention_cpu(ctx, a);
     else if (tfm__attention_tiled_fits(ctx, a))
@@ -107,7 +107,7 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                          const tfm_attention_options *options) {
     const tfm_attention_options none = {0};
     options = options ? options : &none;
-    if (TFM__OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->sources, options->rows,
+    if (TFM__OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->kv_batch, options->kv_indices,
                       options->mask) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, "attention", options) != TFM_OK)
         return tfm_context_status(ctx);
@@ -115,12 +115,12 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                         .k = k,
                         .v = v,
                         .lengths = options->lengths,
-                        .kv_batch = options->sources,
-                        .kv_indices = options->rows,
+                        .kv_batch = options->kv_batch,
+                        .kv_indices = options->kv_indices,
                         .mask = options->mask,
                         .padded = options->lengths.buffer != NULL,
-                        .mapped = options->sources.buffer != NULL,
-                        .paged = options->rows.buffer != NULL};
+                        .mapped = options->kv_batch.buffer != NULL,
+                        .paged = options->kv_indices.buffer != NULL};
     if (options->dropout)
         a.dropout = *options->dropout;
     if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK ||
@@ -128,7 +128,7 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
         tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     const bool recorded = TFM__TAPE_REQUIRES_GRAD(ctx, q, k, v, a.mask);
-    if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
+    if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->lse)
         tfm_tensor_new(ctx, &a.lse, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
     compute(ctx, &a, *y, options);
     if (recorded)

@@ -99,8 +99,8 @@ static void check(tfm__check *c) {
                                      .past = f->past,
                                      .soft_cap = (float)f->soft_cap,
                                      .window = f->window > 0,
-                                     .before = f->window,
-                                     .after = f->window,
+                                     .window_left = f->window,
+                                     .window_right = f->window,
                                      .dropout = &dropout};
     if (f->heads_first) {
         q = RANDOM_FLOATS(a.q, f->B, f->H, f->T, f->dk);
@@ -114,9 +114,9 @@ static void check(tfm__check *c) {
     if (f->lengths) /* a length of 0 is among what may come: such a row gives zeros */
         options.lengths = RANDOM_INTS(a.lengths, (int)f->S + 1, f->N);
     if (f->rows)
-        options.rows = RANDOM_INTS(a.rows, POOL_ROWS, f->B, f->S);
+        options.kv_indices = RANDOM_INTS(a.rows, POOL_ROWS, f->B, f->S);
     if (f->sources)
-        options.sources = RANDOM_INTS(a.sources, (int)f->N, f->B);
+        options.kv_batch = RANDOM_INTS(a.sources, (int)f->N, f->B);
     if (f->mask)
         options.mask = RANDOM_FLOATS(a.mask, f->H, 1, f->S);
     double *want = EXPECTED(f->B * f->H * f->T * f->dv);

@@ -97,17 +97,18 @@ static int64_t clamp_int64(int64_t x, int64_t low, int64_t high) {
  * stay ints: beyond TFM__ATTENTION_UNBOUNDED a limit is as good as none. */
 static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
     const int64_t far = TFM__ATTENTION_UNBOUNDED, wide = INT64_C(1) << 40;
-    const bool left = options->window && options->before >= 0, right = options->window && options->after >= 0;
-    if (options->at_end && options->past != 0)
+    const bool left = options->window && options->window_left >= 0,
+               right = options->window && options->window_right >= 0;
+    if (options->causal_bottom_right && options->past != 0)
         return tfm__op_error(ctx, "attention",
                              "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
                              options->past);
-    const int64_t past = options->at_end ? -a->targets : clamp_int64(options->past, -wide, wide);
-    int64_t to = right ? past + clamp_int64(options->after, 0, wide) + 1 : far;
+    const int64_t past = options->causal_bottom_right ? -a->targets : clamp_int64(options->past, -wide, wide);
+    int64_t to = right ? past + clamp_int64(options->window_right, 0, wide) + 1 : far;
     if (options->causal && past + 1 < to)
         to = past + 1;
-    a->bottom_right = options->at_end;
-    a->from = left ? clamp_int64(past - clamp_int64(options->before, 0, wide), -far, far) : -far;
+    a->bottom_right = options->causal_bottom_right;
+    a->from = left ? clamp_int64(past - clamp_int64(options->window_left, 0, wide), -far, far) : -far;
     a->to = clamp_int64(to, -far, far);
     return TFM_OK;
 }

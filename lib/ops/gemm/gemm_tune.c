@@ -158,12 +158,12 @@ static tfm_status tune_case(gemm_case *p, tfm_tune_record *out, const int64_t si
         snprintf(before, sizeof(before), "%s", now ? now : "");
         *c = (tfm__tuner){.ctx = ctx, .self = p, .apply = use, .run = multiply, .validate = right};
         add_candidates(c, p);
-        snprintf(out->before, sizeof(out->before), "%s", p->provider ? p->provider->name : "");
+        snprintf(out->baseline, sizeof(out->baseline), "%s", p->provider ? p->provider->name : "");
         tfm__tuner_run(c, out, &winner);
-        snprintf(out->after, sizeof(out->after), "%s", winner > 0 ? c->candidates[winner].setting : out->before);
+        snprintf(out->best, sizeof(out->best), "%s", winner > 0 ? c->candidates[winner].setting : out->baseline);
         if (c->runner_up < c->count)
-            snprintf(out->other, sizeof(out->other), "%s",
-                     c->runner_up > 0 ? c->candidates[c->runner_up].setting : out->before);
+            snprintf(out->runner_up, sizeof(out->runner_up), "%s",
+                     c->runner_up > 0 ? c->candidates[c->runner_up].setting : out->baseline);
         if (tfm_context_status(ctx) != TFM_OK) { /* the row that was there stays */
             tfm__tuning_db_set(ctx, p->row, before[0] ? before : NULL);
             tfm__gemm_reload_tuning(ctx);

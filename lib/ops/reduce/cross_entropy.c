@@ -25,11 +25,12 @@ static tfm_status launch(tfm_context *ctx, const cross_entropy_args *e) {
 }
 
 static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_options *o) {
-    if (!(o->smoothing >= 0.0f && o->smoothing < 1.0f) || !isfinite(o->scale) || !(o->cap >= 0.0f && isfinite(o->cap)))
+    if (!(o->label_smoothing >= 0.0f && o->label_smoothing < 1.0f) || !isfinite(o->scale) ||
+        !(o->soft_cap >= 0.0f && isfinite(o->soft_cap)))
         return tfm__op_error(ctx, OP,
                              "smoothing is %g, scale %g and cap %g: smoothing must lie in [0, 1), scale be finite, "
                              "and cap too, and not negative",
-                             (double)o->smoothing, (double)o->scale, (double)o->cap);
+                             (double)o->label_smoothing, (double)o->scale, (double)o->soft_cap);
     return TFM_OK;
 }
 
@@ -83,7 +84,7 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
     if (outputs(ctx, loss, nll, 2, (const tfm_tensor[]){logits, targets}) != TFM_OK)
         return tfm_context_status(ctx);
     cross_entropy_args e = {
-        .z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o), .cap = o->cap};
+        .z = logits, .targets = targets, .smoothing = o->label_smoothing, .scale = scale_of(o), .cap = o->soft_cap};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &e.losses, TFM_F32, 1, &rows);
     tfm_tensor_new(ctx, &e.nlls, TFM_F32, 1, &rows);
@@ -128,7 +129,8 @@ typedef struct linear {
 } linear;
 
 static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t count) {
-    cross_entropy_args e = {.smoothing = l->options->smoothing, .scale = scale_of(l->options), .cap = l->options->cap};
+    cross_entropy_args e = {
+        .smoothing = l->options->label_smoothing, .scale = scale_of(l->options), .cap = l->options->soft_cap};
     tfm_tensor x = {0}, dx = {0};
     tfm_scope_open(ctx);
     tfm_tensor_rows(ctx, &x, l->x, first, count);
@@ -242,7 +244,7 @@ static void check(tfm__check *c) {
         *want += log(sum) - (1 - smoothing) * z[targets[r]] - smoothing * mean;
     }
     tfm_linear_cross_entropy(c->ctx, &loss, &nll, tx, &weight, (tfm_tensor){0}, tt,
-                             &(tfm_cross_entropy_options){.smoothing = (float)smoothing, .chunk = 5});
+                             &(tfm_cross_entropy_options){.label_smoothing = (float)smoothing, .chunk = 5});
     tfm__check_compare(c, loss, want);
     tfm__check_compare(c, nll, want_nll);
     tfm_tensor_free(c->ctx, &weight.packed);

@@ -43,8 +43,7 @@ static tfm_status topk_in_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor 
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
-                    int k) {
+tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *lse, tfm_tensor x, int k) {
     if (TFM__OP_BEGIN(ctx, "topk", "4", x) != TFM_OK || TFM__TAPE_NO_BACKWARD(ctx, "topk", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 2)
@@ -53,15 +52,15 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
     if (k < 1 || k > 64 || k > n || n > INT32_MAX)
         return tfm__op_error(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k,
                              TFM__SHAPE(x));
-    if (log_sum && x.dtype != TFM_F32)
+    if (lse && x.dtype != TFM_F32)
         return tfm__op_error(ctx, "topk", "x is %s: only F32 has a log sum", TFM__SHAPE(x));
     const int64_t dims[] = {rows, k};
     if (tfm__op_output(ctx, "topk", values, x.dtype, 2, dims) != TFM_OK ||
         tfm__op_output(ctx, "topk", indices, TFM_I32, 2, dims) != TFM_OK ||
-        (log_sum && tfm__op_output(ctx, "topk", log_sum, TFM_F32, 1, dims) != TFM_OK))
+        (lse && tfm__op_output(ctx, "topk", lse, TFM_F32, 1, dims) != TFM_OK))
         return tfm_context_status(ctx);
     const bool vectors = tfm__context_tuning(ctx)->width > 1;
-    const tfm_tensor none = {0}, sums = log_sum ? *log_sum : none;
+    const tfm_tensor none = {0}, sums = lse ? *lse : none;
     if (TFM__OP_NO_OVERLAP(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
         TFM__OP_NO_OVERLAP(ctx, "topk", *values, *indices, sums) != TFM_OK ||
         TFM__OP_NO_OVERLAP(ctx, "topk", *indices, sums) != TFM_OK)
@@ -77,7 +76,7 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),
                                  TFM__T_AS("log_sum", sums), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k),
-                                 TFM__I_AS("summed", log_sum != NULL)));
+                                 TFM__I_AS("summed", lse != NULL)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -109,8 +109,8 @@ static double fastest(const tfm__candidate *candidate) {
 void tfm__tuner_select(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     *winner = 0;
     c->runner_up = c->count;
-    record->before_seconds = median(&c->candidates[0]);
-    const double rival = c->strict ? fastest(&c->candidates[0]) : record->before_seconds;
+    record->baseline_seconds = median(&c->candidates[0]);
+    const double rival = c->strict ? fastest(&c->candidates[0]) : record->baseline_seconds;
     double least = c->candidates[0].rejected ? INFINITY : rival / c->min_speedup;
     for (size_t i = 1; i < c->count; i++)
         if (!c->candidates[i].rejected && !c->candidates[i].excluded && c->candidates[i].rounds > 1 &&
@@ -118,12 +118,12 @@ void tfm__tuner_select(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
             least = median(&c->candidates[i]);
             *winner = i;
         }
-    record->after_seconds = median(&c->candidates[*winner]);
+    record->best_seconds = median(&c->candidates[*winner]);
     for (size_t i = 0; i < c->count; i++)
         if (i != *winner && !c->candidates[i].rejected && !c->candidates[i].excluded &&
             (c->runner_up == c->count || median(&c->candidates[i]) < median(&c->candidates[c->runner_up])))
             c->runner_up = i;
-    record->other_seconds = c->runner_up < c->count ? median(&c->candidates[c->runner_up]) : 0;
+    record->runner_up_seconds = c->runner_up < c->count ? median(&c->candidates[c->runner_up]) : 0;
 }
 
 /* One more turn of a candidate; false after a failure, after which it is out, or the context has failed. */
@@ -143,24 +143,24 @@ static bool another_round(tfm__tuner *c, tfm__candidate *candidate) {
 static void confirm_winner(tfm__tuner *c, tfm_tune_record *record, size_t *winner) {
     const bool strict = c->strict;
     const size_t next = c->runner_up, rival = *winner;
-    const double other = record->other_seconds;
+    const double other = record->runner_up_seconds;
     tfm__candidate *pair[2] = {&c->candidates[0], &c->candidates[rival]};
     for (size_t i = 1; i < c->count; i++)
         c->candidates[i].excluded = i != rival;
     pair[0]->rounds = pair[1]->rounds = 0;
     for (int i = 0; i < 2 * TFM__TUNE_ROUNDS && tfm_context_status(c->ctx) == TFM_OK; i++)
         if (!another_round(c, pair[(i ^ i >> 1) & 1])) {
-            record->tried--;
-            record->wrong++;
+            record->candidates--;
+            record->rejected++;
             break;
         }
     if (tfm_context_status(c->ctx) != TFM_OK)
         return;
     if (pair[1]->rejected) {
         *winner = 0;
-        record->after_seconds = record->before_seconds;
+        record->best_seconds = record->baseline_seconds;
         c->runner_up = next == 0 ? c->count : next;
-        record->other_seconds = next == 0 ? 0 : other;
+        record->runner_up_seconds = next == 0 ? 0 : other;
         return;
     }
     c->strict = true;
@@ -168,7 +168,7 @@ static void confirm_winner(tfm__tuner *c, tfm_tune_record *record, size_t *winne
     c->strict = strict;
     if (*winner != 0) { /* the one that comes next is not the rule by this contest, but the next of all */
         c->runner_up = next;
-        record->other_seconds = next == 0 ? record->before_seconds : other;
+        record->runner_up_seconds = next == 0 ? record->baseline_seconds : other;
     }
 }
 
@@ -177,8 +177,8 @@ tfm_status tfm__tuner_run(tfm__tuner *c, tfm_tune_record *record, size_t *winner
     for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
         tfm__candidate *candidate = &c->candidates[i];
         first_round(c, candidate, best);
-        record->tried += !candidate->rejected;
-        record->wrong += candidate->rejected;
+        record->candidates += !candidate->rejected;
+        record->rejected += candidate->rejected;
         if (!candidate->rejected && candidate->seconds[0] < best)
             best = candidate->seconds[0];
     }
@@ -192,8 +192,8 @@ tfm_status tfm__tuner_run(tfm__tuner *c, tfm_tune_record *record, size_t *winner
             if (candidate->rejected || candidate->seconds[0] > slow * best)
                 continue;
             if (!another_round(c, candidate) && i > 0) {
-                record->tried--;
-                record->wrong++;
+                record->candidates--;
+                record->rejected++;
             }
         }
     tfm__tuner_select(c, record, winner);
@@ -294,14 +294,14 @@ static tfm_status tune_group_size(tfm_context *ctx, tfm_tune_record *out, int64_
         apply_group(&r, before);
     for (int i = 0; i < ROW_TASKS; i++)
         free(r.want[i]);
-    snprintf(out->before, sizeof(out->before), "groups of %d", own);
-    snprintf(out->after, sizeof(out->after), "groups of %s", c.candidates[winner].setting);
+    snprintf(out->baseline, sizeof(out->baseline), "groups of %d", own);
+    snprintf(out->best, sizeof(out->best), "groups of %s", c.candidates[winner].setting);
     if (winner == 0)
-        snprintf(out->after, sizeof(out->after), "%s", out->before);
+        snprintf(out->best, sizeof(out->best), "%s", out->baseline);
     if (c.runner_up == 0)
-        snprintf(out->other, sizeof(out->other), "%s", out->before);
+        snprintf(out->runner_up, sizeof(out->runner_up), "%s", out->baseline);
     else if (c.runner_up < c.count)
-        snprintf(out->other, sizeof(out->other), "groups of %s", c.candidates[c.runner_up].setting);
+        snprintf(out->runner_up, sizeof(out->runner_up), "groups of %s", c.candidates[c.runner_up].setting);
     return tfm_context_status(ctx);
 }
 

@@ -35,7 +35,7 @@ static bool on_text(void *user, size_t line, int best, const char *text, double 
 }
 
 static bool on_translation(void *user, const tfm_translation *t) {
-    return on_text(user, t->line, t->best, t->text, t->score);
+    return on_text(user, t->line, t->rank, t->text, t->score);
 }
 
 static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
@@ -61,7 +61,7 @@ static void test_not_numbers(void **state) {
     tfm_model *model = opened();
     const char *line[] = {"one two"};
     for (int beam = 1; beam <= 4; beam += 3)
-        harness_refused(tfm_translate(model, line, 1, &(tfm_search_options){.beam = beam}, on_text, NULL),
+        harness_refused(tfm_translate(model, line, 1, &(tfm_search_options){.beam_size = beam}, on_text, NULL),
                         TFM_ERROR_FORMAT, "finite probability");
     harness_refused(tfm_score(model, line, line, 1, NULL, on_score, NULL), TFM_ERROR_FORMAT, "weights are damaged");
     tfm_model_free(&model);
@@ -300,11 +300,12 @@ static void test_lines(void **state) {
     assert_string_equal(emitted[0], "");
     assert_string_equal(emitted[1], "");
     assert_string_equal(emitted[2], translation);
-    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL),
+    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam_size = 999}, on_text, NULL),
                     TFM_ERROR_ARGUMENT, "beam is 999");
-    harness_refused(
-        tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
-        TFM_ERROR_ARGUMENT, "alpha");
+    harness_refused(tfm_translate(model, lines, 1,
+                                  &(tfm_search_options){.has_length_penalty = true, .length_penalty = 1e5}, on_text,
+                                  NULL),
+                    TFM_ERROR_ARGUMENT, "alpha");
     tfm_model_free(&model);
     free(translation);
     free(source);
@@ -322,7 +323,7 @@ static void test_forced_first(void **state) {
     harness_ok(tfm_search(model, &found, source, &count, 1, prefix, &prefix_count, NULL));
     assert_true(found.items[0].count >= 2 && found.items[0].ids[0] == 17 && found.items[0].ids[1] == 40);
     tfm_hypotheses_free(&found);
-    harness_ok(tfm_search(model, &found, source, &count, 1, NULL, NULL, &(tfm_search_options){.beam = 1}));
+    harness_ok(tfm_search(model, &found, source, &count, 1, NULL, NULL, &(tfm_search_options){.beam_size = 1}));
     assert_true(found.items[0].count >= 1 && found.items[0].ids[0] == 17);
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);

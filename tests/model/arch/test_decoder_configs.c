@@ -303,11 +303,11 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
     for (int i = 0; i < 2; i++) {
         const tfm_model_info *m = i ? &info : opened;
         assert_string_equal(m->kind, "decoder");
-        assert_string_equal(m->positions, turns ? "rotary" : "learned");
-        assert_true(m->encoder_layers == 0 && m->decoder_layers == 3 && m->has_output && m->rms_norm == turns);
+        assert_string_equal(m->position_encoding, turns ? "rotary" : "learned");
+        assert_true(m->encoder_layers == 0 && m->decoder_layers == 3 && m->has_lm_head && m->rms_norm == turns);
         assert_true(m->decoder_kv_heads == s->kv_heads && m->decoder_head_width == s->head_width);
-        assert_true(m->gated == turns && m->norms_around == (s->norm_place == TFM_NORM_SANDWICH));
-        assert_int_equal(m->window_layers > 0, m->window > 0);
+        assert_true(m->gated == turns && m->sandwich_norm == (s->norm_place == TFM_NORM_SANDWICH));
+        assert_int_equal(m->sliding_window_layers > 0, m->sliding_window > 0);
         assert_int_equal(m->max_positions, s->max_positions);
         assert_true((m->eos_id == 2) == turns && (m->start_id == 1) == turns);
     }
@@ -380,7 +380,7 @@ static void test_headless(void **state) {
     tfm_model *model =
         decoder_make("{\"model_type\": \"llama\", \"architectures\": [\"LlamaModel\"], " DECODER_SIZES "}");
     tfm_tensor logits = {0};
-    assert_false(tfm_model_get_info(model)->has_output);
+    assert_false(tfm_model_get_info(model)->has_lm_head);
     const int32_t two[] = {1, 2};
     const tfm_tensor ids = HARNESS_TENSOR(TFM_I32, two, 1, 2);
     scratch_refused(tfm_model_decode(model, &logits, ids, (tfm_tensor){0}, (tfm_tensor){0}), TFM_ERROR_ARGUMENT,

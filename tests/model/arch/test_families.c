@@ -183,9 +183,13 @@ static tfm_hypotheses write_after(const golden *g, const prompts *p, int beam) {
     tfm_hypotheses found;
     const int most = (int)json_integer_value(json_object_get(g->json, "new_tokens"));
     const bool ruled = json_is_true(json_object_get(g->json, "rules")); /* the folder says the penalty */
-    const tfm_search_options search = {
-        .beam = beam, .penalty = TFM_LENGTH_NORM_HF, .has_alpha = !ruled, .alpha = 1, .max_length = most};
-    const tfm_generate_options generate = {.beam = beam, .has_alpha = !ruled, .alpha = 1, .max_new = most};
+    const tfm_search_options search = {.beam_size = beam,
+                                       .length_norm = TFM_LENGTH_NORM_HF,
+                                       .has_length_penalty = !ruled,
+                                       .length_penalty = 1,
+                                       .max_length = most};
+    const tfm_generate_options generate = {
+        .beam_size = beam, .has_length_penalty = !ruled, .length_penalty = 1, .max_new_tokens = most};
     if (g->encoder)
         harness_ok(tfm_search(g->model, &found, p->ids, p->counts, p->count, NULL, NULL, &search));
     else

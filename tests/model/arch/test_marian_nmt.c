@@ -103,7 +103,7 @@ static void check_numbers(tfm_model *model, const char *name) {
 static void check_search(tfm_model *model, const char *name, const char *what) {
     int32_t source[16], want[16], batch[48];
     const size_t s = ids_of(source, name, "source"), count = ids_of(want, name, what);
-    const tfm_search_options greedy = {.beam = 1, .max_length = 12};
+    const tfm_search_options greedy = {.beam_size = 1, .max_length = 12};
     tfm_hypotheses found;
     memcpy(batch, source, s * 4);
     memcpy(batch + s, source + s - 2, 8);
@@ -130,14 +130,14 @@ static void test_models(void **state) {
         place(MODELS[i], false);
         tfm_model *model = opened();
         assert_string_equal(tfm_model_get_info(model)->family, "marian-nmt");
-        assert_int_equal(tfm_model_get_info(model)->recurrent, i % 2 == 0);
-        assert_false(tfm_model_get_info(model)->shortlist);
+        assert_int_equal(tfm_model_get_info(model)->has_ssru, i % 2 == 0);
+        assert_false(tfm_model_get_info(model)->has_shortlist);
         check_numbers(model, MODELS[i]);
         check_search(model, MODELS[i], "greedy");
         tfm_model_free(&model);
         place(MODELS[i], true);
         model = opened();
-        assert_true(tfm_model_get_info(model)->shortlist);
+        assert_true(tfm_model_get_info(model)->has_shortlist);
         check_search(model, MODELS[i], "short");
         tfm_model_free(&model);
     }
@@ -167,7 +167,7 @@ static void test_beam(void **state) {
     for (size_t i = 0; i < TFM__COUNT(MODELS); i++) {
         place(MODELS[i], false);
         tfm_model *model = opened();
-        const tfm_search_options options = {.beam = 4, .n_best = 4, .max_length = 12};
+        const tfm_search_options options = {.beam_size = 4, .n_best = 4, .max_length = 12};
         int32_t source[16];
         size_t s = ids_of(source, MODELS[i], "source");
         tfm_hypotheses found;
@@ -249,7 +249,7 @@ static void test_binary(void **state) {
     free(config);
     assert_int_equal(remove(scratch_path("model.npz")), 0);
     tfm_model *model = opened();
-    assert_string_equal(tfm_model_get_info(model)->stored_as, "Marian .bin");
+    assert_string_equal(tfm_model_get_info(model)->weight_format, "Marian .bin");
     check_numbers(model, "ssru");
     check_search(model, "ssru", "short");
     tfm_model_free(&model);
@@ -335,11 +335,11 @@ static void test_files(void **state) {
     scratch_text("decoder.yml", "models:\n  - /far/away/model.npz\nvocabs:\n  - x/vocab.spm\n  - vocab.spm\n"
                                 "shortlist: [none.bin, false]\nbeam-size: 6\nnormalize: 0.6\n");
     harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
-    assert_int_equal(info.beam, 6);
-    assert_false(info.shortlist);
+    assert_int_equal(info.beam_size, 6);
+    assert_false(info.has_shortlist);
     assert_int_equal(remove(scratch_path("decoder.yml")), 0);
     harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
-    assert_string_equal(info.stored_as, "NumPy .npz");
+    assert_string_equal(info.weight_format, "NumPy .npz");
     scratch_copy(FOLDER "ssru.npz", "model.best.npz"); /* model.npz is meant */
     harness_ok(tfm_model_read_info(&info, scratch_root, NULL));
     scratch_copy(FOLDER "ssru.npz", "model.other.npz");

@@ -167,7 +167,7 @@ static void test_said(void **state) {
         assert_int_equal(lines, 1);
         assert_non_null(strstr(line, "pictures are not taken: 34 tensors of the parts that see are left aside"));
     }
-    assert_string_equal(info.part_of, "Gemma3ForConditionalGeneration");
+    assert_string_equal(info.multimodal_class, "Gemma3ForConditionalGeneration");
     assert_string_equal(info.family, "gemma3_text");
     assert_int_equal(info.parameters, tfm_model_get_info(model)->parameters);
     tfm_model_free(&model);
@@ -182,7 +182,7 @@ static void test_saved(void **state) {
     harness_ok(open_dir(&model, dir));
     harness_ok(tfm_model_save(model, scratch_path("saved"), TFM_F32));
     harness_ok(open_dir(&again, scratch_path("saved")));
-    assert_null(tfm_model_get_info(again)->part_of);
+    assert_null(tfm_model_get_info(again)->multimodal_class);
     float *want = decoder_logits(model, 2, 9), *got = decoder_logits(again, 2, 9);
     assert_memory_equal(got, want, sizeof(*got) * 2 * 9 * 66);
     assert_true(again->rules.eos_id == model->rules.eos_id && again->rules.start_id == model->rules.start_id);

@@ -151,7 +151,7 @@ static void test_too_large(void **state) {
         free(after);
     }
     harness_ok(tfm_trainer_update(r.trainer, &got, &b.pairs, 1));
-    assert_true(got.loss == want.loss && got.gradient_norm == want.gradient_norm);
+    assert_true(got.loss == want.loss && got.grad_norm == want.grad_norm);
     free(before);
     close_run(&r);
 }

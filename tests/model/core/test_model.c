@@ -130,7 +130,7 @@ static bool collect(void *user, size_t line, int best, const char *words, double
 }
 
 static bool collect_translation(void *user, const tfm_translation *t) {
-    return collect(user, t->line, t->best, t->text, t->score);
+    return collect(user, t->line, t->rank, t->text, t->score);
 }
 
 static void collected_free(collected *c) {
@@ -207,15 +207,15 @@ static void check_golden(const char *relative) {
     tfm_model *model = open_model(dir);
     check_tensors(model, dir);
     text source = text_read(dir, "test.src", line_budget(20)), target = text_read(dir, "test.tgt", line_budget(20));
-    translate(model, &source, &(tfm_search_options){.beam = 1});
+    translate(model, &source, &(tfm_search_options){.beam_size = 1});
     assert_int_equal(same_lines(dir, "greedy.txt", NULL), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4});
     assert_int_equal(same_lines(dir, "beam4.txt", "beam4.scores"), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4, .penalty = TFM_LENGTH_NORM_HF});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4, .length_norm = TFM_LENGTH_NORM_HF});
     assert_int_equal(same_lines(dir, "beam4-hf.txt", "beam4-hf.scores"), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4, .max_length = 9});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4, .max_length = 9});
     assert_int_equal(same_lines(dir, "beam4-max9.txt", "beam4-max9.scores"), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4, .n_best = 4});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4, .n_best = 4});
     check_nbest(dir);
     text scores = text_read(dir, "score.txt", source.count);
     harness_ok(tfm_score(model, (const char *const *)source.lines, (const char *const *)target.lines, source.count,
@@ -238,9 +238,9 @@ static void test_demo(void **state) {
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
     text source = text_read(dir, "test.de", line_budget(20));
-    translate(model, &source, &(tfm_search_options){.beam = 1});
+    translate(model, &source, &(tfm_search_options){.beam_size = 1});
     assert_int_equal(same_lines(dir, "greedy.en", NULL), source.count);
-    translate(model, &source, &(tfm_search_options){.beam = 4});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4});
     assert_int_equal(same_lines(dir, "beam4.en", "beam4.scores"), source.count);
     text_free(&source);
     tfm_model_free(&model);
@@ -257,9 +257,9 @@ static void test_shared(void **state) {
     tfm_model *model = open_model(dir);
     check_tensors(model, dir);
     text source = text_read(dir, "test.de", line_budget(500));
-    translate(model, &source, &(tfm_search_options){.beam = 1});
+    translate(model, &source, &(tfm_search_options){.beam_size = 1});
     size_t greedy = same_lines(dir, "greedy.en", NULL);
-    translate(model, &source, &(tfm_search_options){.beam = 4});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4});
     size_t beam = same_lines(dir, "beam4.en", "beam4.scores");
     printf("%s: of %zu lines, greedy search gives %zu and beam 4 gives %zu as PyTorch does\n", dir, source.count,
            greedy, beam);
@@ -282,7 +282,7 @@ static int32_t *encode(tfm_model *model, const char *line, size_t *count) {
 static float *batched_logits(tfm_model *model, const int32_t *source, size_t count, int64_t width, int64_t rows,
                              int64_t row, const int32_t *target, int64_t steps, double *norm) {
     tfm_context *ctx = harness_context();
-    const int64_t vocabulary = tfm_model_get_info(model)->target_vocabulary;
+    const int64_t vocabulary = tfm_model_get_info(model)->target_vocab_size;
     int32_t *ids = calloc((size_t)(rows * width), sizeof(*ids)), *inputs = calloc((size_t)(rows * steps), sizeof(*ids));
     int32_t *lengths = calloc((size_t)rows, sizeof(*lengths));
     for (int64_t r = 0; r < rows; r++) {
@@ -319,7 +319,7 @@ static void test_batched(void **state) {
     double norm, other_norm, error = 0;
     float *alone = batched_logits(model, source, count, (int64_t)count, 1, 0, target, 5, &norm);
     float *together = batched_logits(model, source, count, (int64_t)count + 9, 7, 3, target, 5, &other_norm);
-    for (int64_t i = 0; i < 5 * tfm_model_get_info(model)->target_vocabulary; i++)
+    for (int64_t i = 0; i < 5 * tfm_model_get_info(model)->target_vocab_size; i++)
         error += pow((double)alone[i] - together[i], 2);
     assert_true(sqrt(error / norm) < 1e-5);
     free(alone);
@@ -336,11 +336,12 @@ static void test_batched_text(void **state) {
     tfm_model *model = open_model(dir);
     text source = text_read(dir, "test.de", line_budget(20));
     for (int beam = harness_slow() ? 4 : 1; beam <= 4; beam += 3) {
-        translate(model, &source, &(tfm_search_options){.beam = beam});
+        translate(model, &source, &(tfm_search_options){.beam_size = beam});
         char *together[64];
         for (size_t i = 0; i < source.count; i++)
             together[i] = strdup(found.text[i]);
-        translate_with(model, &source, &(tfm_text_options){.batch_tokens = 1}, &(tfm_search_options){.beam = beam});
+        translate_with(model, &source, &(tfm_text_options){.batch_tokens = 1},
+                       &(tfm_search_options){.beam_size = beam});
         for (size_t i = 0; i < source.count; i++) {
             assert_string_equal(together[i], found.text[i]);
             free(together[i]);
@@ -359,8 +360,8 @@ static void test_cached(void **state) {
     size_t count;
     int32_t *source = encode(model, "Das Leben beginnt, wenn du bereit bist, es zu leben.", &count);
     tfm_hypotheses hypotheses;
-    harness_ok(
-        tfm_search(model, &hypotheses, source, &count, 1, NULL, NULL, &(tfm_search_options){.beam = 3, .n_best = 3}));
+    harness_ok(tfm_search(model, &hypotheses, source, &count, 1, NULL, NULL,
+                          &(tfm_search_options){.beam_size = 3, .n_best = 3}));
     const tfm_model_info info = *tfm_model_get_info(model);
     for (int best = 0; best < 3; best++) {
         const tfm_hypothesis *h = &hypotheses.items[best];
@@ -371,9 +372,9 @@ static void test_cached(void **state) {
         double norm, total = 0;
         float *logits = batched_logits(model, source, count, (int64_t)count, 1, 0, input, h->tokens, &norm);
         for (int t = 0; t < h->tokens; t++) {
-            const float *row = logits + (int64_t)t * info.target_vocabulary;
+            const float *row = logits + (int64_t)t * info.target_vocab_size;
             double sum = 0;
-            for (int i = 0; i < info.target_vocabulary; i++)
+            for (int i = 0; i < info.target_vocab_size; i++)
                 sum += i == info.pad_id ? 0 : exp(row[i]);
             total += row[t < (int)h->count ? h->ids[t] : info.eos_id] - log(sum);
         }
@@ -395,11 +396,11 @@ static void test_prefix(void **state) {
     tfm_model *model = open_model(dir);
     const char *lines[] = {"Ich bin müde.", "Das Wetter ist schön.", "Wo ist der Bahnhof?"};
     text source = {NULL, (char **)(uintptr_t)lines, 3};
-    translate(model, &source, &(tfm_search_options){.beam = 4});
+    translate(model, &source, &(tfm_search_options){.beam_size = 4});
     char *own = strdup(found.text[1]);
     const double score = found.score[1];
     const char *prefixes[] = {NULL, own, "Today we ask"};
-    translate_with(model, &source, &(tfm_text_options){.prefixes = prefixes}, &(tfm_search_options){.beam = 4});
+    translate_with(model, &source, &(tfm_text_options){.prefixes = prefixes}, &(tfm_search_options){.beam_size = 4});
     assert_string_equal(found.text[1], own);
     assert_true(fabs(found.score[1] - score) < 1e-4);
     assert_int_equal(strncmp(found.text[2], "Today we ask", 12), 0);
@@ -408,12 +409,13 @@ static void test_prefix(void **state) {
     int32_t *ids = NULL;
     size_t count;
     harness_ok(tfm_tokenizer_encode(tfm_model_tokenizer(model), &ids, &count, TFM_TARGET, prefixes[2], 12));
-    tfm_search_options short_of = {.beam = 2, .max_length = (int)count, .first_id = ids[0]}; /* `count` has EOS */
+    tfm_search_options short_of = {
+        .beam_size = 2, .max_length = (int)count, .forced_bos_id = ids[0]}; /* `count` has EOS */
     const tfm_text_options third = {.prefixes = prefixes + 2};
     collected_free(&found);
     harness_ok(tfm_translate_lines(model, lines + 2, 1, &third, &short_of, collect_translation, &found));
     collected_free(&found);
-    short_of.has_first_id = true;
+    short_of.has_forced_bos_id = true;
     harness_refused(tfm_translate_lines(model, lines + 2, 1, &third, &short_of, collect_translation, &found),
                     TFM_ERROR_INPUT, "its prefix: ");
     tfm_ids_free(&ids);
@@ -445,11 +447,11 @@ static void test_stopped(void **state) {
     tfm_model *model = open_model(dir);
     const char *lines[] = {"Ich bin müde.", "Das Wetter ist schön."};
     text source = {NULL, (char **)(uintptr_t)lines, 2};
-    translate(model, &source, &(tfm_search_options){.beam = 2});
+    translate(model, &source, &(tfm_search_options){.beam_size = 2});
     char *own[] = {strdup(found.text[0]), strdup(found.text[1])};
     collected_free(&found);
     int most = 1 << 20, left = most;
-    const tfm_search_options options = {.beam = 2, .go_on = some_more, .go_on_user = &left};
+    const tfm_search_options options = {.beam_size = 2, .should_continue = some_more, .should_continue_user = &left};
     const tfm_text_options one_by_one = {.batch_tokens = 1};
     translate_with(model, &source, &one_by_one, &options);
     const int asked = most - left;
@@ -469,7 +471,7 @@ static void test_stopped(void **state) {
         const tfm_text_options watched = {.batch_tokens = 1, .progress = some_progress, .progress_user = &left};
         harness_refused(tfm_score(model, lines, lines, 2, &watched, no_score, NULL), TFM_ERROR_CANCELLED, "stopped");
     }
-    translate(model, &source, &(tfm_search_options){.beam = 2});
+    translate(model, &source, &(tfm_search_options){.beam_size = 2});
     for (int i = 0; i < 2; i++) {
         assert_string_equal(found.text[i], own[i]);
         free(own[i]);
@@ -499,7 +501,7 @@ static void test_streamed(void **state) {
     tfm_model *model = open_model(dir);
     const char *lines[] = {"", "Ich bin heute sehr müde.", "Danke.", "Ich bin müde.", ""};
     arrivals a = {0};
-    const tfm_search_options greedy = {.beam = 1};
+    const tfm_search_options greedy = {.beam_size = 1};
     tfm_text_options options = {.batch_tokens = 4, .stats = &a.stats};
     harness_ok(tfm_translate_lines(model, lines, 5, &options, &greedy, arrive, &a));
     const uint64_t longest_first[] = {0, 1, 3, 3, 3};

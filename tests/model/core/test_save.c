@@ -55,7 +55,7 @@ static void check(tfm_model *model, int vocabulary, tfm_dtype dtype) {
         assert_true(fabs((double)want[i] - got[i]) <= most);
     const tfm_model_info a = *tfm_model_get_info(model), b = *tfm_model_get_info(again);
     assert_int_equal(a.parameters, b.parameters);
-    assert_int_equal(a.tied_output, b.tied_output);
+    assert_int_equal(a.tied_embeddings, b.tied_embeddings);
     assert_int_equal(a.activation, b.activation);
     assert_string_equal(b.stored_dtype, tfm_dtype_name(dtype));
     free(want);
@@ -73,11 +73,11 @@ static void test_created(void **state) {
         harness_ok(tfm_model_new(&model, harness_context(),
                                  &(tfm_model_shape){.width = 24,
                                                     .heads = 3,
-                                                    .feed_forward = 17,
+                                                    .ffn_dim = 17,
                                                     .encoder_layers = 2,
                                                     .decoder_layers = 1,
-                                                    .source_vocabulary = 11,
-                                                    .target_vocabulary = i % 2 ? 13 : 0,
+                                                    .source_vocab_size = 11,
+                                                    .target_vocab_size = i % 2 ? 13 : 0,
                                                     .max_positions = 9,
                                                     .pad_id = 10,
                                                     .start_id = 9,
@@ -135,7 +135,7 @@ static void test_opened(void **state) {
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
         char *dir = harness_source(path);
         harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
-        check(model, tfm_model_get_info(model)->target_vocabulary, TFM_F32);
+        check(model, tfm_model_get_info(model)->target_vocab_size, TFM_F32);
         tfm_model_free(&model);
         free(dir);
     }
@@ -223,10 +223,10 @@ static tfm_model *small_model(void) {
     harness_ok(tfm_model_new(&model, harness_context(),
                              &(tfm_model_shape){.width = 8,
                                                 .heads = 2,
-                                                .feed_forward = 12,
+                                                .ffn_dim = 12,
                                                 .encoder_layers = 1,
                                                 .decoder_layers = 1,
-                                                .source_vocabulary = 10,
+                                                .source_vocab_size = 10,
                                                 .max_positions = 6,
                                                 .pad_id = 9,
                                                 .start_id = 9}));

@@ -57,7 +57,7 @@ static tfm_hypotheses search(tfm_model *model, const tfm__weights *golden, size_
 /* Greedy search gives the golden ids. */
 static void check_greedy(tfm_model *model) {
     tfm__weights *golden = golden_file("golden.safetensors");
-    tfm_hypotheses found = search(model, golden, 64, &(tfm_search_options){.beam = 1});
+    tfm_hypotheses found = search(model, golden, 64, &(tfm_search_options){.beam_size = 1});
     for (size_t i = 0; i < lines_wanted(); i++) {
         const tfm__stored_tensor *want = golden_ids(golden, i, "greedy_ids"); /* with EOS */
         assert_int_equal(found.items[i].count + 1, want->count);
@@ -170,9 +170,9 @@ static void test_limit_clamped(void **state) {
     tfm_model *whole = opened(), *few = opened_short();
     static const int limits[] = {0, FEW + 1, 60}; /* 0: source tokens + 50, which is above too */
     size_t at_limit = 0;
-    tfm_hypotheses want = search(whole, golden, FEW, &(tfm_search_options){.beam = 1, .max_length = FEW});
+    tfm_hypotheses want = search(whole, golden, FEW, &(tfm_search_options){.beam_size = 1, .max_length = FEW});
     for (size_t k = 0; k < sizeof(limits) / sizeof(limits[0]); k++) {
-        tfm_hypotheses got = search(few, golden, FEW, &(tfm_search_options){.beam = 1, .max_length = limits[k]});
+        tfm_hypotheses got = search(few, golden, FEW, &(tfm_search_options){.beam_size = 1, .max_length = limits[k]});
         for (size_t i = 0; i < lines_wanted(); i++) {
             assert_int_equal(got.items[i].count, want.items[i].count);
             assert_memory_equal(got.items[i].ids, want.items[i].ids, want.items[i].count * sizeof(int32_t));
@@ -201,7 +201,7 @@ static bool emit(void *user, size_t line, int best, const char *text, double sco
 }
 
 static bool emit_translation(void *user, const tfm_translation *t) {
-    return emit(user, t->line, t->best, t->text, t->score);
+    return emit(user, t->line, t->rank, t->text, t->score);
 }
 
 /* The lines of a text file of the golden directory, in place. */
@@ -237,7 +237,7 @@ static void test_truncated(void **state) {
         at += FEW;
         tfm_ids_free(&all);
     }
-    const tfm_search_options options = {.beam = 4};
+    const tfm_search_options options = {.beam_size = 4};
     const tfm_text_options cut = {.truncate = true};
     tfm_hypotheses want;
     harness_ok(tfm_search(model, &want, ids, counts, count, NULL, NULL, &options));

@@ -248,11 +248,11 @@ static void write_keys(joining *j, const tfm__beam *beam) {
     tfm_kv_cache_reserve(beam->ctx, &j->cache, beam->rows);
     for (int64_t i = 0; i < beam->rows; i++)
         host[i] = (float)tokens[i];
-    harness_ok(tfm_tensor_rows(beam->ctx, &keys, j->cache.logs[0].keys, beam->slot, beam->rows));
-    harness_ok(tfm_tensor_rows(beam->ctx, &values, j->cache.logs[0].values, beam->slot, beam->rows));
+    harness_ok(tfm_tensor_rows(beam->ctx, &keys, j->cache.kv[0].keys, beam->slot, beam->rows));
+    harness_ok(tfm_tensor_rows(beam->ctx, &values, j->cache.kv[0].values, beam->slot, beam->rows));
     harness_ok(tfm_tensor_write(beam->ctx, keys, host));
     harness_ok(tfm_tensor_write(beam->ctx, values, host));
-    j->cache.rows += beam->rows;
+    j->cache.slots += beam->rows;
     free(host);
     free(tokens);
 }
@@ -260,7 +260,7 @@ static void write_keys(joining *j, const tfm__beam *beam) {
 /* The keys of each row's past are its own. */
 static void check_keys(const joining *j, const tfm__beam *beam) {
     const int64_t columns = beam->block_table.dims[1];
-    float *keys = harness_floats(j->cache.logs[0].keys), *values = harness_floats(j->cache.logs[0].values);
+    float *keys = harness_floats(j->cache.kv[0].keys), *values = harness_floats(j->cache.kv[0].values);
     int32_t *block_table = harness_ints(beam->block_table), *tokens = harness_ints(beam->slot_token),
             *lengths = beam->lengths.buffer ? harness_ints(beam->lengths) : NULL;
     for (int64_t row = 0; row < beam->rows; row++)
@@ -280,7 +280,7 @@ static void tidy(joining *j, tfm__beam *beam) {
     const int64_t slot = beam->slot;
     check_keys(j, beam);
     harness_ok(tfm__beam_tidy(beam, &j->cache));
-    assert_true(beam->slot <= slot && j->cache.rows == beam->slot);
+    assert_true(beam->slot <= slot && j->cache.slots == beam->slot);
     check_keys(j, beam);
     j->tidied += beam->slot < slot;
 }

@@ -108,7 +108,7 @@ static int check_greedy(tfm_model *model, const prompts *p, const tfm_generate_o
     for (size_t i = 0; i < p->count; i++) {
         bool same;
         const tfm_hypothesis *h = &found.items[i];
-        const int n = greedy(model, want, log_probs, prompt_at(p, i), p->counts[i], o->max_new, m, &same);
+        const int n = greedy(model, want, log_probs, prompt_at(p, i), p->counts[i], o->max_new_tokens, m, &same);
         double sum = 0;
         if (!same)
             assert_int_equal(h->tokens, n);
@@ -123,7 +123,7 @@ static int check_greedy(tfm_model *model, const prompts *p, const tfm_generate_o
         assert_true(fabs(sum - h->log_prob) < 1e-3);
         const bool ended = tfm__generation_is_eos(&model->rules, h->ids[h->tokens - 1]);
         assert_int_equal(h->count, h->tokens - ended);
-        assert_true(ended || h->tokens == o->max_new);
+        assert_true(ended || h->tokens == o->max_new_tokens);
     }
     tfm_hypotheses_free(&found);
     return compared;
@@ -137,7 +137,7 @@ static void test_greedy(void **state) {
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         tfm_model *model = toy_decoder((toy_kind)kind, 1);
         const prompts mixed = make_prompts(counts, 6), alike = make_prompts(equal, 3);
-        const tfm_generate_options o = {.max_new = 14};
+        const tfm_generate_options o = {.max_new_tokens = 14};
         const int n = check_greedy(model, &mixed, &o, &PLAIN) + check_greedy(model, &alike, &o, &PLAIN);
         assert_true(n > 60);
         tfm_model_free(&model);
@@ -154,8 +154,8 @@ static void test_long(void **state) {
         tfm_model *model = toy_decoder((toy_kind)kind, 0);
         const prompts p = make_prompts(counts, 4), q = make_prompts(&full, 1);
         tfm_hypotheses found;
-        check_greedy(model, &p, &(tfm_generate_options){.max_new = 4}, &PLAIN);
-        harness_ok(tfm_generate_ids(model, &found, q.ids, q.counts, 1, &(tfm_generate_options){.max_new = 4}));
+        check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 4}, &PLAIN);
+        harness_ok(tfm_generate_ids(model, &found, q.ids, q.counts, 1, &(tfm_generate_options){.max_new_tokens = 4}));
         assert_int_equal(found.items[0].tokens, 1); /* there are no positions for more */
         tfm_hypotheses_free(&found);
         tfm_model_free(&model);
@@ -170,15 +170,17 @@ static void test_manners(void **state) {
     const prompts p = make_prompts(counts, 4);
     const int none[] = {-1, -1};
     tfm_model *model = toy_decoder(TOY_ROTARY, 2);
-    check_greedy(model, &p, &(tfm_generate_options){.max_new = 16}, &PLAIN);
-    check_greedy(model, &p, &(tfm_generate_options){.max_new = 16, .min_new = 9}, &(manner){.min_new = 9});
-    check_greedy(model, &p, &(tfm_generate_options){.max_new = 16, .repetition_penalty = 1.6f},
+    check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 16}, &PLAIN);
+    check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 16, .min_new_tokens = 9},
+                 &(manner){.min_new = 9});
+    check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 16, .repetition_penalty = 1.6f},
                  &(manner){.penalty = 1.6f, .banned = none});
-    check_greedy(model, &p, &(tfm_generate_options){.max_new = 16, .repetition_penalty = 0.8f, .min_new = 16},
+    check_greedy(model, &p,
+                 &(tfm_generate_options){.max_new_tokens = 16, .repetition_penalty = 0.8f, .min_new_tokens = 16},
                  &(manner){.penalty = 0.8f, .min_new = 16});
     /* What greedy writes first must not follow what the prompt ends with: the prompt counts as past. */
     tfm_hypotheses found;
-    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new = 3}));
+    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new_tokens = 3}));
     int banned[2 * 4 + 2];
     tfm__generation_rules *rules = &model->rules;
     for (int i = 0; i < 4; i++) {
@@ -189,7 +191,7 @@ static void test_manners(void **state) {
     rules->bad_word_count = 4;
     banned[8] = banned[9] = -1;
     tfm_hypotheses_free(&found);
-    assert_true(check_greedy(model, &p, &(tfm_generate_options){.max_new = 8}, &(manner){.banned = banned}) > 8);
+    assert_true(check_greedy(model, &p, &(tfm_generate_options){.max_new_tokens = 8}, &(manner){.banned = banned}) > 8);
     tfm_model_free(&model);
 }
 
@@ -263,19 +265,19 @@ static int beam_search(tfm_model *model, hypothesis *finished, const int32_t *pr
 
 /* Returns how many hypotheses were compared token by token. */
 static int check_beam(tfm_model *model, const prompts *p, double alpha, int ends, const manner *m) {
-    const tfm_generate_options o = {.max_new = LONGEST,
-                                    .beam = K,
+    const tfm_generate_options o = {.max_new_tokens = LONGEST,
+                                    .beam_size = K,
                                     .n_best = K,
-                                    .has_alpha = true,
-                                    .alpha = alpha,
-                                    .min_new = m->min_new,
+                                    .has_length_penalty = true,
+                                    .length_penalty = alpha,
+                                    .min_new_tokens = m->min_new,
                                     .repetition_penalty = m->penalty};
     tfm_hypotheses found;
     int compared = 0;
     harness_ok(tfm_generate_ids(model, &found, p->ids, p->counts, p->count, &o));
     for (size_t i = 0; i < p->count; i++) {
         hypothesis want[K + 1];
-        const int n = beam_search(model, want, prompt_at(p, i), p->counts[i], o.max_new, alpha, ends, m);
+        const int n = beam_search(model, want, prompt_at(p, i), p->counts[i], o.max_new_tokens, alpha, ends, m);
         for (int b = 0; b < n; b++) {
             const tfm_hypothesis *h = &found.items[i * K + (size_t)b];
             if (fabs(h->score - want[b].score) > 1e-3)
@@ -409,8 +411,8 @@ static void test_draws(void **state) {
         int counts[TOY_VOCABULARY] = {0}, after[TOY_VOCABULARY] = {0}, first = 0;
         int32_t ids[8];
         tfm_hypotheses found;
-        o.draw = true;
-        o.max_new = 2;
+        o.sample = true;
+        o.max_new_tokens = 2;
         o.n_best = DRAWS;
         harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 1, &o));
         for (int i = 0; i < DRAWS; i++)
@@ -441,7 +443,7 @@ static void test_seeds(void **state) {
     const size_t counts[] = {5, 1, 9, 9, 2};
     const prompts p = make_prompts(counts, 5);
     tfm_model *model = toy_decoder(TOY_LEARNED, 1);
-    tfm_generate_options o = {.draw = true, .temperature = 1.5f, .max_new = 12, .n_best = 2, .seed = 3};
+    tfm_generate_options o = {.sample = true, .temperature = 1.5f, .max_new_tokens = 12, .n_best = 2, .seed = 3};
     tfm_hypotheses all, one, other;
     harness_ok(tfm_generate_ids(model, &all, p.ids, p.counts, 5, &o));
     o.seed = 4;
@@ -449,7 +451,7 @@ static void test_seeds(void **state) {
     o.seed = 3;
     int differ = 0;
     for (size_t i = 0; i < 5; i++) {
-        o.first = i;
+        o.first_prompt = i;
         harness_ok(tfm_generate_ids(model, &one, prompt_at(&p, i), &p.counts[i], 1, &o));
         for (size_t k = 0; k < 2; k++) {
             const tfm_hypothesis *a = &all.items[2 * i + k], *b = &one.items[k], *c = &other.items[2 * i + k];
@@ -494,7 +496,7 @@ static void test_watched(void **state) {
     static told t;
     tfm_model *model = toy_decoder(TOY_ROTARY, 2);
     tfm_hypotheses plain, found;
-    tfm_generate_options o = {.max_new = 40};
+    tfm_generate_options o = {.max_new_tokens = 40};
     tfm_generate_stats stats = {0};
     harness_ok(tfm_generate_ids(model, &plain, p.ids, p.counts, 8, &o));
     o.on_token = on_token;
@@ -522,8 +524,8 @@ static void test_watched(void **state) {
     assert_true(stats.prefill_seconds > 0 && stats.decode_seconds > 0);
     tfm_hypotheses_free(&found);
     t = (told){.most = {1, 1, 1, 1, 1, 1, 1, 1}}; /* all end at once: there are no further steps to speak of */
-    o.go_on = on_step;
-    o.go_on_user = &t;
+    o.should_continue = on_step;
+    o.should_continue_user = &t;
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 8, &o));
     assert_true(t.steps <= 2);
     tfm_hypotheses_free(&found);
@@ -550,7 +552,8 @@ static void test_counted_once(void **state) {
     tfm_hypotheses found;
     int steps = 0;
     tfm_generate_stats stats = {.prompts = 7};
-    const tfm_generate_options o = {.max_new = NEW, .stats = &stats, .go_on = fail_once, .go_on_user = &steps};
+    const tfm_generate_options o = {
+        .max_new_tokens = NEW, .stats = &stats, .should_continue = fail_once, .should_continue_user = &steps};
     model->arch.decoder.rotary.switch_length = TOY_POSITIONS;
     model->rules.eos_id_count = 0;
     model->rules.eos_id = -1;
@@ -583,15 +586,15 @@ static void test_exhausted_vocabulary_ends_the_text(void **state) {
     const prompts p = exhausting_prompts();
     static told t;
     const tfm_generate_options ways[] = {
-        {.max_new = 90},
-        {.max_new = 90, .repetition_penalty = 1.2f},
-        {.max_new = 90, .draw = true, .temperature = 2, .seed = 5},
-        {.max_new = 90, .draw = true, .top_k = 4, .repetition_penalty = 1.2f},
-        {.max_new = 90, .beam = 3, .n_best = 2},
-        {.max_new = 90, .beam = 4, .repetition_penalty = 1.2f},
-        {.max_new = 90, .unscored = true},
-        {.max_new = 90, .on_token = on_token, .on_token_user = &t},
-        {.max_new = 90, .draw = true, .on_token = on_token, .on_token_user = &t},
+        {.max_new_tokens = 90},
+        {.max_new_tokens = 90, .repetition_penalty = 1.2f},
+        {.max_new_tokens = 90, .sample = true, .temperature = 2, .seed = 5},
+        {.max_new_tokens = 90, .sample = true, .top_k = 4, .repetition_penalty = 1.2f},
+        {.max_new_tokens = 90, .beam_size = 3, .n_best = 2},
+        {.max_new_tokens = 90, .beam_size = 4, .repetition_penalty = 1.2f},
+        {.max_new_tokens = 90, .skip_scores = true},
+        {.max_new_tokens = 90, .on_token = on_token, .on_token_user = &t},
+        {.max_new_tokens = 90, .sample = true, .on_token = on_token, .on_token_user = &t},
     };
     tfm_model *model = toy_decoder(TOY_ROTARY, 0);
     model->rules.no_repeat_ngram = 1;
@@ -653,19 +656,19 @@ static void test_refused(void **state) {
         tfm_generate_options options;
         const char *part;
     } cases[] = {
-        {{.beam = 33}, "beam is 33"},
-        {{.beam = -1}, "beam is -1"},
+        {{.beam_size = 33}, "beam is 33"},
+        {{.beam_size = -1}, "beam is -1"},
         {{.n_best = 2}, "n-best is 2"},
-        {{.draw = true, .beam = 2}, "do not go together"},
+        {{.sample = true, .beam_size = 2}, "do not go together"},
         {{.temperature = 0.5f}, "set `draw`"},
         {{.top_k = 3}, "set `draw`"},
-        {{.draw = true, .temperature = -1}, "temperature is -1"},
-        {{.draw = true, .top_p = 1.5f}, "top_p is 1.5"},
-        {{.draw = true, .min_p = -0.5f}, "min_p is -0.5"},
+        {{.sample = true, .temperature = -1}, "temperature is -1"},
+        {{.sample = true, .top_p = 1.5f}, "top_p is 1.5"},
+        {{.sample = true, .min_p = -0.5f}, "min_p is -0.5"},
         {{.repetition_penalty = -2}, "repetition_penalty is -2"},
-        {{.max_new = -3}, "max_new is -3"},
-        {{.has_alpha = true, .alpha = 11}, "alpha"},
-        {{.beam = 2, .on_token = on_token}, "a beam of 2"},
+        {{.max_new_tokens = -3}, "max_new is -3"},
+        {{.has_length_penalty = true, .length_penalty = 11}, "alpha"},
+        {{.beam_size = 2, .on_token = on_token}, "a beam of 2"},
         {{.reserved = {1}}, "generate:"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
@@ -677,7 +680,7 @@ static void test_refused(void **state) {
     const tfm_prompt text = {.text = "a", .bytes = 1};
     int emitted = 0;
     harness_refused(tfm_generate(model, &text, 1, NULL, ignore, &emitted), wrong, "it takes ids, not text");
-    const tfm_generate_options stop = {.stops = (const char *const[]){"a"}, .stop_count = 1};
+    const tfm_generate_options stop = {.stop_strings = (const char *const[]){"a"}, .stop_string_count = 1};
     harness_refused(tfm_generate(model, &text, 1, &stop, ignore, &emitted), wrong, "without its tokenizer");
     assert_int_equal(emitted, 0);
     harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 0, NULL));
@@ -713,7 +716,7 @@ static bool on_text(void *user, const tfm_generation *g) {
     heard *h = user;
     snprintf(h->text[g->prompt], sizeof(h->text[0]), "%s", g->text);
     h->tokens[g->prompt] = (int)g->tokens.count;
-    h->end[g->prompt] = g->end;
+    h->end[g->prompt] = g->finish_reason;
     return true;
 }
 
@@ -723,11 +726,13 @@ static void generate_text(tfm_model *model, heard *h, const prompts *p, const ch
     *h = (heard){.last = last};
     for (size_t i = 0; i < p->count; i++)
         list[i] = (tfm_prompt){.ids = prompt_at(p, i), .count = p->counts[i]};
-    harness_ok(
-        tfm_generate(model, list, p->count,
-                     &(tfm_generate_options){
-                         .max_new = 30, .stops = stops, .stop_count = count, .on_piece = on_piece, .on_piece_user = h},
-                     on_text, h));
+    harness_ok(tfm_generate(model, list, p->count,
+                            &(tfm_generate_options){.max_new_tokens = 30,
+                                                    .stop_strings = stops,
+                                                    .stop_string_count = count,
+                                                    .on_text = on_piece,
+                                                    .on_text_user = h},
+                            on_text, h));
 }
 
 /* Pieces make up the text, which is that of all tokens after the prompt, and ends before a stop. */
@@ -739,7 +744,7 @@ static void test_text(void **state) {
     tfm_model *model = talking_toy();
     tfm_hypotheses found;
     generate_text(model, &plain, &p, NULL, 0, 0);
-    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new = 30}));
+    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new_tokens = 30}));
     for (size_t i = 0; i < 4; i++) {
         int32_t all[64];
         char *before, *whole;
@@ -795,7 +800,7 @@ static bool see(void *user, const tfm_generation *g) {
     assert_int_equal(g->tokens.count, h->tokens);
     assert_memory_equal(g->tokens.ids, h->ids, (size_t)h->tokens * sizeof(*h->ids));
     assert_true(fabs(g->score - h->score) < 1e-3 && g->tokens.tokens[0][0] == '#');
-    assert_int_equal(g->end, h->count < (size_t)h->tokens ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
+    assert_int_equal(g->finish_reason, h->count < (size_t)h->tokens ? TFM_FINISH_EOS : TFM_FINISH_LENGTH);
     return g->prompt != 50;
 }
 
@@ -822,7 +827,7 @@ static void test_many(void **state) {
         list[i] = (tfm_prompt){.ids = ids[i], .count = i == 17 ? TOY_POSITIONS + 1 : i == 30 ? 0 : counts[i]};
     }
     kept k = {.want = &want};
-    tfm_generate_options o = {.max_new = 9, .draw = true, .seed = 8, .reject = on_reject, .reject_user = &k};
+    tfm_generate_options o = {.max_new_tokens = 9, .sample = true, .seed = 8, .reject = on_reject, .reject_user = &k};
     harness_ok(tfm_generate_ids(model, &want, joined, counts, PROMPTS, &o));
     o.batch_tokens = 90;
     harness_refused(tfm_generate(model, list, PROMPTS, &o, see, &k), TFM_ERROR_CANCELLED, "stopped at prompt 51");

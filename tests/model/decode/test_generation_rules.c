@@ -69,8 +69,8 @@ static void test_transformers(void **state) {
             tfm_model *model = open_with(json_object_get(one, "keys"));
             tfm_hypotheses found =
                 search(model, json_object_get(of, "sources"),
-                       &(tfm_search_options){.beam = 4,
-                                             .penalty = TFM_LENGTH_NORM_HF,
+                       &(tfm_search_options){.beam_size = 4,
+                                             .length_norm = TFM_LENGTH_NORM_HF,
                                              .max_length = (int)json_integer_value(json_object_get(one, "most"))});
             json_array_foreach(json_object_get(one, "found"), i, want) {
                 print_message("# %s, %s, line %zu\n", path, json_string_value(json_object_get(one, "name")), i + 1);
@@ -97,7 +97,7 @@ static void test_paper(void **state) {
     assert_non_null(json_object_get(keys, "forced_eos_token_id"));
     tfm_model *model = open_with(keys);
     tfm_hypotheses found =
-        search(model, json_object_get(of, "sources"), &(tfm_search_options){.beam = 1, .max_length = 5});
+        search(model, json_object_get(of, "sources"), &(tfm_search_options){.beam_size = 1, .max_length = 5});
     json_array_foreach(json_object_get(of, "greedy"), i, want) {
         same(&found.items[i], want);
         assert_int_equal(found.items[i].count, 4);
@@ -131,8 +131,9 @@ static void test_forbidden(void **state) {
     scratch_model("tests/golden/postnorm-relu-bias");
     const int32_t start = (int32_t)json_integer_value(json_object_get(base, "decoder_start_token_id"));
     for (int run = 0; run < 4; run++) {
-        const tfm_search_options o = {
-            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER, .max_length = 24};
+        const tfm_search_options o = {.beam_size = run % 2 ? 4 : 1,
+                                      .length_norm = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER,
+                                      .max_length = 24};
         tfm_model *plain = open_with(base);
         tfm_hypotheses free_ones = search(plain, sources, &o);
         const int32_t *first = free_ones.items[0].ids, eos = tfm_model_get_info(plain)->eos_id;
@@ -152,7 +153,7 @@ static void test_forbidden(void **state) {
             tfm_hypotheses found = search(model, sources, &o);
             const tfm_hypothesis *h = &found.items[0];
             assert_true(i != 0 || !repeats(h));
-            assert_true(i != 6 || o.beam > 1 || !repeats(h));
+            assert_true(i != 6 || o.beam_size > 1 || !repeats(h));
             assert_true(i != 1 || (h->tokens == 24 && !holds(h, 0, 23, eos)));
             /* An end that is forced at the limit comes there, though min_length would have it later. */
             assert_true(i != 7 || (h->tokens == 24 && holds(h, 23, 24, eos) && !holds(h, 0, 23, eos)));
@@ -176,10 +177,10 @@ static void test_exhausted_vocabulary_ends_the_translation(void **state) {
     json_object_update_missing(keys, json_object_get(json_array_get(json_object_get(of, "cases"), 0), "keys"));
     scratch_model("tests/golden/postnorm-relu-bias");
     tfm_model *model = open_with(keys);
-    const int vocabulary = tfm_model_get_info(model)->target_vocabulary;
+    const int vocabulary = tfm_model_get_info(model)->target_vocab_size;
     for (int run = 0; run < 4; run++) {
-        const tfm_search_options o = {.beam = run % 2 ? 4 : 1,
-                                      .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER,
+        const tfm_search_options o = {.beam_size = run % 2 ? 4 : 1,
+                                      .length_norm = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER,
                                       .max_length = 2 * vocabulary};
         tfm_hypotheses found = search(model, json_object_get(of, "sources"), &o);
         for (size_t i = 0; i < found.sentences; i++) {
@@ -208,8 +209,9 @@ static void test_forced(void **state) {
     tfm_model *model = open_with(keys);
     const int32_t source[] = {word, 9, 11, eos}, begin[] = {word, word, 11};
     for (int run = 0; run < 4; run++) {
-        const tfm_search_options o = {
-            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER, .max_length = 8};
+        const tfm_search_options o = {.beam_size = run % 2 ? 4 : 1,
+                                      .length_norm = run / 2 ? TFM_LENGTH_NORM_HF : TFM_LENGTH_NORM_PAPER,
+                                      .max_length = 8};
         tfm_hypotheses found;
         harness_ok(tfm_search(model, &found, source, (size_t[]){4}, 1, begin, (size_t[]){3}, &o));
         const tfm_hypothesis *h = &found.items[0];
@@ -303,7 +305,7 @@ static void test_end_in_text(void **state) {
         char *want = NULL, ends[64];
         tfm_model *model = NULL;
         harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
-        const tfm_search_options greedy = {.beam = 1};
+        const tfm_search_options greedy = {.beam_size = 1};
         harness_ok(tfm_translate_lines(model, &line, 1, NULL, &greedy, keep_line, run ? &cut : &whole));
         const written_line *w = run ? &cut : &whole;
         harness_ok(tfm_tokenizer_decode(tfm_model_tokenizer(model), &want, whole.ids, run ? 4 : whole.count - 1));

@@ -209,7 +209,7 @@ static void tell(char *text, tfm_model *model, char pieces[V][32], int count) {
         const tfm__decode_step s = {
             .cache = &cache, .block_table = HARNESS_TENSOR(TFM_I32, table, 1, i + 1), .slot = i, .position = i};
         harness_ok(tfm__model_step(model, &logits, HARNESS_TENSOR(TFM_I32, &token, 1, 1), &s, model->logits_bias));
-        cache.rows = i + 1;
+        cache.slots = i + 1;
         float *host = harness_floats(logits);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
         const int before = token;

@@ -116,7 +116,7 @@ static void test_stories(void **state) {
     const int tokens = harness_slow() ? TOKENS / 4 : TOKENS;
     tfm_hypotheses found;
     char text[TOKENS * 16];
-    harness_ok(tfm_generate_ids(model, &found, &start, &one, 1, &(tfm_generate_options){.max_new = tokens}));
+    harness_ok(tfm_generate_ids(model, &found, &start, &one, 1, &(tfm_generate_options){.max_new_tokens = tokens}));
     assert_int_equal(found.items[0].tokens, tokens);
     say(text, pieces, found.items[0].ids, found.items[0].count);
     want[strcspn(want, "\r")] = 0;
@@ -130,7 +130,7 @@ static void test_stories(void **state) {
     const size_t count = (size_t)tokens / 2 + 1;
     memcpy(half + 1, found.items[0].ids, (count - 1) * sizeof(*half));
     tfm_hypotheses rest;
-    harness_ok(tfm_generate_ids(model, &rest, half, &count, 1, &(tfm_generate_options){.max_new = tokens / 2}));
+    harness_ok(tfm_generate_ids(model, &rest, half, &count, 1, &(tfm_generate_options){.max_new_tokens = tokens / 2}));
     assert_memory_equal(rest.items[0].ids, found.items[0].ids + tokens / 2, (size_t)tokens / 2 * sizeof(int32_t));
     tfm_hypotheses_free(&rest);
     tfm_hypotheses_free(&found);
@@ -205,7 +205,7 @@ static void test_sorts(void **state) {
         for (int k = 0, rest = i; k < LETTERS; k++, rest /= 3)
             ids[i * LETTERS + k] = rest % 3;
     }
-    harness_ok(tfm_generate_ids(model, &found, ids, counts, WORDS, &(tfm_generate_options){.max_new = LETTERS}));
+    harness_ok(tfm_generate_ids(model, &found, ids, counts, WORDS, &(tfm_generate_options){.max_new_tokens = LETTERS}));
     for (int i = 0; i < WORDS; i++) {
         int number[3] = {0};
         int32_t want[LETTERS];

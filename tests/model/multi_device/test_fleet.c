@@ -171,7 +171,8 @@ static void test_stops(void **state) {
     harness_refused(translate(&together, model, NULL, NULL), TFM_ERROR_CANCELLED, "line 20");
     assert_int_equal(together.count, 20);
     together.stop = 0;
-    harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &asked}),
+    harness_refused(translate(&together, model, NULL,
+                              &(tfm_search_options){.should_continue = never, .should_continue_user = &asked}),
                     TFM_ERROR_CANCELLED, "go_on");
     assert_int_equal(asked, 1);
     harness_ok(translate(&together, model, NULL, NULL)); /* and nothing is the worse for it */
@@ -222,10 +223,10 @@ static void without_first(tfm_model *model, const tfm_fleet *fleet, int warned) 
 /* A model of some 45 MB, whose room serves others when it is freed. */
 static const tfm_model_shape TAKER = {.width = 256,
                                       .heads = 4,
-                                      .feed_forward = 1024,
+                                      .ffn_dim = 1024,
                                       .encoder_layers = 2,
                                       .decoder_layers = 2,
-                                      .source_vocabulary = 32000,
+                                      .source_vocab_size = 32000,
                                       .max_positions = 64,
                                       .start_id = 1};
 
@@ -439,7 +440,8 @@ static void test_a_spare_worker(void **state) {
         assert_true(!ctx->full_queue || ctx->queue == ctx->full_queue);
     }
     assert_true(apart);
-    harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &(int){0}}),
+    harness_refused(translate(&together, model, NULL,
+                              &(tfm_search_options){.should_continue = never, .should_continue_user = &(int){0}}),
                     TFM_ERROR_CANCELLED, "");
     tfm_model_free(&model);
     tfm_fleet_free(&fleet);

@@ -141,7 +141,7 @@ static void check_encoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
         harness_ok(tfm_norm_forward(ctx, &x, NULL, &model->encoder.embedding_norm, x, (tfm_tensor){0}));
     for (int i = 0; i < model->arch.encoder.layers; i++) {
         tfm_block *block = &model->encoder.blocks[i];
-        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_PRE);
+        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->norm_placement == TFM_NORM_PRE);
         check_next(s, at, TFM_ENCODER_SELF, i, &block->attention, in, in);
         harness_ok(tfm_block_forward(ctx, &y, block, x, &(tfm_block_inputs){.lengths = lengths}));
         x = y;
@@ -158,18 +158,18 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
         tfm_block_inputs memory = {.cross_lengths = lengths};
         tfm_kv own = {{0}, {0}};
         tfm_tensor mixed = {0}, middle = {0}, y = {0},
-                   in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_PRE);
+                   in = entrance(&block->attention_norm, x, block->norm_placement == TFM_NORM_PRE);
         check_next(s, at, TFM_DECODER_SELF, i, &block->attention, in, in);
         harness_ok(tfm_multi_head_project(ctx, &own, &block->attention, in));
         harness_ok(
             tfm_multi_head_forward(ctx, &mixed, &block->attention, in, own, &(tfm_attention_options){.causal = true}));
-        if (block->norm_place == TFM_NORM_PRE)
+        if (block->norm_placement == TFM_NORM_PRE)
             harness_ok(tfm_add(ctx, &middle, x, mixed));
         else
             harness_ok(tfm_norm_forward(ctx, &middle, NULL, &block->attention_norm, mixed, x));
-        check_next(s, at, TFM_DECODER_CROSS, i, &block->cross,
-                   entrance(&block->cross_norm, middle, block->norm_place == TFM_NORM_PRE), encoded);
-        harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block->cross, encoded));
+        check_next(s, at, TFM_DECODER_CROSS, i, &block->cross_attention,
+                   entrance(&block->cross_attention_norm, middle, block->norm_placement == TFM_NORM_PRE), encoded);
+        harness_ok(tfm_multi_head_project(ctx, &memory.cross_kv, &block->cross_attention, encoded));
         harness_ok(tfm_block_forward(ctx, &y, block, x, &memory));
         x = y;
     }
@@ -332,8 +332,8 @@ static void test_text(void **state) {
                     "stopped");
     assert_int_equal(t.maps, 5);
     t = (told){.id_count = 0};
-    harness_ok(
-        tfm_attention_maps(model, "Danke.", NULL, NULL, &(tfm_search_options){.beam = 1, .max_length = 2}, tell, &t));
+    harness_ok(tfm_attention_maps(model, "Danke.", NULL, NULL, &(tfm_search_options){.beam_size = 1, .max_length = 2},
+                                  tell, &t));
     assert_int_equal(t.id_count, 2);
     tfm_model_free(&model);
 }

@@ -69,7 +69,7 @@ static void test_vectors(void **state) {
     assert_int_equal(info->width, WIDTH);
     assert_int_equal(info->max_tokens, 16);
     assert_string_equal(info->pooling, "cls+max+mean+mean_sqrt_len_tokens+weightedmean+lasttoken");
-    assert_true(info->normalized && info->lower_case && info->dense == 1 && info->prompts == 1);
+    assert_true(info->normalized && info->lower_case && info->dense_layers == 1 && info->prompt_count == 1);
     harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.stats = &stats}));
     check_rows(vectors, json_object_get(golden, "vectors"), WIDTH, 2e-6);
     assert_int_equal(stats.lines, count);
@@ -101,7 +101,7 @@ static void test_sentence_t5(void **state) {
     char *dir = harness_source(GOLDEN "sentence_t5");
     harness_ok(tfm_embedder_open(&e, harness_context(), dir, NULL));
     const tfm_embedder_info *info = tfm_embedder_get_info(e);
-    assert_true(info->width == SIZE && info->max_tokens == 24 && info->normalized && info->dense == 1);
+    assert_true(info->width == SIZE && info->max_tokens == 24 && info->normalized && info->dense_layers == 1);
     assert_string_equal(info->pooling, "mean");
     harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.stats = &stats}));
     check_rows(vectors, json_object_get(golden, "vectors"), SIZE, 2e-6);
@@ -230,7 +230,8 @@ static void test_classes(void **state) {
         firsts[i] = json_string_value(json_array_get(json_array_get(pairs, i), 0));
         seconds[i] = json_string_value(json_array_get(json_array_get(pairs, i), 1));
     }
-    harness_ok(tfm_classify(model, scores, firsts, json_array_size(pairs), &(tfm_embed_options){.pairs = seconds}));
+    harness_ok(
+        tfm_classify(model, scores, firsts, json_array_size(pairs), &(tfm_embed_options){.text_pairs = seconds}));
     check_rows(scores, json_object_get(golden, "pair_scores"), 3, 2e-6);
     harness_refused(
         tfm_fill_mask(model, texts, count, 3, NULL, (tfm_mask_prediction_fn)(void (*)(void))on_reject, NULL),
@@ -320,7 +321,7 @@ static void test_info(void **state) {
     assert_string_equal(info.pooling, want->pooling);
     assert_true(info.width == WIDTH && info.width == want->width);
     assert_true(info.max_tokens == 16 && info.max_tokens == want->max_tokens);
-    assert_true(info.normalized && info.lower_case && info.dense == 1 && info.prompts == 1);
+    assert_true(info.normalized && info.lower_case && info.dense_layers == 1 && info.prompt_count == 1);
     assert_string_equal(encoder.family, "bert");
     assert_true(encoder.width == 16 && encoder.parameters == model->parameters);
     tfm_embedder_free(&e);

@@ -83,7 +83,7 @@ static bool see(void *user, const tfm_translation *t) {
 
 static seen translate(tfm_model *model, const tfm_text_options *text) {
     const char *lines[] = {"w7 w9 w6"};
-    const tfm_search_options search = {.beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF};
+    const tfm_search_options search = {.beam_size = 1, .max_length = 5, .length_norm = TFM_LENGTH_NORM_HF};
     seen s = {0};
     harness_ok(tfm_translate_lines(model, lines, 1, text, &search, see, &s));
     return s;
@@ -167,8 +167,11 @@ static void test_starts(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     model->rules.forced_bos_id = -1;
-    const tfm_search_options search = {
-        .beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF, .has_start_id = true, .start_id = FRENCH};
+    const tfm_search_options search = {.beam_size = 1,
+                                       .max_length = 5,
+                                       .length_norm = TFM_LENGTH_NORM_HF,
+                                       .has_decoder_start_id = true,
+                                       .decoder_start_id = FRENCH};
     const tfm_text_options text = {.alignments = true};
     const char *line = "w7 w9 w6";
     seen one = {0}, other = {0};
@@ -182,7 +185,7 @@ static void test_starts(void **state) {
     model->rules.start_id = GERMAN;
     const tfm_text_options french = {.alignments = true, .target_language = "fra_Latn"};
     seen spoken = {0};
-    const tfm_search_options plain = {.beam = 1, .max_length = 5, .penalty = TFM_LENGTH_NORM_HF};
+    const tfm_search_options plain = {.beam_size = 1, .max_length = 5, .length_norm = TFM_LENGTH_NORM_HF};
     harness_ok(tfm_translate_lines(model, &line, 1, &french, &plain, see, &spoken));
     assert_int_equal(spoken.targets, one.targets);
     for (size_t i = 0; i < one.sources * one.targets; i++)
@@ -196,10 +199,11 @@ static void test_no_words(void **state) {
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     seen s = {0};
     scratch_refused(tfm_attention_maps(model, " ", "w5", NULL, NULL, see_map, &s), TFM_ERROR_INPUT, "has no words");
-    scratch_refused(tfm_attention_maps(model, "w7", "w5", NULL,
-                                       &(tfm_search_options){.has_start_id = true, .start_id = VOCABULARY}, see_map,
-                                       &s),
-                    TFM_ERROR_ARGUMENT, "the vocabulary has 23");
+    scratch_refused(
+        tfm_attention_maps(model, "w7", "w5", NULL,
+                           &(tfm_search_options){.has_decoder_start_id = true, .decoder_start_id = VOCABULARY}, see_map,
+                           &s),
+        TFM_ERROR_ARGUMENT, "the vocabulary has 23");
     tfm_model_free(&model);
 }
 
@@ -240,7 +244,7 @@ static void test_refused(void **state) {
     int32_t ids[] = {7, EOS};
     tfm_hypotheses found;
     scratch_refused(tfm_search(model, &found, ids, (size_t[]){2}, 1, NULL, NULL,
-                               &(tfm_search_options){.has_first_id = true, .first_id = VOCABULARY}),
+                               &(tfm_search_options){.has_forced_bos_id = true, .forced_bos_id = VOCABULARY}),
                     TFM_ERROR_ARGUMENT, "the vocabulary has 23");
     tfm_model_free(&model);
 }

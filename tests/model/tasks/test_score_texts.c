@@ -23,14 +23,14 @@ static tfm_model *make_model(const char *family, int start) {
         fprintf(file, "%s%s", NUMBERS[harness_range(&random, 0, 9)], i % 7 == 6 ? "\n" : " ");
     assert_int_equal(fclose(file), 0);
     snprintf(path, sizeof(path), "%s", scratch_path("text"));
-    const tfm_vocabulary_options options = {.size = 40};
+    const tfm_vocabulary_options options = {.vocab_size = 40};
     harness_ok(tfm_tokenizer_train_texts(scratch_root, (const char *const[]){path}, 1, &options));
     const tfm_model_shape shape = {.family = family,
                                    .width = 16,
                                    .heads = 2,
-                                   .feed_forward = 24,
+                                   .ffn_dim = 24,
                                    .decoder_layers = 2,
-                                   .source_vocabulary = 40,
+                                   .source_vocab_size = 40,
                                    .max_positions = POSITIONS,
                                    .pad_id = -1,
                                    .eos_id = 2,
@@ -110,7 +110,7 @@ static void test_definition(void **state) {
         for (int ends = 0; ends < 2; ends++) {
             scores s = {0};
             const tfm_text_options o = {
-                .ends = ends, .reject = on_reject, .reject_user = &s, .batch_tokens = ends ? 9 : 0};
+                .score_eos = ends, .reject = on_reject, .reject_user = &s, .batch_tokens = ends ? 9 : 0};
             harness_ok(tfm_score_texts(model, TEXTS, LINES, &o, on_score, &s));
             assert_true(s.seen == LINES && s.rejected == 1);
             for (size_t k = 0; k < LINES; k++) {
@@ -163,10 +163,10 @@ static void test_refused(void **state) {
     harness_refused(tfm_score_texts(model, TEXTS, 1, NULL, stop, NULL), TFM_ERROR_CANCELLED, "stopped at line 1");
     const tfm_model_shape shape = {.width = 16,
                                    .heads = 2,
-                                   .feed_forward = 24,
+                                   .ffn_dim = 24,
                                    .encoder_layers = 1,
                                    .decoder_layers = 1,
-                                   .source_vocabulary = 40,
+                                   .source_vocab_size = 40,
                                    .max_positions = 8,
                                    .activation = TFM_RELU};
     harness_ok(tfm_model_new(&translator, harness_context(), &shape));

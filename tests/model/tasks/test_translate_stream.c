@@ -30,11 +30,11 @@ static void clear(answer *answers) {
 }
 
 static void keep(answer *a, const tfm_translation *t) {
-    assert_in_range(t->best, 0, BEST - 1);
-    assert_null(a->text[t->best]);
-    a->text[t->best] = strdup(t->text);
-    a->score[t->best] = t->score;
-    if (t->best > 0)
+    assert_in_range(t->rank, 0, BEST - 1);
+    assert_null(a->text[t->rank]);
+    a->text[t->rank] = strdup(t->text);
+    a->score[t->rank] = t->score;
+    if (t->rank > 0)
         return;
     a->tokens = t->target.count;
     a->sentences = t->sentences;
@@ -79,7 +79,7 @@ static bool emit(void *user, const tfm_translation *t) {
     source *s = user;
     assert_true(s->base + t->line < s->given);
     keep(&got[s->base + t->line], t);
-    if (t->best == 0) {
+    if (t->rank == 0) {
         s->late += s->any && t->line < s->highest;
         s->highest = s->any && t->line < s->highest ? s->highest : t->line;
         s->any = true;
@@ -196,11 +196,11 @@ static size_t check(const tfm_text_options *text, const tfm_search_options *sear
 static void test_lines(void **state) {
     (void)state;
     static const tfm_search_options searches[] = {
-        {.beam = 4, .n_best = 1},
-        {.beam = 4, .n_best = 4, .alpha = 1.2, .has_alpha = true},
-        {.beam = 1, .n_best = 1},
-        {.beam = 4, .n_best = 1, .max_length = 9},
-        {.beam = 4, .n_best = 1, .penalty = TFM_LENGTH_NORM_HF},
+        {.beam_size = 4, .n_best = 1},
+        {.beam_size = 4, .n_best = 4, .length_penalty = 1.2, .has_length_penalty = true},
+        {.beam_size = 1, .n_best = 1},
+        {.beam_size = 4, .n_best = 1, .max_length = 9},
+        {.beam_size = 4, .n_best = 1, .length_norm = TFM_LENGTH_NORM_HF},
     };
     size_t late = 0;
     for (size_t i = 0; i < (harness_slow() ? 1 : harness_brief() ? 3 : sizeof(searches) / sizeof(*searches)); i++) {
@@ -219,10 +219,10 @@ static void test_lines(void **state) {
 static void test_unscored(void **state) {
     (void)state;
     const tfm_text_options text = {.batch_tokens = 300};
-    expect(&text, &(tfm_search_options){.beam = 1});
+    expect(&text, &(tfm_search_options){.beam_size = 1});
     for (size_t i = 0; i < line_count; i++)
         expected[i].score[0] = isnan(expected[i].score[0]) ? expected[i].score[0] : 0;
-    const size_t late = check(&text, &(tfm_search_options){.beam = 1, .unscored = true}, 0, 77);
+    const size_t late = check(&text, &(tfm_search_options){.beam_size = 1, .skip_scores = true}, 0, 77);
     if (tfm__context_tuning(harness_context())->search_ragged_rows > 0)
         assert_true(late > 0);
     assert_int_equal(model->output_int8.version != 0, tfm__argmax_int8_supported(model->ctx, model->output->value));
@@ -239,7 +239,7 @@ static void test_kinds_of_lines(void **state) {
     lines[11] = (char[]){" \t "};
     lines[12] = (char[]){"\xff\xfe"};
     const tfm_text_options text = {.split = true, .batch_tokens = 200, .reject = reject};
-    const tfm_search_options search = {.beam = 4};
+    const tfm_search_options search = {.beam_size = 4};
     source s = {.lines = lines, .count = line_count, .given = line_count};
     tfm_text_options own = text;
     own.reject_user = &s;
@@ -280,9 +280,10 @@ static void test_ends(void **state) {
     int steps = 0;
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
-    assert_int_equal(tfm_translate_stream(model, more, &s, &text,
-                                          &(tfm_search_options){.go_on = never, .go_on_user = &steps}, emit, &s),
-                     TFM_ERROR_CANCELLED);
+    assert_int_equal(
+        tfm_translate_stream(model, more, &s, &text,
+                             &(tfm_search_options){.should_continue = never, .should_continue_user = &steps}, emit, &s),
+        TFM_ERROR_CANCELLED);
     /* Nothing comes. */
     s = (source){.lines = lines};
     harness_ok(tfm_translate_stream(model, more, &s, NULL, NULL, emit, &s));
@@ -291,7 +292,7 @@ static void test_ends(void **state) {
     assert_int_equal(tfm_translate_stream(model, more, &s, &(tfm_text_options){.prefixes = &prefix}, NULL, emit, &s),
                      TFM_ERROR_ARGUMENT);
     assert_int_equal(tfm_translate_stream(model, more, &s, &(tfm_text_options){.split = true},
-                                          &(tfm_search_options){.beam = 4, .n_best = 2}, emit, &s),
+                                          &(tfm_search_options){.beam_size = 4, .n_best = 2}, emit, &s),
                      TFM_ERROR_ARGUMENT);
 }
 
@@ -299,8 +300,8 @@ static void test_ends(void **state) {
 static void test_alignments(void **state) {
     (void)state;
     const tfm_text_options text = {.alignments = true, .batch_tokens = 200};
-    expect(&text, &(tfm_search_options){.beam = 2});
-    check(&text, &(tfm_search_options){.beam = 2}, 0, 8);
+    expect(&text, &(tfm_search_options){.beam_size = 2});
+    check(&text, &(tfm_search_options){.beam_size = 2}, 0, 8);
 }
 
 /* What one call takes of the device. */

@@ -64,7 +64,7 @@ static void check_golden(const char *relative) {
         const size_t forced = inputs - 1;
         tfm_hypotheses found;
         harness_ok(tfm_search(model, &found, source, &sources, 1, input + 1, &forced,
-                              &(tfm_search_options){.beam = 2, .n_best = 2}));
+                              &(tfm_search_options){.beam_size = 2, .n_best = 2}));
         for (int best = 0; best < 2; best++) {
             const tfm_hypothesis *h = &found.items[best];
             double sum = 0;
@@ -140,8 +140,8 @@ static void kept_clear(kept *k) {
 static void run(kept *k, tfm_model *model, const char *const *lines, size_t count, const tfm_text_options *text,
                 int n_best) {
     kept_clear(k);
-    harness_ok(
-        tfm_translate_lines(model, lines, count, text, &(tfm_search_options){.beam = 2, .n_best = n_best}, keep, k));
+    harness_ok(tfm_translate_lines(model, lines, count, text, &(tfm_search_options){.beam_size = 2, .n_best = n_best},
+                                   keep, k));
 }
 
 /* What the attention of one layer is, as tfm_attention_maps shows it: a mean over heads, or one of them. */
@@ -172,7 +172,7 @@ static bool compare(void *user, const tfm_attention_map *map) {
 
 static void check_alignment(tfm_model *model, const kept *k, size_t index, const char *source, int layer, int head) {
     shown s = {layer, head, k, index, false};
-    harness_ok(tfm_attention_maps(model, source, NULL, NULL, &(tfm_search_options){.beam = 2}, compare, &s));
+    harness_ok(tfm_attention_maps(model, source, NULL, NULL, &(tfm_search_options){.beam_size = 2}, compare, &s));
     assert_true(s.seen);
 }
 
@@ -210,7 +210,7 @@ static void test_fewer(void **state) {
     kept k = {0};
     model->rules.forced_eos_id = model->rules.eos_id;
     harness_ok(tfm_translate_lines(model, &line, 1, &(tfm_text_options){.alignments = true},
-                                   &(tfm_search_options){.beam = 2, .n_best = 2, .max_length = 1}, keep, &k));
+                                   &(tfm_search_options){.beam_size = 2, .n_best = 2, .max_length = 1}, keep, &k));
     assert_int_equal(k.count, 2);
     assert_true(k.targets[0] == 1 && isfinite(k.score[0]));
     assert_true(k.targets[1] == 0 && k.score[1] == -INFINITY && k.log_prob[1] == -INFINITY);
@@ -287,7 +287,7 @@ static void test_split(void **state) {
     assert_memory_equal(all.text[0], "The", 3);
     assert_non_null(strstr(all.text[0], one.text[1]));
     harness_refused(tfm_translate_lines(model, lines, 1, &(tfm_text_options){.split = true},
-                                        &(tfm_search_options){.beam = 2, .n_best = 2}, keep, &all),
+                                        &(tfm_search_options){.beam_size = 2, .n_best = 2}, keep, &all),
                     TFM_ERROR_ARGUMENT, "do not go together");
     kept_clear(&one);
     kept_clear(&all);

@@ -283,17 +283,17 @@ static void test_info(void **state) {
     scratch_copy("tests/golden/prenorm-embedding-norm/model.safetensors", "model.safetensors");
     const tfm_model_options ids_only = {.no_tokenizer = true};
     harness_ok(tfm_model_read_info(&info, scratch_root, &ids_only));
-    assert_string_equal(info.stored_as, "safetensors");
-    assert_int_equal(info.stored_files, 1);
+    assert_string_equal(info.weight_format, "safetensors");
+    assert_int_equal(info.weight_files, 1);
     const uint64_t parameters = info.parameters;
     assert_int_equal(remove(scratch_path("model.safetensors")), 0);
     remove(scratch_path("pytorch_model.bin")); /* if test_directory has left it */
     for (size_t i = 0; i < TFM__COUNT(SHARDS); i++)
         copy_shard(SHARDS[i]);
     harness_ok(tfm_model_read_info(&info, scratch_root, &ids_only));
-    assert_string_equal(info.stored_as, "PyTorch .bin");
+    assert_string_equal(info.weight_format, "PyTorch .bin");
     assert_string_equal(info.stored_dtype, "F32");
-    assert_int_equal(info.stored_files, 2);
+    assert_int_equal(info.weight_files, 2);
     assert_int_equal(info.parameters, parameters);
 }
 

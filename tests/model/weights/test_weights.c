@@ -179,7 +179,7 @@ static void test_roles(void **state) {
         harness_ok(tfm_model_read_info(&info, scratch_root, &(tfm_model_options){.no_tokenizer = true}));
         listen(false);
         check_roles(model, ROLES[i].wanted, what);
-        assert_int_equal(info.tied_output, ROLES[i].wanted[1] == ROLES[i].wanted[2]);
+        assert_int_equal(info.tied_embeddings, ROLES[i].wanted[1] == ROLES[i].wanted[2]);
         assert_int_equal(info.parameters, tfm_model_get_info(model)->parameters);
         /* And what is saved has the same roles. */
         harness_ok(tfm_model_save(model, scratch_path("again"), TFM_F32));
@@ -304,10 +304,10 @@ static int setup(void **state) {
     tfm_model *model;
     const tfm_model_shape shape = {.width = WIDTH,
                                    .heads = 1,
-                                   .feed_forward = 3,
+                                   .ffn_dim = 3,
                                    .encoder_layers = 1,
                                    .decoder_layers = 1,
-                                   .source_vocabulary = VOCABULARY,
+                                   .source_vocab_size = VOCABULARY,
                                    .max_positions = 8,
                                    .pad_id = 4,
                                    .start_id = 4};

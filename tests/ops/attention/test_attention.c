@@ -233,7 +233,7 @@ static void test_unseen(void **state) {
     const float ones[] = {1, 1, 2, 2, 4, 4};
     tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), pool = HARNESS_TENSOR(TFM_F32, ones, 3, 2), y = {0};
     tfm_tensor rows = HARNESS_TENSOR(TFM_I32, ((int32_t[]){0, -1, 3, 2, 1 << 30, -77}), 3, 2);
-    harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .rows = rows}));
+    harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .kv_indices = rows}));
     float *got = harness_floats(y);
     harness_close(got, (double[]){1, 1, 4, 4, 0, 0}, 6, 1e-6, "rows outside the pool");
     free(got);
@@ -242,13 +242,14 @@ static void test_unseen(void **state) {
         late[i] = i == 75 ? 1 : -1;
     tfm_tensor twice = HARNESS_TENSOR(TFM_F32, ones, 1, 3, 2), late_y = {0};
     tfm_tensor late_rows = HARNESS_TENSOR(TFM_I32, late, 1, 80);
-    harness_ok(tfm_attention(ctx, &late_y, twice, pool, pool, &(tfm_attention_options){.heads = 1, .rows = late_rows}));
+    harness_ok(
+        tfm_attention(ctx, &late_y, twice, pool, pool, &(tfm_attention_options){.heads = 1, .kv_indices = late_rows}));
     got = harness_floats(late_y);
     harness_close(got, (double[]){2, 2, 2, 2, 2, 2}, 6, 1e-6, "one row in the pool, late");
     free(got);
     tfm_tensor keys = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), z = {0};
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, ((int32_t[]){3, 1, -1}), 3);
-    harness_ok(tfm_attention(ctx, &z, q, keys, keys, &(tfm_attention_options){.heads = 1, .sources = sources}));
+    harness_ok(tfm_attention(ctx, &z, q, keys, keys, &(tfm_attention_options){.heads = 1, .kv_batch = sources}));
     got = harness_floats(z);
     harness_close(got, (double[]){0, 0, 2, 2, 0, 0}, 6, 1e-6, "sources that do not exist");
     free(got);
@@ -279,7 +280,7 @@ static void test_limits(void **state) {
     float *got = harness_floats(y);
     harness_close(got, (double[]){0, 0, 3, 6}, 4, 1e-6, "lengths out of range");
     free(got);
-    harness_ok(tfm_attention(ctx, &y, ones, ones, each, &(tfm_attention_options){.sources = sources}));
+    harness_ok(tfm_attention(ctx, &y, ones, ones, each, &(tfm_attention_options){.kv_batch = sources}));
     got = harness_floats(y);
     harness_close(got, (double[]){3, 0, 6, 0}, 4, 1e-6, "sources out of range");
     free(got);
@@ -382,14 +383,14 @@ static void test_refusals(void **state) {
     REFUSED("heads", q, k, k, .heads = 5);
     REFUSED("multiple", q, k, k, .heads = 4, .kv_heads = 3);
     REFUSED("rank", q, apart, apart, .heads = 4);
-    REFUSED("rank", q, k, k, .heads = 4, .rows = pages);
+    REFUSED("rank", q, k, k, .heads = 4, .kv_indices = pages);
     REFUSED("neither", flat, flat, flat, .heads = 4);
     REFUSED("length", q, k, longer, .heads = 4);
     REFUSED("same sequences", q, three, three, .heads = 4);
     REFUSED("lengths", q, k, k, .heads = 4, .lengths = numbers);
-    REFUSED("sources", q, k, k, .heads = 4, .sources = numbers);
-    REFUSED("rows", q, flat, flat, .heads = 4, .rows = pages);
-    REFUSED("past", q, k, k, .heads = 4, .past = -1, .at_end = true);
+    REFUSED("sources", q, k, k, .heads = 4, .kv_batch = numbers);
+    REFUSED("rows", q, flat, flat, .heads = 4, .kv_indices = pages);
+    REFUSED("past", q, k, k, .heads = 4, .past = -1, .causal_bottom_right = true);
     REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = -1);
     REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = NAN);
     REFUSED("mask", q, k, k, .heads = 4, .mask = longer);
@@ -400,7 +401,7 @@ static void test_refusals(void **state) {
     REFUSED("one dtype", q, k, HARNESS_TENSOR(TFM_F16, NULL, 2, 5, 12), .heads = 4);
     REFUSED("one dtype", HARNESS_TENSOR(TFM_F16, NULL, 2, 3, 12), k, k, .heads = 4);
     tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), none = {0};
-    REFUSED("result", q, k, k, .heads = 4, .log_sum = &log_sum);
+    REFUSED("result", q, k, k, .heads = 4, .lse = &log_sum);
     harness_refused(tfm_attention(ctx, NULL, q, k, k, &(tfm_attention_options){.heads = 4}), bad, "output");
     y = HARNESS_TENSOR(TFM_BF16, NULL, 2, 3, 12);
     REFUSED("output", q, k, k, .heads = 4);
@@ -415,12 +416,12 @@ static void test_refusals(void **state) {
     memcpy(all.dims, (int64_t[]){2, 4, 3, 5}, 4 * sizeof(int64_t));
     REFUSED("shares memory", q, keys, k, .heads = 4, .scores = &all);
     memcpy(log_sum.dims, (int64_t[]){2, 4, 3}, 3 * sizeof(int64_t));
-    REFUSED("shares memory", q, k, k, .heads = 4, .log_sum = &log_sum, .mask = log_sum_part(log_sum));
+    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &log_sum, .mask = log_sum_part(log_sum));
     tfm_tensor both = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 3, 5);
     log_sum.buffer = both.buffer;
     log_sum.offset = both.offset;
     log_sum.generation = both.generation;
-    REFUSED("shares memory", q, k, k, .heads = 4, .log_sum = &log_sum, .scores = &both);
+    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &log_sum, .scores = &both);
     scores = (tfm_tensor){0};
     REFUSED("stage", q, k, k, .heads = 4, .scores = &scores, .stage = (tfm_attention_stage)4);
     y = wrong;

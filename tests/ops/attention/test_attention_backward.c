@@ -74,10 +74,10 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                                .kv_heads = (int)a->kv_heads,
                                .causal = a->causal,
                                .soft_cap = a->cap,
-                               .at_end = a->at_end,
+                               .causal_bottom_right = a->at_end,
                                .window = a->windowed,
-                               .before = 2,
-                               .after = 1,
+                               .window_left = 2,
+                               .window_right = 1,
                                .dropout = &a->dropout};
     if (a->padded)
         o.lengths = HARNESS_TENSOR(TFM_I32, a->lengths, a->batch);
@@ -311,7 +311,7 @@ static void test_refused(void **state) {
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, none, 2);
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, q, dq));
-    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.sources = sources}), TFM_ERROR_ARGUMENT,
+    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.kv_batch = sources}), TFM_ERROR_ARGUMENT,
                     "it has no backward pass");
     tfm_tape_stop(ctx);
 }

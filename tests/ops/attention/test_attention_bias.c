@@ -81,10 +81,10 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                                .kv_heads = (int)a->kv_heads,
                                .causal = a->causal,
                                .soft_cap = a->cap,
-                               .at_end = a->at_end,
+                               .causal_bottom_right = a->at_end,
                                .window = a->windowed,
-                               .before = 2,
-                               .after = 1,
+                               .window_left = 2,
+                               .window_right = 1,
                                .mask = inputs[BIAS],
                                .dropout = &a->dropout};
     if (a->padded)

@@ -87,10 +87,11 @@ static void test_far_windows(void **state) {
                  {INT64_MIN, 5, -1, 1},
                  {INT64_MAX, INT64_MIN, -1, 1}};
     for (size_t i = 0; i < sizeof(CASES) / sizeof(*CASES); i++) {
-        harness_ok(tfm_attention(
-            ctx, &y, q, q, q,
-            &(tfm_attention_options){
-                .window = true, .past = CASES[i].past, .before = CASES[i].before, .after = CASES[i].after}));
+        harness_ok(tfm_attention(ctx, &y, q, q, q,
+                                 &(tfm_attention_options){.window = true,
+                                                          .past = CASES[i].past,
+                                                          .window_left = CASES[i].before,
+                                                          .window_right = CASES[i].after}));
         float *got = harness_floats(y);
         harness_close(got, &CASES[i].want, 1, 1e-6, "far windows");
         free(got);
@@ -251,7 +252,7 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
         tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 1, 1, targets, 1), k = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 4, 1);
         tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1), y = {0}, log_sum = {0};
         harness_ok(tfm_attention(ctx, &y, q, k, v,
-                                 &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .log_sum = &log_sum}));
+                                 &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .lse = &log_sum}));
         float *got = harness_floats(y), *got_sum = harness_floats(log_sum);
         for (int64_t t = 0; t < targets; t++) {
             if (isnan(want)) {

@@ -234,12 +234,12 @@ static void test_unseen(void **state) {
     for (int i = 0; i < 300; i++)
         rows[300 + i] = -1;
     tfm_tensor pages = HARNESS_TENSOR(TFM_I32, rows, 2, 300);
-    harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .rows = pages}));
+    harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .kv_indices = pages}));
     float *got = harness_floats(y);
     harness_close(got, (double[]){2, 2, 0, 0}, 4, 1e-6, "one key, late, and none at all");
     free(got);
     tfm_tensor spoilt = HARNESS_TENSOR(TFM_F32, ((float[]){1, 1, 2, NAN, 4, 4}), 3, 2);
-    harness_ok(tfm_attention(ctx, &y, q, pool, spoilt, &(tfm_attention_options){.heads = 1, .rows = pages}));
+    harness_ok(tfm_attention(ctx, &y, q, pool, spoilt, &(tfm_attention_options){.heads = 1, .kv_indices = pages}));
     got = harness_floats(y);
     assert_true(got[0] == 2 && got[1] != got[1] && got[2] == 0 && got[3] == 0);
     free(got);

@@ -179,7 +179,7 @@ static void test_outputs_again(void **state) {
     }
     for (int which = 0; which < 2; which++) {
         tfm_tensor y = {0}, m = ones(N), v = ones(N);
-        const tfm_adam_options adam = {.rate = 1, .beta1 = 0.9, .beta2 = 0.9, .epsilon = 1, .step = 1};
+        const tfm_adam_options adam = {.learning_rate = 1, .beta1 = 0.9, .beta2 = 0.9, .epsilon = 1, .step = 1};
         harness_ok(tfm_tape_start(ctx));
         harness_ok(tfm_tape_watch(ctx, x, dx));
         harness_ok(tfm_glu(ctx, &y, x, k, TFM_SILU, 0));

@@ -320,7 +320,7 @@ static tfm_model *model_of(const char *family) {
     tfm_model *model;
     if (!harness_slow()) {
         shape.width = 128;
-        shape.source_vocabulary = 4200;
+        shape.source_vocab_size = 4200;
         shape.pad_id = shape.start_id = 4199;
     }
     if (family)
@@ -373,11 +373,11 @@ static void test_search(void **state) {
             tfm_hypotheses with, without;
             const int32_t *prefixes = way == PREFIXED && texts == TEXTS ? PREFIXES : NULL;
             const size_t *prefix_counts = prefixes ? PREFIX_COUNTS : NULL;
-            tfm_search_options options = {.beam = 1, .max_length = 12};
+            tfm_search_options options = {.beam_size = 1, .max_length = 12};
             model->rules.no_repeat_ngram = way == RULED ? 1 : 0; /* no token comes twice */
             harness_ok(tfm_search(model, &with, ids, counts, texts, prefixes, prefix_counts, &options));
             assert_true(way > PLAIN || texts > 1 || model->output_int8.version == 0);
-            options.unscored = true;
+            options.skip_scores = true;
             harness_ok(tfm_search(model, &without, ids, counts, texts, prefixes, prefix_counts, &options));
             assert_int_equal(model->output_int8.version != 0, screens(model));
             same(&with, &without, 3 * (int64_t)texts);
@@ -388,8 +388,8 @@ static void test_search(void **state) {
         }
     model->rules.no_repeat_ngram = 0;
     tfm_hypotheses best; /* a beam has its scores all the same */
-    harness_ok(
-        tfm_search(model, &best, ids, counts, 1, NULL, NULL, &(tfm_search_options){.beam = 2, .unscored = true}));
+    harness_ok(tfm_search(model, &best, ids, counts, 1, NULL, NULL,
+                          &(tfm_search_options){.beam_size = 2, .skip_scores = true}));
     assert_true(best.items[0].score < 0 && best.items[0].log_probs[0] < 0);
     tfm_hypotheses_free(&best);
     tfm_model_free(&model);
@@ -403,8 +403,8 @@ static void test_changed(void **state) {
     fill_ids(ids, counts, TEXTS);
     tfm_model *model = model_of(NULL);
     tfm_param *table = model->output;
-    const tfm_search_options scored = {.beam = 1, .max_length = 12};
-    const tfm_search_options unscored = {.beam = 1, .max_length = 12, .unscored = true};
+    const tfm_search_options scored = {.beam_size = 1, .max_length = 12};
+    const tfm_search_options unscored = {.beam_size = 1, .max_length = 12, .skip_scores = true};
     tfm_hypotheses first, with, without;
     harness_ok(tfm_search(model, &first, ids, counts, TEXTS, NULL, NULL, &unscored));
     const size_t count = tfm_tensor_count(table->value);
@@ -433,7 +433,7 @@ static void test_gives_up(void **state) {
     size_t counts[TEXTS];
     fill_ids(ids, counts, TEXTS);
     tfm_model *model = model_of(NULL);
-    const tfm_search_options options = {.beam = 1, .max_length = 9, .unscored = true};
+    const tfm_search_options options = {.beam_size = 1, .max_length = 9, .skip_scores = true};
     const tfm_tensor table = model->output->value;
     const size_t count = tfm_tensor_count(table);
     float *host = harness_floats(table);
@@ -462,7 +462,7 @@ static void test_trainer(void **state) {
     fill_ids(ids, counts, TEXTS);
     tfm_trainer_paper(&training);
     tfm_model *model = model_of(NULL);
-    const tfm_search_options options = {.beam = 1, .max_length = 4, .unscored = true};
+    const tfm_search_options options = {.beam_size = 1, .max_length = 4, .skip_scores = true};
     for (int turn = 0; turn < 3; turn++) {
         tfm_hypotheses found;
         if (turn == 1) {
@@ -485,12 +485,13 @@ static void test_generate(void **state) {
     fill_ids(ids, counts, TEXTS);
     tfm_model *model = model_of("gpt2");
     tfm_hypotheses with, without;
-    const tfm_generate_options ways[] = {
-        {.max_new = 8}, {.max_new = 8, .min_new = 5}, {.max_new = 8, .repetition_penalty = 1.3f}};
+    const tfm_generate_options ways[] = {{.max_new_tokens = 8},
+                                         {.max_new_tokens = 8, .min_new_tokens = 5},
+                                         {.max_new_tokens = 8, .repetition_penalty = 1.3f}};
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
         tfm_generate_options options = ways[i];
         harness_ok(tfm_generate_ids(model, &with, ids, counts, TEXTS, &options));
-        options.unscored = true;
+        options.skip_scores = true;
         harness_ok(tfm_generate_ids(model, &without, ids, counts, TEXTS, &options));
         assert_int_equal(model->output_int8.version != 0, screens(model));
         same(&with, &without, 3 * TEXTS);
@@ -498,7 +499,7 @@ static void test_generate(void **state) {
         tfm_hypotheses_free(&without);
     }
     harness_ok(tfm_generate_ids(model, &with, ids, counts, TEXTS,
-                                &(tfm_generate_options){.max_new = 4, .draw = true, .unscored = true}));
+                                &(tfm_generate_options){.max_new_tokens = 4, .sample = true, .skip_scores = true}));
     assert_true(with.items[0].score < 0); /* what is drawn has its scores all the same */
     tfm_hypotheses_free(&with);
     tfm_model_free(&model);

@@ -7,14 +7,14 @@
 enum { X, G, M, V, ALL };
 
 static void oracle(double *const *t, int64_t n, const tfm_adam_options *o, double norm) {
-    const double clip = o->clip > 0 && norm > o->clip ? o->clip / norm : 1;
+    const double clip = o->max_grad_norm > 0 && norm > o->max_grad_norm ? o->max_grad_norm / norm : 1;
     for (int64_t i = 0; i < n; i++) {
         const double g = t[G][i] * clip;
         t[M][i] = o->beta1 * t[M][i] + (1 - o->beta1) * g;
         t[V][i] = o->beta2 * t[V][i] + (1 - o->beta2) * g * g;
         const double m = t[M][i] / (1 - pow(o->beta1, (double)o->step)),
                      v = t[V][i] / (1 - pow(o->beta2, (double)o->step));
-        t[X][i] -= o->rate * o->decay * t[X][i] + o->rate * m / (sqrt(v) + o->epsilon);
+        t[X][i] -= o->learning_rate * o->weight_decay * t[X][i] + o->learning_rate * m / (sqrt(v) + o->epsilon);
     }
 }
 
@@ -43,8 +43,8 @@ static void check(harness_random *random, int64_t n, tfm_adam_options o) {
             square += want[G][i] * want[G][i];
         }
         harness_ok(tfm_tensor_write(ctx, t[G], host[G]));
-        o.norm = (tfm_tensor){0};
-        harness_ok(tfm_l2_norm(ctx, &o.norm, t[G]));
+        o.grad_norm = (tfm_tensor){0};
+        harness_ok(tfm_l2_norm(ctx, &o.grad_norm, t[G]));
         harness_ok(tfm_adam(ctx, t[X], t[G], t[M], t[V], &o));
         oracle(want, n, &o, sqrt(square));
     }
@@ -63,7 +63,7 @@ static void check(harness_random *random, int64_t n, tfm_adam_options o) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static const tfm_adam_options PAPER = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1};
+static const tfm_adam_options PAPER = {.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1};
 
 static void test_sizes(void **state) {
     (void)state;
@@ -72,10 +72,10 @@ static void test_sizes(void **state) {
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         tfm_adam_options o = PAPER;
         check(&random, sizes[k], o);
-        o.decay = 0.1;
-        o.clip = 1;
+        o.weight_decay = 0.1;
+        o.max_grad_norm = 1;
         check(&random, sizes[k], o);
-        o.clip = 1e6; /* above any norm: nothing is clipped */
+        o.max_grad_norm = 1e6; /* above any norm: nothing is clipped */
         o.epsilon = 0.1;
         check(&random, sizes[k], o);
     }
@@ -95,7 +95,7 @@ static void test_not_finite(void **state) {
         host[k][7] = k == G ? NAN : host[k][7];
         t[k] = HARNESS_TENSOR(TFM_F32, host[k], 65);
     }
-    harness_ok(tfm_l2_norm(ctx, &o.norm, t[G]));
+    harness_ok(tfm_l2_norm(ctx, &o.grad_norm, t[G]));
     harness_ok(tfm_adam(ctx, t[X], t[G], t[M], t[V], &o));
     for (int k = 0; k < ALL; k++) {
         float *got = harness_floats(t[k]);
@@ -117,15 +117,15 @@ static void test_refused(void **state) {
     harness_refused(tfm_adam(ctx, x, other, m, v, &o), TFM_ERROR_ARGUMENT,
                     "adam: x is (17) F32, the gradient (16) F32");
     harness_refused(tfm_adam(ctx, x, g, m, m, &o), TFM_ERROR_ARGUMENT, "shares memory");
-    o.clip = 1;
+    o.max_grad_norm = 1;
     harness_refused(tfm_adam(ctx, x, g, m, v, &o), TFM_ERROR_ARGUMENT, "it needs the norm");
     const tfm_adam_options bad[] = {
-        {.rate = -1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1},
-        {.rate = 1, .beta1 = 1, .beta2 = 0.98, .epsilon = 1e-9, .step = 1},
-        {.rate = 1, .beta1 = 0.9, .beta2 = NAN, .epsilon = 1e-9, .step = 1},
-        {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 0, .step = 1},
-        {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-46, .step = 1}, /* 0 as a float */
-        {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 0},
+        {.learning_rate = -1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1},
+        {.learning_rate = 1, .beta1 = 1, .beta2 = 0.98, .epsilon = 1e-9, .step = 1},
+        {.learning_rate = 1, .beta1 = 0.9, .beta2 = NAN, .epsilon = 1e-9, .step = 1},
+        {.learning_rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 0, .step = 1},
+        {.learning_rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-46, .step = 1}, /* 0 as a float */
+        {.learning_rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 0},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         harness_refused(tfm_adam(ctx, x, g, m, v, &bad[i]), TFM_ERROR_ARGUMENT, "steps count from 1");

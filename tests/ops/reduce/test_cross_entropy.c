@@ -60,7 +60,7 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
 
 static tfm_status run_with(const entropy *e, tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor *inputs) {
     const tfm_cross_entropy_options o = {
-        .smoothing = e->smoothing, .scale = e->scale, .chunk = e->chunk, .cap = e->cap};
+        .label_smoothing = e->smoothing, .scale = e->scale, .chunk = e->chunk, .soft_cap = e->cap};
     tfm_tensor targets = HARNESS_TENSOR(TFM_I32, e->targets, e->rows);
     if (!e->width)
         return tfm_cross_entropy(ctx, loss, nll, inputs[0], targets, &o);
@@ -206,7 +206,7 @@ static void test_impossible(void **state) {
                 harness_ok(tfm_scope_open(ctx));
                 harness_ok(tfm_cross_entropy(ctx, &loss, &nll, HARNESS_TENSOR(TFM_F32, z, 1, N),
                                              HARNESS_TENSOR(TFM_I32, &target, 1),
-                                             &(tfm_cross_entropy_options){.smoothing = (float)smoothing}));
+                                             &(tfm_cross_entropy_options){.label_smoothing = (float)smoothing}));
                 float *got = harness_floats(loss), *got_nll = harness_floats(nll);
                 if (hidden) {
                     assert_true(isnan(*got) && isnan(*got_nll));
@@ -228,9 +228,9 @@ static void test_refused(void **state) {
                two = HARNESS_TENSOR(TFM_I32, NULL, 2), dz = HARNESS_TENSOR(TFM_F32, NULL, 3, 17), y = {0};
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, NULL, 5, 16)};
     harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, two, NULL), TFM_ERROR_ARGUMENT, "one for each row");
-    harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.smoothing = 1}),
+    harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.label_smoothing = 1}),
                     TFM_ERROR_ARGUMENT, "smoothing must lie in [0, 1)");
-    harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.cap = -1}),
+    harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.soft_cap = -1}),
                     TFM_ERROR_ARGUMENT, "cap -1");
     harness_refused(tfm_cross_entropy(ctx, &loss, &loss, z, targets, NULL), TFM_ERROR_ARGUMENT, "shares memory");
     loss = (tfm_tensor){0};

@@ -301,17 +301,17 @@ static void test_tries(void **state) {
     scratch_refused(tfm_tune_workgroups(ctx, &r, 4, 0), TFM_ERROR_ARGUMENT, "1 or more");
     for (int i = 0; i < 2; i++) {
         harness_ok(tfm_tune_gemm(ctx, &r, 33, 40, 130, i == 1, i != 1));
-        assert_true(r.tried >= 2);
-        assert_int_equal(r.wrong, 0);
-        assert_true(r.before_seconds > 0 && r.after_seconds > 0 && r.after_seconds <= r.before_seconds);
+        assert_true(r.candidates >= 2);
+        assert_int_equal(r.rejected, 0);
+        assert_true(r.baseline_seconds > 0 && r.best_seconds > 0 && r.best_seconds <= r.baseline_seconds);
         char row[TFM__TUNING_TEXT_MAX];
         snprintf(row, sizeof(row), "gemm %c%c 5 5 7", i == 1 ? 't' : 'n', i != 1 ? 't' : 'n');
         const char *setting = tfm__tuning_db_find(ctx, row);
-        assert_string_equal(setting ? setting : r.before, r.after);
+        assert_string_equal(setting ? setting : r.baseline, r.best);
     }
     harness_ok(tfm_tune_workgroups(ctx, &r, 64, 300));
-    assert_true(r.tried >= 2);
-    assert_int_equal(r.wrong, 0);
+    assert_true(r.candidates >= 2);
+    assert_int_equal(r.rejected, 0);
     assert_int_equal(tfm__scope_depth(ctx), 0);
 }
 
@@ -334,9 +334,9 @@ static void test_wrong_kernels(void **state) {
     assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
     again(state);
     harness_ok(tfm_tune_gemm(small_device(), &r, 33, 40, 130, false, true));
-    assert_true(r.wrong >= 1);
-    assert_true(r.tried >= 1);
-    assert_null(strstr(r.after, "gpu-tiled"));
+    assert_true(r.rejected >= 1);
+    assert_true(r.candidates >= 1);
+    assert_null(strstr(r.best, "gpu-tiled"));
     assert_int_equal(tfm_context_status(harness_context()), TFM_OK);
     unsetenv("TFM_CL_DIR");
     again(state);

@@ -177,13 +177,13 @@ static void test_tries(void **state) {
         const bool by_rule = tfm__gemm_select(ctx, &task) == &tfm__gemm_gpu_mma;
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         harness_ok(tfm_tune_gemm_half(ctx, &r, 33, 40, 130, false, true, dtype, stored));
-        assert_int_equal(r.wrong, 0);
-        assert_true(r.tried >= 3);
-        assert_int_equal(strncmp(r.before, "gpu-mma", 7) == 0, by_rule);
+        assert_int_equal(r.rejected, 0);
+        assert_true(r.candidates >= 3);
+        assert_int_equal(strncmp(r.baseline, "gpu-mma", 7) == 0, by_rule);
         char name[TFM__TUNING_TEXT_MAX];
         snprintf(name, sizeof(name), "gemm %s%s nt 5 5 7", stored ? "" : "as ", dtype == TFM_F16 ? "f16" : "bf16");
         const char *setting = tfm__tuning_db_find(ctx, name);
-        assert_string_equal(setting ? setting : r.before, r.after);
+        assert_string_equal(setting ? setting : r.baseline, r.best);
         size_t count;
         tfm__tuning_db_entries(ctx, &count);
         assert_int_equal(count, setting != NULL);
@@ -223,12 +223,12 @@ static void test_wrong(void **state) {
     for (int64_t m = 33; m > 0 && pose(TFM__MMA_M16N8K16, 64); m -= 25) {
         const int64_t few = 9; /* from which on the rule takes it */
         harness_ok(tfm_tune_gemm_half(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
-        assert_true(r.tried >= 2);
+        assert_true(r.candidates >= 2);
         /* In parts it is the same kernel, which declines by then. */
-        assert_int_equal(r.wrong, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
-        assert_null(strstr(r.before, "gpu-mma"));
-        assert_null(strstr(r.after, "gpu-mma"));
-        assert_null(strstr(r.other, "gpu-mma"));
+        assert_int_equal(r.rejected, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
+        assert_null(strstr(r.baseline, "gpu-mma"));
+        assert_null(strstr(r.best, "gpu-mma"));
+        assert_null(strstr(r.runner_up, "gpu-mma"));
         again(state);
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);

@@ -66,11 +66,11 @@ static void test_noise(void **state) {
     tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
-    assert_true(r.before_seconds < 0.03 && r.after_seconds == r.before_seconds);
+    assert_true(r.baseline_seconds < 0.03 && r.best_seconds == r.baseline_seconds);
     assert_int_equal(c.runner_up, 1);
-    assert_true(r.other_seconds >= 0.03);
-    assert_int_equal(r.tried, 3);
-    assert_int_equal(r.wrong, 0);
+    assert_true(r.runner_up_seconds >= 0.03);
+    assert_int_equal(r.candidates, 3);
+    assert_int_equal(r.rejected, 0);
 }
 
 /* What is faster wins both, and what is told of it is from the second. */
@@ -81,9 +81,9 @@ static void test_gain(void **state) {
     tfm_tune_record r;
     const size_t winner = hold(&w, &c, &r);
     assert_true(winner == 1 || winner == 2);
-    assert_true(r.before_seconds >= 0.2 && r.after_seconds >= 0.05 && r.after_seconds < r.before_seconds);
+    assert_true(r.baseline_seconds >= 0.2 && r.best_seconds >= 0.05 && r.best_seconds < r.baseline_seconds);
     assert_int_equal(c.runner_up, 3 - winner);
-    assert_true(r.other_seconds >= 0.012);
+    assert_true(r.runner_up_seconds >= 0.012);
     assert_int_equal(w.runs[winner], TFM__TUNE_ROUNDS);
     assert_int_equal(w.runs[0], TFM__TUNE_ROUNDS);
     assert_int_equal(w.runs[3 - winner], 0);
@@ -96,9 +96,9 @@ static void test_scatters(void **state) {
     tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
-    assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
+    assert_true(r.baseline_seconds >= 0.09 && r.best_seconds == r.baseline_seconds);
     assert_int_equal(c.runner_up, 1);
-    assert_true(r.other_seconds >= 0.04);
+    assert_true(r.runner_up_seconds >= 0.04);
 }
 
 /* What fails in the second is out, as in the first. */
@@ -108,9 +108,9 @@ static void test_fails_again(void **state) {
     tfm__tuner c;
     tfm_tune_record r;
     assert_int_equal(hold(&w, &c, &r), 0);
-    assert_true(r.before_seconds >= 0.09 && r.after_seconds == r.before_seconds);
-    assert_int_equal(r.tried, 2);
-    assert_int_equal(r.wrong, 1);
+    assert_true(r.baseline_seconds >= 0.09 && r.best_seconds == r.baseline_seconds);
+    assert_int_equal(r.candidates, 2);
+    assert_int_equal(r.rejected, 1);
     assert_int_equal(c.runner_up, 2);
     assert_int_equal(tfm_context_status(harness_context()), TFM_OK);
 }
