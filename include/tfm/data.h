@@ -2,7 +2,7 @@
  * pairs at a time, so a corpus may be larger than memory. A thread of the reader's own prepares the next buffer while
  * the device works.
  *
- *     tfm_data_options options = {.tokens = 4096, .seed = 1};
+ *     tfm_data_options options = {.batch_tokens = 4096, .seed = 1};
  *     tfm_data_open(&data, tokenizer, "train.de", "train.en", &options);
  *     while (more && tfm_data_next(data, &batch) == TFM_OK && tfm_trainer_update(trainer, NULL, &batch, 1) == TFM_OK)
  *         ;
@@ -47,8 +47,8 @@ typedef struct tfm_data_options {
     float subword_alpha;
     /* Of plain text: how many tokens a language model reads at once. 0 means 256. */
     int seq_len;
-    /* Of plain text: whether `end` is given, the token that follows each text, or -1 for none. Without this it is the
-     * end-of-sentence token of the tokenizer. */
+    /* Of plain text: whether `eos_id` is given, the token that follows each text, or -1 for none. Without this it is
+     * the end-of-sentence token of the tokenizer. */
     bool has_eos_id;
     int32_t eos_id;
     /* Makes the reader one of several ranks, whose readers have the same files and options: each tokenizes its part of
@@ -94,7 +94,7 @@ typedef struct tfm_data_position {
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);
 /* Opens `count` pairs of such files, sources[i] with targets[i], or with `targets` NULL so many TSV files, which are
- * read one after the other: a pass has the lines of all of them, and batches and hold_every are as if they were one
+ * read one after the other: a pass has the lines of all of them, and batches and holdout_every are as if they were one
  * pair of files, or one TSV file. Where one file of a pair is longer than the other, its rest has no partner, or is
  * refused if `strict`, and the next pair begins with its first lines; where a file lacks the end of its last line, that
  * line ends there. Files may be empty. What `strict` refuses is named by its files and its line in them. There is at
@@ -103,14 +103,15 @@ TFM_API tfm_status tfm_data_open_pairs(tfm_data **out, const tfm_tokenizer *toke
                                        const char *const *targets, size_t count, const tfm_data_options *options);
 /* Opens `count` files of plain text, one after the other, for a language model. Each line, or what `documents` says
  * instead, is a text, as tfm_tokenizer_encode encodes it, and a token that ends it; empty ones are passed over. The
- * texts of a buffer are shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which
+ * texts of a buffer are shuffled in each pass, put one after another, and cut into blocks of `seq_len` tokens, which
  * begin and end where they may: a block holds the end of a text, several whole ones, or a part of one. Within a block a
  * token attends to all before it, those of other texts too, and positions count from the block's beginning; the rest of
- * a long text is another block, which does not see the first. A batch is as many whole blocks as `tokens` allows, as
- * tfm_batch without sources, of block + 1 tokens each, since the first of them is only read and the last only learned.
- * Each token but the first of a buffer is learned once in a pass; the last block of a buffer may be shorter. `buffer`
- * counts texts, of which fewer fill a buffer where they have more than 2^25 tokens; max_length is not looked at, and
- * `strict` refuses lines that are not UTF-8. There is at least one file. Everything else is as with tfm_data_open. */
+ * a long text is another block, which does not see the first. A batch is as many whole blocks as `batch_tokens` allows,
+ * as tfm_batch without sources, of seq_len + 1 tokens each, since the first of them is only read and the last only
+ * learned. Each token but the first of a buffer is learned once in a pass; the last block of a buffer may be shorter.
+ * `buffer_size` counts texts, of which fewer fill a buffer where they have more than 2^25 tokens; max_length is not
+ * looked at, and `strict` refuses lines that are not UTF-8. There is at least one file. Everything else is as with
+ * tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */

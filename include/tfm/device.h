@@ -167,7 +167,7 @@ typedef bool (*tfm_property_fn)(void *user, const char *name, const char *text);
 /* Shows what the platform and the device say of themselves, versions, limits and extensions, the numbers that the
  * library goes by, and the context's tuning table: "tuned: gemm nt 6 9 9" and its setting for each row, and a hash of
  * all, 0 without a table; on the calling thread. What the driver does not answer is left out. TFM_ERROR_CANCELLED if
- * `show` stopped it. */
+ * `report` stopped it. */
 TFM_API tfm_status tfm_context_describe(const tfm_context *ctx, tfm_property_fn report, void *user);
 
 /* Waits until the device has done all that was enqueued. Returns the context's status, or TFM_ERROR_DEVICE or

@@ -43,9 +43,9 @@
  * Training: a trainer of a model on several devices trains on all of them (train.h).
  *
  * Callbacks come on the thread that made the call, as ever, but for on_build and the log's, which come on the devices'
- * threads, one at a time. go_on is asked every hundredth of a second, whatever steps are made meanwhile. While a call
- * of tfm_generate has on_token or on_piece, one device works at a time. The seconds in tfm_generate_stats are those of
- * all devices together. */
+ * threads, one at a time. should_continue is called every hundredth of a second, whatever steps are made meanwhile.
+ * While a call of tfm_generate has on_token or on_text, one device works at a time. The seconds in tfm_generate_stats
+ * are those of all devices together. */
 #ifndef TFM_FLEET_H
 #define TFM_FLEET_H
 

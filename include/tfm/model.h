@@ -101,7 +101,7 @@ typedef enum tfm_init {
  * by sqrt(E), and the output projection is the target's embedding table.
  *
  * Or those of a language model of the family that `family` names, which has a decoder alone: encoder_layers and
- * target_vocabulary are 0, source_vocabulary is its vocabulary (tfm_model_info has it as target_vocabulary, that of the
+ * target_vocab_size are 0, source_vocab_size is its vocabulary (tfm_model_info has it as target_vocab_size, that of the
  * side that is written), and pre_norm is not looked at, since the family says where norms stand; TFM_NO_ACTIVATION
  * stands for the family's own activation. The output projection is the embedding table. Everything else is as the
  * family has it by default. */
@@ -142,9 +142,9 @@ TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
  * which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are stored as
  * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. A
  * generation_config.json that the model was opened with is written with all its keys, known here or not. Of a model of
- * pictures and text (tfm_model_info.part_of) the text alone is written, as a model by itself. A number that would round
- * beyond 65504 is infinite as F16. TFM_ERROR_ARGUMENT for another `dtype`; TFM_ERROR_UNSUPPORTED for a family that is
- * not written (tfm_model_info.written), and for a model whose matrices are bytes or of 16 bits. */
+ * pictures and text (tfm_model_info.multimodal_class) the text alone is written, as a model by itself. A number that
+ * would round beyond 65504 is infinite as F16. TFM_ERROR_ARGUMENT for another `dtype`; TFM_ERROR_UNSUPPORTED for a
+ * family that is not written (tfm_model_info.can_save), and for a model whose matrices are bytes or of 16 bits. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
 /* Gives the model up and sets *model to NULL. Trainers of the model keep it alive. Does nothing for NULL. The
@@ -263,7 +263,7 @@ typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer,
 /* Shows the attention of one forward pass with both sides given (teacher forcing): the encoder's layers (B, H, S, S),
  * then for each decoder layer TFM_DECODER_SELF (B, H, T, T), zero above the diagonal, and TFM_DECODER_CROSS (B, H, T,
  * S). Columns after the end of a sequence are zero. A decoder of SSRU cells has no TFM_DECODER_SELF. The arguments are
- * those of tfm_model_encode and tfm_model_decode. Only this call makes such matrices. TFM_ERROR_CANCELLED if `see`
+ * those of tfm_model_encode and tfm_model_decode. Only this call makes such matrices. TFM_ERROR_CANCELLED if `emit`
  * stopped it. */
 TFM_API tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths,
                                             tfm_tensor target_ids, tfm_attention_fn emit, void *user);
@@ -280,13 +280,14 @@ TFM_API tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_
  * probability.
  *
  * What is forced comes whatever min_length and the rules about repeated sequences would forbid. A beam search goes on
- * until nothing better can follow, if alpha is not negative and no rule of the directory raises scores, and what is cut
- * by the maximum length counts only where too little ended. But with TFM_LENGTH_NORM_HF that of other families
- * than Marian ends as that of transformers does, by the directory's `early_stopping`, and what reaches the maximum
- * length counts as finished. */
+ * until nothing better can follow, if length_penalty is not negative and no rule of the directory raises scores, and
+ * what is cut by the maximum length counts only where too little ended. But with TFM_LENGTH_NORM_HF that of other
+ * families than Marian ends as that of transformers does, by the directory's `early_stopping`, and what reaches the
+ * maximum length counts as finished. */
 typedef enum tfm_length_norm {
-    TFM_LENGTH_NORM_PAPER, /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
-    TFM_LENGTH_NORM_HF,    /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
+    TFM_LENGTH_NORM_PAPER, /* score = sum log p / ((5 + n) / 6)^length_penalty; length_penalty is 0.6 unless given. */
+    TFM_LENGTH_NORM_HF, /* score = sum log p / n^length_penalty; length_penalty is the directory's length_penalty, or 1.
+                         */
 } tfm_length_norm;
 
 /* The largest beam that a search can have. */
@@ -294,18 +295,18 @@ enum { TFM_MAX_BEAM_SIZE = 32 };
 
 typedef struct tfm_search_options {
     int beam_size; /* The beam, up to TFM_MAX_BEAM_SIZE; 1 is greedy search. 0 means the directory's num_beams, or 4. */
-    bool has_length_penalty;     /* Whether `alpha` is given, since 0 is a possible value. */
+    bool has_length_penalty;     /* Whether `length_penalty` is given, since 0 is a possible value. */
     double length_penalty;       /* The exponent of the length penalty, from -10 to 10. Otherwise it is the default of
                                     `penalty`. */
     tfm_length_norm length_norm; /* The formula of the score. */
     int max_length; /* The most tokens to write; more than the model's positions count as so many. 0 means source
                        tokens + 50, or what the directory says where that is less; Marian's directories are not
                        asked. */
-    int n_best;     /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
+    int n_best;     /* How many hypotheses to give for each line, at most `beam_size`. 0 means 1. */
     /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
      * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
     bool (*should_continue)(void *user);
-    void *should_continue_user; /* The `user` pointer of go_on. */
+    void *should_continue_user; /* The `user` pointer of should_continue. */
     /* The first token of every translation, in the place of the directory's forced_bos_token_id: the token of the
      * target language, for models that are told it so. And the token before it, in the place of decoder_start_token_id.
      */
@@ -315,8 +316,9 @@ typedef struct tfm_search_options {
      * projection in bytes, a quarter of its size, for each context. Texts are the same, except where two tokens are
      * equally likely but for rounding. A beam above 1 has its scores all the same. */
     bool skip_scores;
-    int32_t forced_bos_id, decoder_start_id; /* The tokens that has_first_id and has_start_id say are given. */
-    uint64_t reserved[6];                    /* Must be 0: room for later fields. */
+    int32_t forced_bos_id,
+        decoder_start_id; /* The tokens that has_forced_bos_id and has_decoder_start_id say are given. */
+    uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_search_options;
 
 /* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
@@ -324,12 +326,12 @@ typedef struct tfm_hypothesis {
     int32_t *ids;     /* [tokens]: the ids; the last is an end, such as EOS, unless the hypothesis ended at the maximum
                          length without one. NULL if there is no hypothesis. */
     float *log_probs; /* [tokens]: the natural log of each token's probability, given the tokens before it; 0 for a
-                         token that the directory or first_id forces, with TFM_LENGTH_NORM_HF. Penalties and
+                         token that the directory or forced_bos_id forces, with TFM_LENGTH_NORM_HF. Penalties and
                          biases of the directory are in it in a beam above 1, or with renormalize_logits. NULL if there
                          is no hypothesis. */
     size_t count;     /* The number of ids without that end. */
     double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses: this one then has no
-                         tokens. 0, as log_prob and all log_probs, of a greedy search whose options are `unscored`. */
+                         tokens. 0, as log_prob and all log_probs, of a greedy search whose options have `skip_scores`. */
     double log_prob;  /* The sum of log_probs. */
     int tokens;       /* The number of ids with the end, as the length penalty counts them. */
 } tfm_hypothesis;
@@ -439,10 +441,10 @@ typedef struct tfm_text_options {
     uint64_t reserved[3]; /* Must be 0: room for later fields. */
 } tfm_text_options;
 
-/* Receives one hypothesis for a line. `line` and `best` are counted from 0. A line that was not translated, because it
+/* Receives one hypothesis for a line. `line` and `rank` are counted from 0. A line that was not translated, because it
  * is empty, has nothing but blanks or was rejected, gets a single hypothesis: "" with the score NaN. Return false to
  * stop (TFM_ERROR_CANCELLED). */
-typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
+typedef bool (*tfm_emit_fn)(void *user, size_t line, int rank, const char *text, double score);
 
 /* Translates `count` lines of UTF-8 and emits the results in the order of the lines, each as soon as it and all lines
  * before it are done. An empty line gives "". Soft hyphens, zero width spaces (U+200B), word joiners and byte order
@@ -460,7 +462,7 @@ typedef struct tfm_translation {
     int rank;         /* The rank of the hypothesis, counted from 0. */
     const char *text; /* The text. "" for a line that was not translated: its scores are NaN, and it has no tokens. */
     double score;     /* The score with the length penalty; -inf if the search found fewer than n_best hypotheses; 0 if
-                         the options are `unscored` and the search is greedy. */
+                         the options have `skip_scores` and the search is greedy. */
     double log_prob;  /* The sum of log p of the tokens. */
     size_t sentences; /* 1, or with `split` the number of sentences; 0 for a line that was not translated. */
     tfm_token_list source;  /* The tokens that the model read, with EOS. */
@@ -484,8 +486,8 @@ TFM_API tfm_status tfm_translate_lines(tfm_model *model, const char *const *line
  * translation has been emitted. Returns false if there is none now. */
 typedef bool (*tfm_next_line_fn)(void *user, const char **line, size_t *bytes);
 
-/* Translates lines that come while others are translated, as a server has them. `more` is asked at the beginning and
- * between the steps of the search, on the thread that made the call, as long as there is room in the batch:
+/* Translates lines that come while others are translated, as a server has them. `next_line` is called at the beginning
+ * and between the steps of the search, on the thread that made the call, as long as there is room in the batch:
  * batch_tokens of the options says how much. Its lines are counted from 0 in the order in which they came. They join
  * those that are under way, in the places of sentences that are over, where the device is a CPU and the search has
  * begun with 8 rows at least, lines times beams; the decoder has no rotary positions, relative bias or SSRU cells, the
@@ -493,8 +495,8 @@ typedef bool (*tfm_next_line_fn)(void *user, const char **line, size_t *bytes);
  * begin_suppress_tokens, exponential_decay_length_penalty, encoder_repetition_penalty, encoder_no_repeat_ngram_size); a
  * beam is not searched as transformers does it, neither alignments nor placeholders are requested, and the model was
  * not opened on a fleet, not even one of a single device. Else they make the next batch. Each line is emitted when its
- * batch is done with it, whatever comes before it. The call ends when all are done and `more` has none. It obeys the
- * options of tfm_translate_lines, except line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
+ * batch is done with it, whatever comes before it. The call ends when all are done and `next_line` has none. It obeys
+ * the options of tfm_translate_lines, except line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails
  * the call if nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
 TFM_API tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn next_line, void *next_line_user,
                                         const tfm_text_options *text, const tfm_search_options *search,
@@ -517,9 +519,9 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
  * one that the tokenizer puts there, such as <s>, and is not scored. Where the tokenizer adds none, the text's own
  * first token is not scored, unless `add_bos` puts the model's BOS token before it. Perplexity is exp(-sum log p / sum
  * tokens). A text of more tokens than the model's positions is scored in windows of so many, which overlap by half. Of
- * the options `ends`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token
- * counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model
- * has an encoder or no tokenizer. */
+ * the options `score_eos`, `add_bos`, line_bytes, batch_tokens, reject, progress and stats matter. A text of which no
+ * token counts, and a rejected one, is emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the
+ * model has an encoder or no tokenizer. */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 
@@ -553,12 +555,12 @@ TFM_API tfm_status tfm_attention_maps(tfm_model *model, const char *source, cons
 
 /* Is called for each token of a text as soon as it is chosen, with the end token, if there is one, last. Prompts and
  * their texts are counted from 0. Return false to end this text with this token. */
-typedef bool (*tfm_token_fn)(void *user, size_t prompt, int best, int32_t id);
+typedef bool (*tfm_token_fn)(void *user, size_t prompt, int rank, int32_t id);
 
 /* Is called with the next piece of a text, as soon as it is final: whole characters, and nothing that may yet turn out
  * to be the beginning of a stop string. All pieces of a text make up tfm_generation.text. Return false to end this text
  * here. */
-typedef bool (*tfm_text_fn)(void *user, size_t prompt, int best, const char *piece);
+typedef bool (*tfm_text_fn)(void *user, size_t prompt, int rank, const char *text);
 
 /* Counts of what was done. tfm_generate_ids adds to them if it succeeds, tfm_generate for each batch that is done, also
  * if the call fails later. */
@@ -581,13 +583,13 @@ typedef struct tfm_generate_options {
                  means 1: greedy, or drawing; the directory's num_beams is not asked. */
     int n_best; /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
                  */
-    bool has_length_penalty; /* Whether `alpha` is given, since 0 is a possible value. */
-    double length_penalty; /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
-                     directory's length_penalty, or 1. */
+    bool has_length_penalty; /* Whether `length_penalty` is given, since 0 is a possible value. */
+    double length_penalty;   /* A text of n tokens has the score sum log p / n^length_penalty; from -10 to 10. Otherwise
+                       it is the   directory's length_penalty, or 1. */
     bool sample;       /* Draws tokens (tfm_sample), which goes with a beam of 1 alone; the directory's do_sample is not
-                        asked.       The four from `temperature` on then are the directory's where they are 0, and if it does not
-                        say, 1,       all, 1 and none; without `draw` they must be 0. */
-    bool skip_scores;  /* Nobody asks for scores: without `draw`, and with a beam of 0 or 1, they are 0 then, as are
+                        asked.       The four from `temperature` on then are the directory's where they are 0, and if it does
+                        not       say, 1,       all, 1 and none; without `sample` they must be 0. */
+    bool skip_scores;  /* Nobody asks for scores: without `sample`, and with a beam of 0 or 1, they are 0 then, as are
                        log_prob and log_probs, and a step may be faster; see tfm_search_options. */
     float temperature; /* What logits are divided by. */
     int top_k;         /* Only so many of the likeliest may be drawn. */
@@ -596,23 +598,23 @@ typedef struct tfm_generate_options {
     float repetition_penalty; /* Tokens of prompt and text get less likely by it, if it is above 1: logits, or in a beam
                                  search log p, are divided by it where they are positive and multiplied where they are
                                  negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
-    /* Equal seeds draw the same on a device, but for rounding. Prompt i of a call has the number first + i, by which
-     * each of its n_best texts has random numbers of its own, whatever batch it is in. */
+    /* Equal seeds draw the same on a device, but for rounding. Prompt i of a call has the number first_prompt + i, by
+     * which each of its n_best texts has random numbers of its own, whatever batch it is in. */
     uint64_t seed, first_prompt;
     int batch_tokens; /* The most tokens of a batch, those that will be written counted. 0 means 16384. */
-    /* [stop_count]: a text ends before the first of these. They need a tokenizer and a beam of 1. */
+    /* [stop_string_count]: a text ends before the first of these. They need a tokenizer and a beam of 1. */
     const char *const *stop_strings;
     size_t stop_string_count; /* How many there are. */
     tfm_token_fn on_token;    /* Is told of each token; needs a beam of 1. May be NULL. */
     void *on_token_user;      /* The `user` pointer of on_token. */
     tfm_text_fn on_text;      /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
-    void *on_text_user;       /* The `user` pointer of on_piece. */
+    void *on_text_user;       /* The `user` pointer of on_text. */
     tfm_reject_fn reject;     /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
     void *reject_user;        /* The `user` pointer of reject. */
     /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
      * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
     bool (*should_continue)(void *user);
-    void *should_continue_user; /* The `user` pointer of go_on. */
+    void *should_continue_user; /* The `user` pointer of should_continue. */
     tfm_generate_stats *stats;  /* Counts that the call adds to. May be NULL. */
     uint64_t reserved[8];       /* Must be 0: room for later fields. */
 } tfm_generate_options;
@@ -621,9 +623,10 @@ typedef struct tfm_generate_options {
  * hypotheses are those of the prompts in order, n_best each; their log_probs are what the model gives each token,
  * whatever else made the choice, but 0 for an end that forced_eos_token_id forces, with the penalties and biases in a
  * beam search, and with renormalize_logits as the rules have left them. Prompts are read in pieces of 512 tokens.
- * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone: this call checks them and
- * does without them. The caller frees *out with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a
- * prompt without ids or with more than the model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
+ * `options` may be NULL; stop_strings, on_text, reject and batch_tokens are for tfm_generate alone: this call checks
+ * them and does without them. The caller frees *out with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT
+ * for a prompt without ids or with more than the model's positions, TFM_ERROR_ARGUMENT for an id outside the
+ * vocabulary. */
 TFM_API tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                                     size_t prompts, const tfm_generate_options *options);
 
@@ -646,7 +649,7 @@ typedef struct tfm_generation {
     const char *text;      /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
                               tokenizer. */
     double score;          /* The score; -inf if the beam found fewer than n_best; 0, as are log_prob
-                              and log_probs, if the options are `unscored`, nothing is drawn and the beam is 0 or 1. */
+                              and log_probs, if the options have `skip_scores`, nothing is drawn and the beam is 0 or 1. */
     double log_prob;       /* The sum of log p of the tokens. */
     size_t prompt_tokens;  /* How many tokens the prompt has; 0 for a rejected one. */
     tfm_token_list tokens; /* The tokens that were written, with the end. */

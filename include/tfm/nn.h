@@ -38,7 +38,7 @@ typedef struct tfm_dropout_state {
     uint64_t stream; /* The stream of the next draw. Set it before each forward pass, so that no two share one. */
 } tfm_dropout_state;
 
-/* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `training` is NULL or if
+/* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `state` is NULL or if
  * the rate is 0: then nothing is dropped. */
 TFM_API const tfm_dropout_options *tfm_dropout_next(tfm_dropout_state *state, tfm_dropout_options *out,
                                                     tfm_dropout_site site);
@@ -106,13 +106,14 @@ typedef enum tfm_norm_placement {
 /* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
  * feed-forward. Each of them has a norm, and a residual connection around it. */
 typedef struct tfm_block {
-    tfm_multi_head attention;       /* The attention over the block's input. */
-    tfm_ssru_cell ssru;             /* Stands in its place where its weights are not empty. */
-    tfm_norm attention_norm;        /* Its norm. */
-    tfm_multi_head cross_attention; /* The attention over an encoder's output; none if cross.query.weight is empty. */
-    tfm_norm cross_attention_norm;  /* Its norm. */
-    tfm_feed_forward feed_forward;  /* The feed-forward layer. */
-    tfm_norm feed_forward_norm;     /* Its norm. */
+    tfm_multi_head attention; /* The attention over the block's input. */
+    tfm_ssru_cell ssru;       /* Stands in its place where its weights are not empty. */
+    tfm_norm attention_norm;  /* Its norm. */
+    tfm_multi_head
+        cross_attention; /* The attention over an encoder's output; none if cross_attention.query.weight is empty. */
+    tfm_norm cross_attention_norm; /* Its norm. */
+    tfm_feed_forward feed_forward; /* The feed-forward layer. */
+    tfm_norm feed_forward_norm;    /* Its norm. */
     /* With TFM_NORM_SANDWICH, the norms on the results of the attention over the input, and of the feed-forward layer.
      */
     tfm_norm attention_post_norm, feed_forward_post_norm;
@@ -124,7 +125,8 @@ typedef struct tfm_block {
      * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
      */
     bool parallel_residual;
-    bool shared_norm;     /* With `parallel`: both read x through attention_norm, and there is no feed_forward_norm. */
+    bool shared_norm;     /* With `parallel_residual`: both read x through attention_norm, and there is no
+                             feed_forward_norm. */
     float residual_scale; /* What the results of sub-layers are multiplied by before they are added; 0 means 1, which it
                              must be where there is a cross-attention. */
     tfm_dropout_state *dropout; /* What training drops; NULL drops nothing. The block does not own it. */
@@ -188,7 +190,8 @@ TFM_API tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_m
 /* Frees the layer's parameters. */
 TFM_API void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer);
 
-/* y (B, T, E) from x (B, T, E), and the cells after each step in *cells. `before` and `rows` are those of tfm_ssru. */
+/* y (B, T, E) from x (B, T, E), and the cells after each step in *cells. `initial` and `kv_indices` are those of
+ * tfm_ssru. */
 TFM_API tfm_status tfm_ssru_cell_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_ssru_cell *layer,
                                          tfm_tensor x, tfm_tensor initial, tfm_tensor kv_indices);
 /* Frees the layer's parameters. */
@@ -199,10 +202,10 @@ TFM_API tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm
 /* Frees the layer's parameters. */
 TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 
-/* What a block attends to. All of it may be empty, except for `cross` in a block with cross-attention. */
+/* What a block attends to. All of it may be empty, except for `cross_kv` in a block with cross-attention. */
 typedef struct tfm_block_inputs {
     tfm_tensor lengths;        /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. With
-                                  `rows`: how many rows each sequence has; empty for all. */
+                                  `kv_indices`: how many rows each sequence has; empty for all. */
     tfm_kv cross_kv;           /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
     tfm_tensor cross_lengths;  /* (N) I32: the length of each sequence of that; empty for all S. */
     tfm_tensor cross_kv_batch; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
@@ -225,7 +228,7 @@ typedef struct tfm_block_inputs {
                         is 1 it may have room for more, and then `lengths` says how many of a line count. */
 } tfm_block_inputs;
 
-/* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */
+/* Computes y (B, T, E) from x (B, T, E). `inputs` may be NULL for a block without cross-attention. */
 TFM_API tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
                                      const tfm_block_inputs *inputs);
 /* Does the same, and gives the weights of its two attentions: a row for each position that looks, a column for each

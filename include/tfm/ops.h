@@ -239,10 +239,11 @@ TFM_API tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int
 
 /* The recurrence of SSRU cells ("From Research to Production and Back: Ludicrously Fast Neural Machine Translation",
  * Kim et al. 2019): c_t = s(f_t) c_(t-1) + (1 - s(f_t)) x_t and y_t = max(c_t, 0) for each column by itself, where s is
- * the sigmoid. x, forget, y and *cells, the c_t, are (B, T, E). What a sequence goes on from is zeros if `before` (N,
- * E) is empty, else its own row of that, or with `rows` (B, K) I32 row rows[b][K - 2], and zeros if K is 1: such rows
- * are a sequence's past in a log, the place of its new cell last. Then *cells may be rows of the log that nobody goes
- * on from. A row that `before` does not have gives NaN. y may be x or forget. No gradient of `before` is made. */
+ * the sigmoid. x, forget, y and *cells, the c_t, are (B, T, E). What a sequence goes on from is zeros if `initial` (N,
+ * E) is empty, else its own row of that, or with `kv_indices` (B, K) I32 row kv_indices[b][K - 2], and zeros if K is 1:
+ * such rows are a sequence's past in a log, the place of its new cell last. Then *cells may be rows of the log that
+ * nobody goes on from. A row that `initial` does not have gives NaN. y may be x or forget. No gradient of `initial` is
+ * made. */
 TFM_API tfm_status tfm_ssru(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_tensor x, tfm_tensor forget,
                             tfm_tensor initial, tfm_tensor kv_indices);
 
@@ -312,7 +313,7 @@ typedef struct tfm_attention_options {
     int64_t past;   /* How many keys come before the first query. Negative if queries come before the first key. */
     bool causal_bottom_right; /* The last query of each sequence stands at its last key: its past is its length (or S) -
                     T. The field `past` must then be 0. */
-    bool window;              /* Query i sees only the keys i + past - before <= j <= i + past + after. */
+    bool window;              /* Query i sees only the keys i + past - window_left <= j <= i + past + window_right. */
     int64_t window_left;      /* How far a window reaches back; a negative number means without limit. */
     int64_t window_right;     /* How far a window reaches on; a negative number means without limit. */
     /* Broadcast to (B, H, T, S) as in NumPy, of rank 1 to 4. F32, F16 or BF16 is added to the scores, so that -inf
@@ -321,10 +322,10 @@ typedef struct tfm_attention_options {
     tfm_tensor mask;
     /* (N) I32: how many keys each sequence has; the rest is padding. Empty for all S. */
     tfm_tensor lengths;
-    /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv). So a cache that beams
-     * share is read where it lies. Empty: k and v are (B, S, ...) themselves. */
+    /* (B, S) I32: key s of sequence b is row kv_indices[b, s] of k (R, Hk dk) and of v (R, Hk dv). So a cache that
+     * beams share is read where it lies. Empty: k and v are (B, S, ...) themselves. */
     tfm_tensor kv_indices;
-    /* (B) I32: query sequence b reads the keys and the length of sequence sources[b] of N, so that beams of one source
+    /* (B) I32: query sequence b reads the keys and the length of sequence kv_batch[b] of N, so that beams of one source
      * share them. Empty: each reads its own, and N is B. */
     tfm_tensor kv_batch;
     /* If not NULL, it gets the scores (B, H, T, S) F32 of `stage`. Other and slower kernels compute them. */
@@ -335,7 +336,7 @@ typedef struct tfm_attention_options {
      * and mask; -inf where a query sees nothing. */
     tfm_tensor *lse;
     /* Drops weights in training: those that stay are divided by 1 - rate. It is drawn from seed, stream, b, h, t and s,
-     * in the same way on every device. `scores` and `log_sum` are of all weights. NULL drops nothing. */
+     * in the same way on every device. `scores` and `lse` are of all weights. NULL drops nothing. */
     const tfm_dropout_options *dropout;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_attention_options;
@@ -343,10 +344,11 @@ typedef struct tfm_attention_options {
 /* y = dropout(softmax(mask + soft cap(scale q k^T))) v ("Attention Is All You Need", section 3.2; the order of soft cap
  * and mask is that of ONNX's Attention). It is fused: there is no T x S matrix in memory. Either q is (B, T, H dk), k
  * is (N, S, Hk dk), v is (N, S, Hk dv) and y is (B, T, H dv); or all are 4-D: q is (B, H, T, dk), k is (N, Hk, S, dk),
- * v is (N, Hk, S, dv) and y is (B, H, T, dv). With `rows`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless `sources`
- * says otherwise. T and S are less than 2^29, and dk + dv is at most 65536. q, k and v are of one dtype, F32, F16 or
- * BF16, or q is F32 and k and v are of another one of these; sums are in fp32. y is F32; but if a y of the dtype of q
- * is given, it is rounded to that. A query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. */
+ * v is (N, Hk, S, dv) and y is (B, H, T, dv). With `kv_indices`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless
+ * `kv_batch` says otherwise. T and S are less than 2^29, and dk + dv is at most 65536. q, k and v are of one dtype,
+ * F32, F16 or BF16, or q is F32 and k and v are of another one of these; sums are in fp32. y is F32; but if a y of the
+ * dtype of q is given, it is rounded to that. A query that sees nothing gives zeros. `options` may be NULL for 4-D
+ * inputs. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 
@@ -395,7 +397,7 @@ TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor s
 
 /* Finds the k largest elements of each row of x (R, N), which is F32 or I32. Their values (R, k), of the same dtype,
  * and their indices (R, k) I32 come in order, the largest first and of equal ones the one with the lower index. 1 <= k
- * <= min(N, 64). If `log_sum` is not NULL, which needs an x of F32, it gets log sum exp of each row (R). NaN counts as
+ * <= min(N, 64). If `lse` is not NULL, which needs an x of F32, it gets log sum exp of each row (R). NaN counts as
  * -inf. */
 TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *lse, tfm_tensor x,
                             int k);
@@ -494,9 +496,9 @@ typedef struct tfm_adam_options {
     double learning_rate; /* The learning rate of this step. */
     double beta1, beta2;  /* The decay rates of the moments; the paper has 0.9 and 0.98. */
     double epsilon;       /* What is added to the root of the second moment; the paper has 1e-9. Above 0 as a float. */
-    double weight_decay;  /* Weight decay, apart from the gradient: x -= rate decay x. */
+    double weight_decay;  /* Weight decay, apart from the gradient: x -= learning_rate weight_decay x. */
     int64_t step;         /* The number t of the step, from 1. */
-    double max_grad_norm; /* Gradients are scaled down so that `norm` is at most this. 0 never does so. */
+    double max_grad_norm; /* Gradients are scaled down so that `grad_norm` is at most this. 0 never does so. */
     /* (1): the norm of all gradients, as tfm_l2_norm gives it. If it is not finite, x, m and v stay as they are. May be
      * empty if nothing is clipped. */
     tfm_tensor grad_norm;

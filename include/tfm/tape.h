@@ -19,9 +19,9 @@
  * All ops of ops.h have a backward pass except tfm_topk, tfm_sample, tfm_pool, tfm_l2_norm, tfm_score_additive and
  * tfm_adam, and those that give steps: tfm_equal, tfm_less, tfm_less_equal, tfm_and, tfm_or, tfm_xor and tfm_onehot.
  * There is also none for a cast to less than F32, for weights and tables of words that are bytes or of 16 bits, for a
- * product that accumulates, for attention with keys of 16 bits or with `rows` or `sources` as over cached keys, and
- * none that gives gradients of rotary tables and of `before` of tfm_ssru. Such a call is refused while the tape records
- * if it depends on a watched tensor. Steps are not refused: no gradient passes through them. */
+ * product that accumulates, for attention with keys of 16 bits or with `kv_indices` or `kv_batch` as over cached keys,
+ * and none that gives gradients of rotary tables and of `initial` of tfm_ssru. Such a call is refused while the tape
+ * records if it depends on a watched tensor. Steps are not refused: no gradient passes through them. */
 #ifndef TFM_TAPE_H
 #define TFM_TAPE_H
 

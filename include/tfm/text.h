@@ -90,9 +90,9 @@ typedef struct tfm_encode_options {
     bool no_special_tokens;
     /* The language of the text, for models whose tokens say it: a code as the model writes it, such as "fra_Latn"
      * (NLLB), "fr_XX" (mBART) or "fr" (M2M-100). NULL means the one that tokenizer_config.json names for the side, else
-     * for the target that of the source, else the model's default. With `plain` a tokenizer that has languages does not
-     * look at it. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. A Marian tokenizer takes none,
-     * nor a `pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
+     * for the target that of the source, else the model's default. With `no_special_tokens` a tokenizer that has
+     * languages does not look at it. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. A Marian
+     * tokenizer takes none, nor a `text_pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
     const char *language;
     /* A second text that follows the first, as models that compare two texts take them. NULL for none. */
     const char *text_pair;
@@ -232,8 +232,8 @@ typedef struct tfm_vocabulary_options {
  *
  * TFM_ERROR_ARGUMENT for an option out of range. TFM_ERROR_IO if a file or the folder cannot be read or written.
  * TFM_ERROR_INPUT if no line is left to learn from, or none with a letter or a digit, if the text has more characters
- * than `size`, or, for byte-pair encoding, if it gives fewer pieces than `size`; the message says how many. A unigram
- * model then has fewer pieces. */
+ * than `vocab_size`, or, for byte-pair encoding, if it gives fewer pieces than `vocab_size`; the message says how many.
+ * A unigram model then has fewer pieces. */
 TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
                                        const tfm_vocabulary_options *options);
 
@@ -246,8 +246,8 @@ TFM_API tfm_status tfm_tokenizer_train_pairs(const char *dir, const char *const 
  * tokenizer_config.json into the folder `dir`, which must exist: what tfm_tokenizer_open and Hugging Face's
  * transformers read; and the same pieces as SentencePiece's own tokenizer.model. <unk> is 0; <s>, which is put before
  * each text, is 1; </s>, which ends one, is 2; there is no padding. Options, lines that are left out, and errors are
- * those of tfm_tokenizer_train, except that `separate` and languages are for pairs of lines and are refused, and that
- * language codes are text like any other. tokenizer.json is written last. */
+ * those of tfm_tokenizer_train, except that `separate_vocabs` and languages are for pairs of lines and are refused, and
+ * that language codes are text like any other. tokenizer.json is written last. */
 TFM_API tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, size_t count,
                                              const tfm_vocabulary_options *options);
 

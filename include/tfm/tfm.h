@@ -1,7 +1,7 @@
 /* tfm runs and trains Transformers on any OpenCL device. This header includes all others but opencl.h, which is for
  * programs that have a cl_context of their own.
  *
- *     static bool print(void *user, size_t line, int best, const char *text, double score) {
+ *     static bool print(void *user, size_t line, int rank, const char *text, double score) {
  *         return puts(text) >= 0;
  *     }
  *

@@ -25,13 +25,13 @@ extern "C" {
 /* ---- The learning rate ----------------------------------------------------------------------------------------- */
 
 /* How the learning rate goes on after the warm-up. During the warm-up it always rises in a straight line, from 0 to
- * `rate` at update `warmup`. */
+ * `learning_rate` at update `warmup_steps`. */
 typedef enum tfm_lr_scheduler_type {
     TFM_LR_SCHEDULER_INVERSE_SQRT, /* It falls with 1 / sqrt(update), as in section 5.3 of the paper. */
-    TFM_LR_SCHEDULER_LINEAR,       /* It falls in a straight line and is 0 at update `updates`. */
-    TFM_LR_SCHEDULER_COSINE, /* It falls along half a cosine wave to 0 at `updates` ("SGDR", Loshchilov and Hutter 2017,
-                            without restarts). */
-    TFM_LR_SCHEDULER_CONSTANT, /* It stays at `rate`. */
+    TFM_LR_SCHEDULER_LINEAR,       /* It falls in a straight line and is 0 at update `max_steps`. */
+    TFM_LR_SCHEDULER_COSINE,   /* It falls along half a cosine wave to 0 at `max_steps` ("SGDR", Loshchilov and Hutter
+                              2017,   without restarts). */
+    TFM_LR_SCHEDULER_CONSTANT, /* It stays at `learning_rate`. */
 } tfm_lr_scheduler_type;
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------- */
@@ -45,8 +45,8 @@ typedef struct tfm_data tfm_data; /* See data.h. */
  * false where the ranks cannot talk any more. */
 typedef struct tfm_process_group {
     int rank, world_size; /* The number of this rank, from 0, and how many there are. */
-    /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
-     * from rank i. It is what MPI_Alltoall does. */
+    /* `out` and `in` are `world_size` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in`
+     * comes from rank i. It is what MPI_Alltoall does. */
     bool (*all_to_all)(void *user, void *in, const void *out, size_t bytes);
     /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
     bool (*all_gather)(void *user, void *all, const void *own, size_t bytes);
@@ -62,7 +62,7 @@ typedef struct tfm_trainer_options {
     float dropout, attention_dropout, activation_dropout;
     float label_smoothing; /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
     tfm_lr_scheduler_type lr_scheduler_type; /* How the learning rate changes. */
-    double learning_rate; /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
+    double learning_rate; /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup_steps), as in section 5.3. */
     int64_t warmup_steps; /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
     int64_t max_steps;    /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
     double beta1, beta2;  /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
@@ -80,8 +80,8 @@ typedef struct tfm_trainer_options {
      * copied during tfm_trainer_new. NULL: it works alone. */
     const tfm_process_group *process_group;
     /* Of several ranks each keeps the moments of its own part of the parameters, and makes the step there: they take
-     * 1 / world of the memory, and all have the same bits as without. tfm_trainer_save is a call of all ranks then, and
-     * `world` and rank stay what they are. */
+     * 1 / world_size of the memory, and all have the same bits as without. tfm_trainer_save is a call of all ranks
+     * then, and `world_size` and rank stay what they are. */
     bool shard_optimizer;
     /* What ranks send gradients as: F32, the default, or F16 or BF16, which is half as much. They are added up in F32,
      * and the sum is rounded once more. F16 goes with a scale for each piece, so that none overflows. */
@@ -139,11 +139,11 @@ typedef struct tfm_update_report {
  * A trainer of a model on a fleet (fleet.h) is on all of its devices: the batches of an update are dealt to them in
  * turn, number i to device i modulo their number, or in shares, and each runs its own in a thread of its own. They are
  * ranks to each other (below), which talk in memory: an update is that of one device with all of the batches but for
- * rounding, and the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set,
- * so that each part of the parameters has its step on one device, for all. One that fails in an update is told by name,
- * and the update fails on all. All calls but updates, loading, averages, setting shares and, with `shard`, saving are
- * the first device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of
- * others.
+ * rounding, and the same devices in the same order give the same bits. Where they are not of one kind,
+ * `shard_optimizer` is set, so that each part of the parameters has its step on one device, for all. One that fails in
+ * an update is told by name, and the update fails on all. All calls but updates, loading, averages, setting shares and,
+ * with `shard_optimizer`, saving are the first device's, and until the trainer is freed so are all calls of the model.
+ * Such a trainer cannot be a rank of others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that has a trainer, only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits, and for a `precision` of which a
@@ -187,11 +187,11 @@ TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint6
  * file on a device of the same kind goes on with the same bits; on another device it goes on too, and the log says that
  * bits will differ.
  *
- * With `shard`, all ranks make this call at the same update, with the same path in a folder that all see. Each writes
- * its moments beside it, as PATH-UPDATE-RANK-of-WORLD with an UPDATE of eight digits or more, and then rank 0 the file
- * itself, with what it was given; those of earlier checkpoints are removed last. A failure of one is a failure of all,
- * and the older checkpoint is whole. Such a checkpoint can be loaded without `shard`, or with another number of ranks,
- * and any other with it. */
+ * With `shard_optimizer`, all ranks make this call at the same update, with the same path in a folder that all see.
+ * Each writes its moments beside it, as PATH-UPDATE-RANK-of-WORLD with an UPDATE of eight digits or more, and then rank
+ * 0 the file itself, with what it was given; those of earlier checkpoints are removed last. A failure of one is a
+ * failure of all, and the older checkpoint is whole. Such a checkpoint can be loaded without `shard_optimizer`, or with
+ * another number of ranks, and any other with it. */
 TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
 /* Loads a checkpoint, and moves `data`, unless it is NULL, to the place that the file names. TFM_ERROR_IO if the file
  * cannot be read; TFM_ERROR_FORMAT if it is damaged, of another model or with other parameters frozen, no checkpoint,
@@ -224,8 +224,8 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * copied. NULL, or a world of 1, makes it work alone again, as it does at first. Nothing is said to the others here.
  *
  * From then on all ranks call tfm_trainer_update for the same updates, each with its own share of the batches: the
- * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`, or in shares. A rank
- * may have none: its `count` is 0 then, and `batches` is not NULL.
+ * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world_size`, or in shares. A
+ * rank may have none: its `count` is 0 then, and `batches` is not NULL.
  *
  * The loss is scaled by the targets of all ranks, the gradients are added up in the order of the ranks, and every rank
  * makes the same step, so that all have the same parameters. The update is that of one trainer with all of the batches
@@ -237,7 +237,7 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * device, and returns TFM_ERROR_NUMERIC with or without a report. Now and then the ranks compare what they have, which
  * includes options such as rates and seeds: TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of
  * several kinds, and TFM_ERROR_ARGUMENT on all if they are not at the same update. All other calls concern one rank
- * alone, but for tfm_trainer_save with `shard`. */
+ * alone, but for tfm_trainer_save with `shard_optimizer`. */
 TFM_API tfm_status tfm_trainer_set_process_group(tfm_trainer *trainer, const tfm_process_group *group);
 
 /* Returns the ratio in which ranks, or the devices of a fleet, share the rows of an update: a number for each, or NULL
@@ -254,15 +254,15 @@ TFM_API tfm_status tfm_trainer_set_balance(tfm_trainer *trainer, const double *r
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number
  * of batches that the rank has rows of, which may be 0, and own[0] and so on, for which there must be room for `count`,
- * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_balance.
- * It needs no device. TFM_ERROR_ARGUMENT for shares, a rank or batches that cannot be. */
+ * to these rows, as views into the arrays of the batches. `ratio` are `world_size` numbers, as for
+ * tfm_trainer_set_balance. It needs no device. TFM_ERROR_ARGUMENT for shares, a rank or batches that cannot be. */
 TFM_API tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
                                      const double *ratio, int world_size, int rank);
 
 /* What a rank has sent to the others since its trainer was made. */
 typedef struct tfm_comm_stats {
-    uint64_t bytes;            /* Of gradients and parameters, for all other ranks; as much comes from them. */
-    double seconds;            /* How long `exchange` and `gather` took for that, with waiting for slower ranks. */
+    uint64_t bytes; /* Of gradients and parameters, for all other ranks; as much comes from them. */
+    double seconds; /* How long `all_to_all` and `all_gather` took for that, with waiting for slower ranks. */
     double overlapped_seconds; /* Of these, calls that began while the device still had gradients to make. */
 } tfm_comm_stats;
 

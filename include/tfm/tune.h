@@ -5,7 +5,7 @@
  *
  *     tfm_tune_record record;
  *     if (tfm_tune_gemm(ctx, &record, 64, 512, 512, false, true) == TFM_OK)
- *         printf("%s: %g s, %s: %g s\n", record.before, record.before_seconds, record.after, record.after_seconds);
+ *         printf("%s: %g s, %s: %g s\n", record.baseline, record.baseline_seconds, record.best, record.best_seconds);
  *     tfm_tune_save(ctx);
  *
  * The stored table is of one device, driver and kind of device, and each context that opens on those from then on reads
@@ -24,11 +24,11 @@ extern "C" {
 /* What trying came to. */
 typedef struct tfm_tune_record {
     char baseline[64]; /* What runs without the table, such as "gpu-tiled". */
-    char best[64]; /* What was fastest, such as "gpu-tiled 64x64x16/4"; the same as `before` if nothing was faster. */
+    char best[64]; /* What was fastest, such as "gpu-tiled 64x64x16/4"; the same as `baseline` if nothing was faster. */
     double baseline_seconds;  /* The median time of a run, in seconds. */
-    double best_seconds;      /* The same for `after`, from the same contest of those two alone. */
+    double best_seconds;      /* The same for `best`, from the same contest of those two alone. */
     char runner_up[64];       /* What came next of all that was right; "" if nothing else was. */
-    double runner_up_seconds; /* The same for `other`, from the contest of all; 0 if there is none. */
+    double runner_up_seconds; /* The same for `runner_up`, from the contest of all; 0 if there is none. */
     int candidates;           /* How many ways were timed, the one before included. */
     int rejected;             /* How many gave wrong results, or failed on this device; they are not used. */
 } tfm_tune_record;

@@ -14,12 +14,12 @@ SKIPPED = ('tfm_log_set',)  # NULL is its way back to the default
 
 # The pointers besides options that may be NULL, as the comments of the headers say: by parameter, or by function and
 # parameter.
-OPTIONAL = ('sum', 'mean', 'inv_std', 'log_sum', 'nll', 'mask', 'probabilities', 'prefixes', 'prefix_counts', 'report',
-            'tfm_block_forward memory', 'tfm_block_forward_with_attention memory',
+OPTIONAL = ('sum', 'mean', 'inv_std', 'lse', 'nll', 'mask', 'probabilities', 'prefixes', 'prefix_counts', 'report',
+            'tfm_block_forward inputs', 'tfm_block_forward_with_attention inputs',
             'tfm_block_forward_with_attention self_weights', 'tfm_block_forward_with_attention cross_weights', 'tfm_gemm_with provider',
             'tfm_linear_with provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_data_open_pairs targets',
             'tfm_tokenizer_train target', 'tfm_tokenizer_train_pairs targets',
-            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group ranks', 'tfm_trainer_set_balance shares',
+            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_process_group group', 'tfm_trainer_set_balance ratio',
             'tfm_text_sentences language', 'tfm_selftest op', 'tfm_embedder_prompt name',
             'tfm_kernels_begin device', 'tfm_kernels_pack device')
 # Tensors of other dims and dtypes than most calls take, so that it is the NULL that is refused and nothing else.
