@@ -337,13 +337,13 @@ tfm_status tfm__vocab_train_check_options(tfm_vocabulary_options *o, const char 
             "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
             o->normalization);
     if (o->vocab_size != 0 && (o->vocab_size < 3 || o->vocab_size > MAX_SIZE))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: vocab_size %lld; 3 to %d pieces are allowed",
                          (long long)o->vocab_size, MAX_SIZE);
     if (!(o->character_coverage >= 0.98 && o->character_coverage <= 1))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: character_coverage %g; 0.98 to 1 is allowed",
                          o->character_coverage);
     if (o->max_sentences < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: sentences %lld; a negative number is none",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: max_sentences %lld; a negative number is none",
                          (long long)o->max_sentences);
     for (int i = 0; i < 2; i++) {
         const char *language = i ? o->target_language : o->source_language;

@@ -30,12 +30,13 @@ static tfm_status check_batches(const tfm_batch *batches, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const tfm_batch *b = &batches[i];
         if (b->count < 1 || b->source_width < 0 || b->target_width < 1)
-            return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "pairs_deal: batch %zu has %lld rows, %lld and %lld wide: at least one row and one target "
-                             "are needed",
-                             i + 1, (long long)b->count, (long long)b->source_width, (long long)b->target_width);
+            return tfm__fail(
+                TFM_ERROR_ARGUMENT,
+                "batches_split: batch %zu has %lld rows, %lld and %lld wide: at least one row and one target "
+                "are needed",
+                i + 1, (long long)b->count, (long long)b->source_width, (long long)b->target_width);
         if (!b->targets || !b->target_lengths || (b->source_width > 0 && (!b->sources || !b->source_lengths)))
-            return tfm__fail(TFM_ERROR_ARGUMENT, "pairs_deal: an array of batch %zu is NULL", i + 1);
+            return tfm__fail(TFM_ERROR_ARGUMENT, "batches_split: an array of batch %zu is NULL", i + 1);
     }
     return TFM_OK;
 }
@@ -74,15 +75,16 @@ static tfm_status check_shares(const char *call, const double *shares, size_t co
 
 tfm_status tfm_batches_split(tfm_batch *own, size_t *own_count, const tfm_batch *batches, size_t count,
                              const double *ratio, int world_size, int rank) {
-    if (TFM__NEEDS("pairs_deal", own, own_count, batches, ratio) != TFM_OK)
+    if (TFM__NEEDS("batches_split", own, own_count, batches, ratio) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *own_count = 0;
     if (check_batches(batches, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (world_size < 1 || rank < 0 || rank >= world_size)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "pairs_deal: rank %d of %d: it must be from 0 to below the number of ranks", rank, world_size);
-    if (check_shares("pairs_deal", ratio, (size_t)world_size) != TFM_OK)
+                         "batches_split: rank %d of %d: it must be from 0 to below the number of ranks", rank,
+                         world_size);
+    if (check_shares("batches_split", ratio, (size_t)world_size) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     double all = 0, before = 0, total = 0, at = 0;
     for (int i = 0; i < world_size; i++) {
@@ -142,13 +144,13 @@ static void set_balance(tfm_trainer *t, const double *shares) {
 }
 
 tfm_status tfm_trainer_set_balance(tfm_trainer *t, const double *ratio, size_t count) {
-    if (TFM__NEEDS("trainer_set_shares", t) != TFM_OK)
+    if (TFM__NEEDS("trainer_set_balance", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int world = world_size(t);
     if (ratio && count != (size_t)world)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_shares: %zu shares for %d: each %s has one", count, world,
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_balance: %zu shares for %d: each %s has one", count, world,
                          t->local_group ? "device" : "rank");
-    if (ratio && check_shares("trainer_set_shares", ratio, count) != TFM_OK)
+    if (ratio && check_shares("trainer_set_balance", ratio, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     for (size_t i = 0; i < tfm__trainer_replica_count(t) && world > 1; i++)
         set_balance(tfm__trainer_replica(t, i), ratio);

@@ -198,9 +198,10 @@ static tfm_status check_options(const tfm_data_options *options) {
         return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
                          (double)options->subword_alpha);
     if (options->batch_tokens < 0 || options->max_length < 0 || options->buffer_size < 0 || options->seq_len < 0)
-        return tfm__fail(
-            TFM_ERROR_ARGUMENT, "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
-            (long long)options->batch_tokens, options->max_length, options->seq_len, (long long)options->buffer_size);
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "data: batch_tokens %lld, max_length %d, seq_len %d, buffer_size %lld: none may be negative",
+                         (long long)options->batch_tokens, options->max_length, options->seq_len,
+                         (long long)options->buffer_size);
     if (TFM__RESERVED_SET(&options->documents))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__RESERVED_SET_MESSAGE);
     return tfm__document_check("data_open", &options->documents);

@@ -77,9 +77,10 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
     if (tfm__process_group_active(t))
         return tfm__trainer_update_rank(t, report, batches, count);
     if (t->sharded)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
-                         t->bucket_layout.world);
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "trainer_update: the trainer has moments of one rank of %d, by `shard_optimizer`, and no ranks are set",
+            t->bucket_layout.world);
     return TFM__NEEDS("trainer_update", batches) == TFM_OK ? tfm__trainer_update_single(t, report, batches, count)
                                                            : TFM_ERROR_ARGUMENT;
 }

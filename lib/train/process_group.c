@@ -20,16 +20,18 @@ tfm_status tfm__process_group_check(const tfm_process_group *ranks, const char *
 }
 
 tfm_status tfm_trainer_set_process_group(tfm_trainer *t, const tfm_process_group *group) {
-    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__process_group_check(group, "trainer_set_ranks") != TFM_OK)
+    if (TFM__NEEDS("trainer_set_process_group", t) != TFM_OK ||
+        tfm__process_group_check(group, "trainer_set_process_group") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (tfm__trainer_replica_count(t) > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_set_ranks: the trainer is on several devices, which share updates "
+                         "trainer_set_process_group: the trainer is on several devices, which share updates "
                          "by themselves: a rank has one device");
     const int world = group ? group->world_size : 1, rank = group ? group->rank : 0;
     if (t->sharded && (world != t->bucket_layout.world || rank != t->group.rank))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_set_ranks: rank %d of %d has moments of rank %d of %d, by `shard`: save a checkpoint "
+                         "trainer_set_process_group: rank %d of %d has moments of rank %d of %d, by `shard_optimizer`: "
+                         "save a checkpoint "
                          "and load it into a new trainer",
                          rank, world, t->group.rank, t->bucket_layout.world);
     tfm__allreduce_close(t);

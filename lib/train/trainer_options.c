@@ -29,7 +29,7 @@ static tfm_status check_known(const tfm_trainer_options *options, const char *ca
 }
 
 double tfm_trainer_learning_rate(const tfm_trainer_options *options, int64_t update) {
-    if (check_known(options, "trainer_rate") != TFM_OK)
+    if (check_known(options, "trainer_learning_rate") != TFM_OK)
         return 0;
     const tfm_trainer_options o = tfm__trainer_defaults(options);
     const double t = (double)update, w = (double)(o.warmup_steps > 1 ? o.warmup_steps : 1), end = (double)o.max_steps;
@@ -53,11 +53,11 @@ static tfm_status check_adam(const tfm_trainer_options *o) {
     if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
         isfinite(o->epsilon) && o->weight_decay >= 0 && isfinite(o->weight_decay) && o->max_grad_norm >= 0)
         return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_ARGUMENT,
-        "trainer_new: beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g: betas must lie in [0, 1), epsilon "
-        "be positive, the others not be negative",
-        o->beta1, o->beta2, o->epsilon, o->weight_decay, o->max_grad_norm);
+    return tfm__fail(TFM_ERROR_ARGUMENT,
+                     "trainer_new: beta1 %g, beta2 %g, epsilon %g, weight_decay %g, max_grad_norm %g: betas must lie "
+                     "in [0, 1), epsilon "
+                     "be positive, the others not be negative",
+                     o->beta1, o->beta2, o->epsilon, o->weight_decay, o->max_grad_norm);
 }
 
 tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
@@ -76,11 +76,12 @@ tfm_status tfm__trainer_check(const tfm_trainer_options *o) {
         good &= rates[i] >= 0 && rates[i] < 1;
     if (good)
         return check_adam(o);
-    return tfm__fail(TFM_ERROR_ARGUMENT,
-                     "trainer_new: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld, updates %lld, schedule "
-                     "%d: shares "
-                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_lr_scheduler_type",
-                     (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
-                     (double)o->label_smoothing, o->learning_rate, (long long)o->warmup_steps, (long long)o->max_steps,
-                     (int)o->lr_scheduler_type);
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "trainer_new: dropout %g, %g, %g, label_smoothing %g, learning_rate %g, warmup_steps %lld, max_steps %lld, "
+        "lr_scheduler_type "
+        "%d: shares "
+        "must lie in [0, 1), the others not be negative, and lr_scheduler_type one of tfm_lr_scheduler_type",
+        (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout, (double)o->label_smoothing,
+        o->learning_rate, (long long)o->warmup_steps, (long long)o->max_steps, (int)o->lr_scheduler_type);
 }

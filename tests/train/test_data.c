@@ -302,7 +302,7 @@ static void test_texts_in_order(void **state) {
     tfm_data_free(&data);
     o.seq_len = -1;
     harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 1, &o), TFM_ERROR_ARGUMENT,
-                    "block -1");
+                    "seq_len -1");
     harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 0, NULL), TFM_ERROR_ARGUMENT,
                     "at least one file");
     for (int i = 0; i < 4; i++) {

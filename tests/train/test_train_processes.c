@@ -597,7 +597,7 @@ static void test_refused(void **state) {
                                      {0, 2, exchange, NULL, NULL}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         harness_refused(tfm_trainer_set_process_group(trainer, &bad[i]), TFM_ERROR_ARGUMENT,
-                        "trainer_set_ranks: rank ");
+                        "trainer_set_process_group: rank ");
     harness_ok(tfm_trainer_set_process_group(trainer, NULL));
     tfm_trainer_free(&trainer);
     harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &bad[0]}),
@@ -609,7 +609,7 @@ static void test_refused(void **state) {
         tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.process_group = &good, .shard_optimizer = true}));
     harness_ok(tfm_trainer_set_process_group(trainer, &good));
     harness_refused(tfm_trainer_set_process_group(trainer, NULL), TFM_ERROR_ARGUMENT,
-                    "trainer_set_ranks: rank 0 of 1 has moments of rank 1 of 2");
+                    "trainer_set_process_group: rank 0 of 1 has moments of rank 1 of 2");
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
 }

@@ -19,7 +19,7 @@ static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampl
         {"top_p", (double)c->sample_options.top_p, 0, 1},
         {"min_p", (double)c->sample_options.min_p, 0, 1},
         {"repetition_penalty", (double)c->repetition_penalty, 0, 1e6},
-        {"min_new", (double)c->min_new_tokens, 0, INT32_MAX},
+        {"min_new_tokens", (double)c->min_new_tokens, 0, INT32_MAX},
     };
     for (size_t i = 0; i < TFM__COUNT(numbers); i++)
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
@@ -27,13 +27,14 @@ static tfm_status check_sampling(const tfm_generate_options *o, const tfm__sampl
                              numbers[i].low, numbers[i].high);
     if (!o->sample && (o->temperature != 0 || o->top_k != 0 || o->top_p != 0 || o->min_p != 0))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: temperature, top_k, top_p and min_p are for texts that are drawn: set `draw`");
+                         "generate: temperature, top_k, top_p and min_p are for texts that are drawn: set `sample`");
     return TFM_OK;
 }
 
 static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_params *r) {
     if (r->beam_size < 1 || r->beam_size > TFM_MAX_BEAM_SIZE)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam is %d: give 1 to %d", r->beam_size, TFM_MAX_BEAM_SIZE);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: beam_size is %d: give 1 to %d", r->beam_size,
+                         TFM_MAX_BEAM_SIZE);
     if (r->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: n-best is %d: give at least 1", r->n_best);
     if (o->sample && r->beam_size > 1)
@@ -49,9 +50,8 @@ static tfm_status check_beam(const tfm_generate_options *o, const tfm__generate_
                          "tokens and pieces take a beam of 1",
                          r->beam_size);
     if (!(fabs(r->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
-        return tfm__fail(
-            TFM_ERROR_ARGUMENT, "generate: alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
-            r->length_penalty, o->has_length_penalty ? "" : ", by the length_penalty of the model's directory");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "generate: length_penalty is %g%s: give -10 to 10", r->length_penalty,
+                         o->has_length_penalty ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
@@ -61,7 +61,7 @@ static tfm_status params_of(tfm__generate_params *out, const tfm_model *model, c
     const tfm_generate_options *o = options;
     if (o->max_new_tokens < 0 || o->batch_tokens < 0 || (o->stop_string_count > 0 && !o->stop_strings))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "generate: max_new is %d, batch_tokens %d, and stops %p of %zu: they must "
+                         "generate: max_new_tokens is %d, batch_tokens %d, and stop_strings %p of %zu: they must "
                          "not be below 0, and stop strings must be there",
                          o->max_new_tokens, o->batch_tokens, (const void *)o->stop_strings, o->stop_string_count);
     tfm__sampling_params sampling = tfm__sampling_params_of(rules);

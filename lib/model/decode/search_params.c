@@ -21,7 +21,7 @@ tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model
     else
         out->length_penalty = 0.6;
     if (out->beam_size < 1 || out->beam_size > TFM_MAX_BEAM_SIZE)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam_size,
+        return tfm__fail(TFM_ERROR_ARGUMENT, "beam_size is %d%s: give 1 to %d", out->beam_size,
                          options->beam_size ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM_SIZE);
     if (out->n_best < 1)
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
@@ -32,8 +32,7 @@ tfm_status tfm__search_params_of(tfm__search_params *out, const tfm_model *model
     if (out->max_length < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
     if (!(fabs(out->length_penalty) <= 10)) /* lp(n) must fit a float; NaN fails too */
-        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
-                         out->length_penalty,
+        return tfm__fail(TFM_ERROR_ARGUMENT, "length_penalty is %g%s: give -10 to 10", out->length_penalty,
                          options->has_length_penalty ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }

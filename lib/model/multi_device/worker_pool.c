@@ -186,7 +186,7 @@ static void poll_caller(worker_pool *c) {
     const bool go_on = cancellation->go_on(cancellation->user);
     pthread_mutex_lock(&c->lock);
     if (!go_on) {
-        tfm__fail(TFM_ERROR_CANCELLED, "the call was stopped by its go_on");
+        tfm__fail(TFM_ERROR_CANCELLED, "the call was stopped by its should_continue");
         end(c, TFM_ERROR_CANCELLED, tfm_error_message());
         c->muted = true;
     }

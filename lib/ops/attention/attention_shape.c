@@ -15,7 +15,7 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
         return tfm__op_error(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
                              TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
     if (a->paged && a->kv_indices.rank != 2)
-        return tfm__op_error(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->kv_indices));
+        return tfm__op_error(ctx, "attention", "kv_indices is %s, not (B, S)", TFM__SHAPE(a->kv_indices));
     return TFM_OK;
 }
 
@@ -54,14 +54,15 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
     a->sequences = !a->mapped ? q.dims[0] : !a->paged ? k.dims[0] : a->padded ? a->lengths.dims[0] : INT32_MAX;
     if (a->mapped && (a->kv_batch.rank != 1 || a->kv_batch.dims[0] != q.dims[0]))
-        return tfm__op_error(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->kv_batch),
+        return tfm__op_error(ctx, "attention", "kv_batch is %s with q %s, not (B)", TFM__SHAPE(a->kv_batch),
                              TFM__SHAPE(q));
     if (a->paged && (a->kv_indices.dims[0] != q.dims[0] || k.dims[0] != v.dims[0]))
-        return tfm__op_error(ctx, "attention", "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
+        return tfm__op_error(ctx, "attention",
+                             "kv_indices is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
                              TFM__SHAPE(a->kv_indices), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
     if (!a->paged && (k.dims[0] != a->sequences || v.dims[0] != a->sequences))
         return tfm__op_error(ctx, "attention",
-                             "k %s and v %s are not of the same sequences as q %s; give `sources` if "
+                             "k %s and v %s are not of the same sequences as q %s; give `kv_batch` if "
                              "some are shared",
                              TFM__SHAPE(k), TFM__SHAPE(v), TFM__SHAPE(q));
     if (!a->paged && v.dims[a->heads_first ? 2 : 1] != a->length)
@@ -101,7 +102,8 @@ static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_atte
                right = options->window && options->window_right >= 0;
     if (options->causal_bottom_right && options->past != 0)
         return tfm__op_error(ctx, "attention",
-                             "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
+                             "past is %" PRId64
+                             ", but causal_bottom_right has each sequence's length say it: give one of them",
                              options->past);
     const int64_t past = options->causal_bottom_right ? -a->targets : clamp_int64(options->past, -wide, wide);
     int64_t to = right ? past + clamp_int64(options->window_right, 0, wide) + 1 : far;

@@ -8,7 +8,8 @@ static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
         !(o->beta2 >= 0.0 && o->beta2 < 1.0) || !((float)o->epsilon > 0.0f) || !(o->weight_decay >= 0.0) ||
         !(o->max_grad_norm >= 0.0) || o->step < 1)
         return tfm__op_error(ctx, "adam",
-                             "rate %g, beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g, step %lld: betas must lie in "
+                             "learning_rate %g, beta1 %g, beta2 %g, epsilon %g, weight_decay %g, max_grad_norm %g, "
+                             "step %lld: betas must lie in "
                              "[0, 1), epsilon be positive, steps count from 1, the others not be negative",
                              o->learning_rate, o->beta1, o->beta2, o->epsilon, o->weight_decay, o->max_grad_norm,
                              (long long)o->step);
@@ -39,7 +40,8 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
     const size_t count = tfm_tensor_count(x);
     if (tfm_tensor_count(gradient) != count || tfm_tensor_count(m) != count || tfm_tensor_count(v) != count ||
         (norm.buffer && tfm_tensor_count(norm) != 1))
-        return tfm__op_error(ctx, op, "x is %s, the gradient %s, m %s, v %s: they must be of one size, and norm of 1",
+        return tfm__op_error(ctx, op,
+                             "x is %s, the gradient %s, m %s, v %s: they must be of one size, and grad_norm of 1",
                              TFM__SHAPE(x), TFM__SHAPE(gradient), TFM__SHAPE(m), TFM__SHAPE(v));
     if (options->max_grad_norm > 0.0 && !norm.buffer)
         return tfm__op_error(ctx, op, "to clip it needs the norm: see tfm_l2_norm");

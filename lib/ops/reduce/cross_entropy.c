@@ -27,10 +27,11 @@ static tfm_status launch(tfm_context *ctx, const cross_entropy_args *e) {
 static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_options *o) {
     if (!(o->label_smoothing >= 0.0f && o->label_smoothing < 1.0f) || !isfinite(o->scale) ||
         !(o->soft_cap >= 0.0f && isfinite(o->soft_cap)))
-        return tfm__op_error(ctx, OP,
-                             "smoothing is %g, scale %g and cap %g: smoothing must lie in [0, 1), scale be finite, "
-                             "and cap too, and not negative",
-                             (double)o->label_smoothing, (double)o->scale, (double)o->soft_cap);
+        return tfm__op_error(
+            ctx, OP,
+            "label_smoothing is %g, scale %g and soft_cap %g: label_smoothing must lie in [0, 1), scale be finite, "
+            "and cap too, and not negative",
+            (double)o->label_smoothing, (double)o->scale, (double)o->soft_cap);
     return TFM_OK;
 }
 

@@ -301,7 +301,7 @@ static void test_lines(void **state) {
     assert_string_equal(emitted[1], "");
     assert_string_equal(emitted[2], translation);
     harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam_size = 999}, on_text, NULL),
-                    TFM_ERROR_ARGUMENT, "beam is 999");
+                    TFM_ERROR_ARGUMENT, "beam_size is 999");
     harness_refused(tfm_translate(model, lines, 1,
                                   &(tfm_search_options){.has_length_penalty = true, .length_penalty = 1e5}, on_text,
                                   NULL),

@@ -656,17 +656,17 @@ static void test_refused(void **state) {
         tfm_generate_options options;
         const char *part;
     } cases[] = {
-        {{.beam_size = 33}, "beam is 33"},
-        {{.beam_size = -1}, "beam is -1"},
+        {{.beam_size = 33}, "beam_size is 33"},
+        {{.beam_size = -1}, "beam_size is -1"},
         {{.n_best = 2}, "n-best is 2"},
         {{.sample = true, .beam_size = 2}, "do not go together"},
-        {{.temperature = 0.5f}, "set `draw`"},
-        {{.top_k = 3}, "set `draw`"},
+        {{.temperature = 0.5f}, "set `sample`"},
+        {{.top_k = 3}, "set `sample`"},
         {{.sample = true, .temperature = -1}, "temperature is -1"},
         {{.sample = true, .top_p = 1.5f}, "top_p is 1.5"},
         {{.sample = true, .min_p = -0.5f}, "min_p is -0.5"},
         {{.repetition_penalty = -2}, "repetition_penalty is -2"},
-        {{.max_new_tokens = -3}, "max_new is -3"},
+        {{.max_new_tokens = -3}, "max_new_tokens is -3"},
         {{.has_length_penalty = true, .length_penalty = 11}, "alpha"},
         {{.beam_size = 2, .on_token = on_token}, "a beam of 2"},
         {{.reserved = {1}}, "generate:"},
