@@ -234,7 +234,7 @@ static bool see(void *user, size_t prompt, int best, int32_t id) {
 }
 
 /* Goes on with prompts of several lengths: draws, under somebody's eyes, or in beams. */
-static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws) {
+static void should_continue(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws) {
     const tfm_model_shape shape = language_model(TINY_TRANSLATOR, "llama");
     const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11};
     const size_t counts[] = {2, 4, 1};
@@ -263,8 +263,8 @@ static void run_searches(tfm_context *ctx) {
     translate(ctx, "of translations", TFM_F32, false);
     translate(ctx, "by rules", TFM_F16, true);
     translate_by_words(ctx, "by a shortlist");
-    go_on(ctx, "that draws", TFM_BF16, true);
-    go_on(ctx, "of texts, in beams", TFM_F16, false);
+    should_continue(ctx, "that draws", TFM_BF16, true);
+    should_continue(ctx, "of texts, in beams", TFM_F16, false);
     ctx->tuning.split_workgroups = 1 << 20; /* keys and vocabulary that several work-groups share */
     ctx->tuning.split_min_keys = 1;
     ctx->tuning.split_min_logits = 8;

@@ -67,10 +67,10 @@ static int batch_make(batch *b, const tfm_model_info *info, int texts, int least
 
 /* ---- Translation and generation -------------------------------------------------------------------------------- */
 
-static int search(tfm_model *model, const batch *b, int beam, int steps, bool unscored) {
+static int search(tfm_model *model, const batch *b, int beam, int steps, bool skip_scores) {
     const tfm_model_info *info = tfm_model_get_info(model);
     const int most = steps < info->max_positions ? steps : info->max_positions;
-    const tfm_search_options options = {.beam_size = beam, .max_length = most, .skip_scores = unscored};
+    const tfm_search_options options = {.beam_size = beam, .max_length = most, .skip_scores = skip_scores};
     tfm_hypotheses found;
     if (tfm_search(model, &found, b->ids, b->counts, b->texts, NULL, NULL, &options) != TFM_OK)
         return cli_fail_library();

@@ -64,7 +64,7 @@ static bool on_reject(void *user, size_t prompt, const char *message) {
     return true;
 }
 
-static bool go_on(void *user) {
+static bool should_continue(void *user) {
     const batch *b = user;
     return serve_batch_is_wanted(b->items, b->count);
 }
@@ -93,7 +93,7 @@ tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_
         options.batch_tokens = serve_queue_micro_batch_tokens(w, options.batch_tokens, 1);
     options.reject = on_reject;
     options.reject_user = &b;
-    options.should_continue = go_on;
+    options.should_continue = should_continue;
     options.should_continue_user = &b;
     const tfm_status status =
         tfm_generate(model->instances[w->number].model, prompts, count, &options, on_generation, &b);

@@ -88,7 +88,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-static bool go_on(void *user) {
+static bool should_continue(void *user) {
     const batch *b = user;
     return serve_batch_is_wanted(b->worker->items, b->worker->count);
 }
@@ -115,7 +115,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     if (key.n_best > (search.beam_size ? search.beam_size : tfm_model_get_info(on)->beam_size))
         search.beam_size = key.n_best;
     search.skip_scores = true;
-    search.should_continue = go_on;
+    search.should_continue = should_continue;
     search.should_continue_user = &b;
     const tfm_status status = tfm_translate_stream(on, next_segment, &b, &text, &search, on_translation, &b);
     for (size_t i = 0; i < w->count && (b.out_of_memory || status == TFM_OK);

@@ -353,14 +353,14 @@ void train_validation_close(train_validation *v) {
 
 /* ---- Scores -------------------------------------------------------------------------------------------- */
 
-static bool go_on(void *user) {
+static bool should_continue(void *user) {
     (void)user;
     return !train_stop_requested();
 }
 
 static bool on_progress(void *user, uint64_t done, uint64_t total) {
     (void)done, (void)total;
-    return go_on(user);
+    return should_continue(user);
 }
 
 static tfm_status run_texts(const train_validation *v, tfm_model *model, train_score *score) {
@@ -379,7 +379,7 @@ tfm_status train_validation_run(const train_validation *v, tfm_model *model, tra
                         .source_name = "the validation's source",
                         .reference_name = "its target"};
     tfm_search_options search = v->search;
-    search.should_continue = go_on;
+    search.should_continue = should_continue;
     const tfm_text_options text = {.line_bytes = v->source_bytes,
                                    .truncate = true,
                                    .progress = on_progress,

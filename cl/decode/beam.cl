@@ -196,7 +196,7 @@ typedef struct sentence_state {
 
 /* Inputs of beam_step from the sentence's first row on. */
 typedef struct row_inputs {
-    __global const float *values, *log_sum, *logits, *scores;
+    __global const float *values, *lse, *logits, *scores;
     __global const int *tokens;
     long vocabulary;
 } row_inputs;
@@ -209,13 +209,13 @@ typedef struct row_inputs {
 #endif
 #define ROW_INPUTS(base)                                                                                               \
     {                                                                                                                  \
-        TFM_AT(values) + (base)*ROW_CANDIDATES, TFM_AT(log_sum) + (base)*LOG_SUMS, TFM_AT(logits) + (base)*vocabulary, \
+        TFM_AT(values) + (base)*ROW_CANDIDATES, TFM_AT(lse) + (base)*LOG_SUMS, TFM_AT(logits) + (base)*vocabulary,     \
             TFM_AT(scores) + (base), TFM_AT(tokens) + (base)*ROW_CANDIDATES, vocabulary                                \
     }
 
 /* Sum log p of a row after a token with this logit. */
-static inline float extended_score(const float score, const int certain, const float logit, const float log_sum) {
-    return score + (certain ? 0.0f : logit - log_sum);
+static inline float extended_score(const float score, const int certain, const float logit, const float lse) {
+    return score + (certain ? 0.0f : logit - lse);
 }
 
 /* sums (rows, CANDIDATES): sum log p of each row after its best continuations, or in the first place after the forced
@@ -228,7 +228,7 @@ INLINED void gather_sums(const row_inputs r, const sentence_state c, __local flo
         sums[e] = -INFINITY;
         merged[e] = 0;
         if (e % CANDIDATES == 0)
-            normaliser[e / CANDIDATES] = parts_log_sum(r.log_sum + e / CANDIDATES * parts * 2, parts);
+            normaliser[e / CANDIDATES] = parts_log_sum(r.lse + e / CANDIDATES * parts * 2, parts);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int all = parts * CANDIDATES;
@@ -253,7 +253,7 @@ INLINED void gather_sums(const row_inputs r, const sentence_state c, __local flo
     for (int e = (int)TFM_LOCAL_ID(); e < c.rows * CANDIDATES; e += TFM_GROUP) {
         const int b = e / CANDIDATES;
         const float logit = c.forced >= 0 ? r.logits[b * r.vocabulary + c.forced] : r.values[e];
-        sums[e] = extended_score(r.scores[b], c.certain, logit, r.log_sum[b]);
+        sums[e] = extended_score(r.scores[b], c.certain, logit, r.lse[b]);
     }
 }
 #endif
@@ -345,7 +345,7 @@ static inline void keep_truncated(const finished *f, const continuations *from, 
 
 /* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
  * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
- *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser. With
+ *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; lse (R): their normaliser. With
  *     MERGE_TOPK they are (R, parts, CANDIDATES), and (R, parts, 2) as max_and_sum in topk.cl
  *   logits (R, vocabulary), or with a `vocabulary` of 0 one row for all: for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
@@ -363,7 +363,7 @@ static inline void keep_truncated(const finished *f, const continuations *from, 
  * certain_last: the first token and that one have the probability 1, whatever the model gives them
  *
  * Layout: all items make the sums and the rows; the choice between is the first one's alone. */
-TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
+TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, lse),
                           TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, limits),
                           TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
                           TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
@@ -640,8 +640,8 @@ TFM_KERNEL void suppress_repeated_ngrams(TFM_TENSOR(float, logits), TFM_TENSOR(f
 
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
  * log p where `use_log_probs`, else on the logit, divided where it is positive and multiplied where it is negative.
- *   log_sum (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 is no token */
-TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+ *   lse (R); block_table (R, columns) and lengths (R) as for suppress_bad_words; slot_token: -1 is no token */
+TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                          TFM_INPUT(int, block_table), TFM_INPUT(int, lengths),
                                          TFM_INPUT(int, slot_token), const long rows, const long vocabulary,
                                          const long columns, const long use_log_probs, const float penalty) {
@@ -649,7 +649,7 @@ TFM_KERNEL void apply_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float
     if (row >= rows)
         return;
     const long past = PAST_LENGTH(row);
-    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
+    const float base = use_log_probs ? TFM_AT(lse)[row] : 0.0f;
     for (long i = TFM_LOCAL_ID(); i < past; i += TFM_GROUP) {
         const int token = TFM_AT(slot_token)[TFM_AT(block_table)[row * columns + i]];
         if (token < 0 || token >= vocabulary)
@@ -707,19 +707,19 @@ TFM_KERNEL void prompt_padding_mask(TFM_TENSOR(float, mask), TFM_TENSOR(int, pos
         TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 
-/* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */
-TFM_KERNEL void restore_suppressed_mass(TFM_TENSOR(float, log_sum), TFM_INPUT(float, removed), const long rows) {
+/* One item per row: lse (R) counts what was removed, so that no other token becomes more probable by it. */
+TFM_KERNEL void restore_suppressed_mass(TFM_TENSOR(float, lse), TFM_INPUT(float, removed), const long rows) {
     const long row = get_global_id(0);
     if (row < rows)
-        TFM_AT(log_sum)[row] = beam_logaddexp(TFM_AT(log_sum)[row], TFM_AT(removed)[row]);
+        TFM_AT(lse)[row] = beam_logaddexp(TFM_AT(lse)[row], TFM_AT(removed)[row]);
 }
 
-/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is log_sum (R). */
-TFM_KERNEL void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is lse (R). */
+TFM_KERNEL void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, lse),
                                TFM_INPUT(int, targets), const long rows, const long vocabulary) {
     const long row = get_global_id(0);
     if (row < rows)
-        TFM_AT(out)[row] = TFM_AT(logits)[row * vocabulary + TFM_AT(targets)[row]] - TFM_AT(log_sum)[row];
+        TFM_AT(out)[row] = TFM_AT(logits)[row * vocabulary + TFM_AT(targets)[row]] - TFM_AT(lse)[row];
 }
 
 #endif

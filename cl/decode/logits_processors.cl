@@ -41,14 +41,14 @@ TFM_KERNEL void suppress_early_eos(TFM_TENSOR(float, logits), TFM_TENSOR(float, 
 }
 
 /* One item per row: the ends (eos_count) gain `share` of what their scores in out (R, vocabulary) are without a sign,
- * log p where `use_log_probs`, else logits. log_sum (R). */
-TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, log_sum), TFM_INPUT(int, eos_ids),
+ * log p where `use_log_probs`, else logits. lse (R). */
+TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, lse), TFM_INPUT(int, eos_ids),
                                    const long rows, const long vocabulary, const long eos_count,
                                    const long use_log_probs, const float share) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
+    const float base = use_log_probs ? TFM_AT(lse)[row] : 0.0f;
     for (long e = 0; e < eos_count; e++) {
         __global float *logit = TFM_AT(out) + row * vocabulary + TFM_AT(eos_ids)[e];
         if (*logit > -INFINITY) /* one that is forbidden stays so */
@@ -59,7 +59,7 @@ TFM_KERNEL void apply_length_decay(TFM_TENSOR(float, out), TFM_INPUT(float, log_
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's source with the penalty, as
  * apply_repetition_penalty those of its past. */
 TFM_KERNEL void apply_encoder_repetition_penalty(TFM_TENSOR(float, out), TFM_INPUT(float, logits),
-                                                 TFM_INPUT(float, log_sum), TFM_INPUT(int, source_ids),
+                                                 TFM_INPUT(float, lse), TFM_INPUT(int, source_ids),
                                                  TFM_INPUT(int, source_counts), TFM_INPUT(int, sources),
                                                  const long rows, const long vocabulary, const long width,
                                                  const long use_log_probs, const float penalty) {
@@ -67,7 +67,7 @@ TFM_KERNEL void apply_encoder_repetition_penalty(TFM_TENSOR(float, out), TFM_INP
     if (row >= rows)
         return;
     const long text = TFM_AT(sources)[row], count = TFM_AT(source_counts)[text];
-    const float base = use_log_probs ? TFM_AT(log_sum)[row] : 0.0f;
+    const float base = use_log_probs ? TFM_AT(lse)[row] : 0.0f;
     for (long i = TFM_LOCAL_ID(); i < count; i += TFM_GROUP) {
         const int token = TFM_AT(source_ids)[text * width + i];
         if (token < 0 || token >= vocabulary)

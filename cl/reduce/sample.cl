@@ -7,7 +7,7 @@
  * at which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal
  * draws.
  *
- * With WITH_SCORES, where work-items share rows, values (rows) gets the logits of the ids, and log_sum (rows) the
+ * With WITH_SCORES, where work-items share rows, values (rows) gets the logits of the ids, and lse (rows) the
  * logarithm of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows
  * are of.
  *
@@ -179,7 +179,7 @@ static inline float scan_share(const row_logits *r, const long begin, const long
 }
 
 #ifdef WITH_SCORES
-#define SCORE_PARAMETERS TFM_INPUT(int, sources), TFM_TENSOR(float, values), TFM_TENSOR(float, log_sum),
+#define SCORE_PARAMETERS TFM_INPUT(int, sources), TFM_TENSOR(float, values), TFM_TENSOR(float, lse),
 #define STREAM(row) TFM_AT(streams)[TFM_AT(sources)[row]]
 #else
 #define SCORE_PARAMETERS
@@ -209,7 +209,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
             if (probabilities != 0)
                 TFM_AT(probabilities)[row] = 0.0f;
 #ifdef WITH_SCORES
-            TFM_AT(values)[row] = TFM_AT(log_sum)[row] = -INFINITY;
+            TFM_AT(values)[row] = TFM_AT(lse)[row] = -INFINITY;
 #endif
         }
         return;
@@ -220,7 +220,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         exps += full.x[i] > -INFINITY ? exp(full.x[i] - full.maximum) : 0.0f;
     exps = tfm_group_sum(exps);
     if (TFM_LOCAL_ID() == 0)
-        TFM_AT(log_sum)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
+        TFM_AT(lse)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
 #endif
 
     /* First the k largest, of those the fewest that weigh p, and of those what is near enough to the largest. The three

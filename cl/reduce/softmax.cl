@@ -76,11 +76,11 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
         lane_sum += tfm_exp_nonpos(in[i] - shift);
     const float sum = tfm_group_sum(lane_sum);
-    const float log_sum = sum == 0.0f ? 0.0f : log(sum);
+    const float lse = sum == 0.0f ? 0.0f : log(sum);
     for (long i = TFM_LOCAL_ID() * TFM_WIDTH; i + TFM_WIDTH <= n; i += TFM_STEP)
-        tfm_store((tfm_load(in + i) - shift) - log_sum, out + i);
+        tfm_store((tfm_load(in + i) - shift) - lse, out + i);
     for (long i = TFM_TAIL(n) + TFM_LOCAL_ID(); i < n; i += TFM_GROUP)
-        out[i] = (in[i] - shift) - log_sum;
+        out[i] = (in[i] - shift) - lse;
 }
 
 /* ---- Over the middle dimension of x (rows, n, inner) ----

@@ -1,5 +1,5 @@
 /* The k largest of each row of x (rows, n): values and indices are (rows, k), the largest first, and of equal ones that
- * with the lower index. Where it is wanted, log_sum (rows) is the logarithm of the sum of e to the row's elements. NaN
+ * with the lower index. Where it is wanted, lse (rows) is the logarithm of the sum of e to the row's elements. NaN
  * counts as -inf. Where fewer than k entries are above -inf, those at -inf follow by index.
  *
  * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that
@@ -154,7 +154,7 @@ static inline tfm_vec block_rest(__global const float *x, const long first, cons
     return best;
 }
 
-TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, lse),
                          TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     const long row = TFM_ROW();
     if (row >= rows)
@@ -177,7 +177,7 @@ TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
     if (summed) {
         const float highest = tfm_vec_max(maximum);
         const tfm_vec shift = shift_of((tfm_vec)(highest));
-        TFM_AT(log_sum)[row] = log_sum_of(highest, tfm_vec_sum(sum * exp_nonpos(maximum - shift)));
+        TFM_AT(lse)[row] = log_sum_of(highest, tfm_vec_sum(sum * exp_nonpos(maximum - shift)));
     }
     float last_value = 0.0f, last_place = -1.0f;
     int last_block = -1;
@@ -211,7 +211,7 @@ TFM_KERNEL void topk_cpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 #include "topk_share.cl"
 
 #ifndef SPLIT
-TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, lse),
                          TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     TFM_SCRATCH
     __local float best[TFM_GROUP];
@@ -229,7 +229,7 @@ TFM_KERNEL void topk_gpu(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
     if (summed) {
         const float sum = tfm_group_sum(own);
         if (TFM_LOCAL_ID() == 0)
-            TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
+            TFM_AT(lse)[row] = log_sum_of(highest, sum);
     }
 }
 
@@ -265,7 +265,7 @@ TFM_KERNEL void topk_split(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
 
 /* A work-group per row: the best of what topk_split has found. No turn of the loop is left early: PoCL 3.1 never comes
  * to the barriers after it then. */
-TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, lse),
                            TFM_INPUT(float, found_values), TFM_INPUT(int, found_indices), TFM_INPUT(float, max_and_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
                            const long summed) {
@@ -293,7 +293,7 @@ TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     if (found < k && TFM_LOCAL_ID() == 0)
         fill_neg_infinity(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
     if (summed && TFM_LOCAL_ID() == 0)
-        TFM_AT(log_sum)[row] = parts_log_sum(TFM_AT(max_and_sum) + row * parts * 2, lists);
+        TFM_AT(lse)[row] = parts_log_sum(TFM_AT(max_and_sum) + row * parts * 2, lists);
 }
 #endif
 #endif

@@ -220,8 +220,8 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__residual *s, tfm_tensor *self_w
     const bool cross = block->cross_attention.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, ffn_out = {0}; /* (B, T, E) */
     const bool recurrent = block->ssru.input.weight.value.buffer != NULL;
-    const bool one_norm = block->parallel_residual && block->shared_norm;
-    const tfm_norm *const second = one_norm ? &block->attention_norm : &block->feed_forward_norm;
+    const bool shared_norm = block->parallel_residual && block->shared_norm;
+    const tfm_norm *const second = shared_norm ? &block->attention_norm : &block->feed_forward_norm;
     if (cross_weights && !cross)
         return tfm__op_error(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)

@@ -30,7 +30,7 @@ tfm_bleu tfm__bleu_score(const tfm__bleu_counts *counts) {
     }
     if (matches == 0) /* smoothing alone is no score */
         return bleu;
-    double log_sum = 0, smooth = 1;
+    double lse = 0, smooth = 1;
     for (int n = 0; n < TFM_BLEU_ORDER; n++) {
         double found = (double)counts->matches[n];
         if (counts->totals[n] == 0) /* and none of the longer ones */
@@ -38,8 +38,8 @@ tfm_bleu tfm__bleu_score(const tfm__bleu_counts *counts) {
         if (counts->matches[n] == 0)
             found = 1 / (smooth *= 2);
         bleu.precisions[n] = 100 * found / (double)counts->totals[n];
-        log_sum += log(bleu.precisions[n]);
+        lse += log(bleu.precisions[n]);
     }
-    bleu.score = bleu.brevity_penalty * exp(log_sum / TFM_BLEU_ORDER);
+    bleu.score = bleu.brevity_penalty * exp(lse / TFM_BLEU_ORDER);
     return bleu;
 }

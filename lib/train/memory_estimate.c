@@ -45,7 +45,7 @@ static void add_attention(estimate *s, const tfm__stack_arch *a, uint64_t times)
  * alone, or three with a gate. */
 static void add_layers(estimate *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
     const uint64_t attentions = layers * (a->cross ? 2 : 1);
-    const uint64_t norms = attentions + layers * (a->norm_place == TFM_NORM_SANDWICH ? 3 : 1);
+    const uint64_t norms = attentions + layers * (a->norm_placement == TFM_NORM_SANDWICH ? 3 : 1);
     add_attention(s, a, attentions);
     add_rows(s, norms * 2, s->width);
     add_rows(s, layers * inner, (uint64_t)a->feed_forward);

@@ -101,11 +101,11 @@ static void attention(tfm_context *ctx, const shape *s) {
 
 static void topk(tfm_context *ctx, int64_t rows, int64_t n, int k, bool summed) {
     tfm_scope_open(ctx);
-    tfm_tensor x = FILLED(TFM_F32, 0, rows, n), values = {0}, indices = {0}, log_sum = {0};
+    tfm_tensor x = FILLED(TFM_F32, 0, rows, n), values = {0}, indices = {0}, lse = {0};
     double best = 1e30, computed = 1e30;
     for (int i = 0; i < 12; i++) {
         double wall = now(CLOCK_MONOTONIC), process = now(CLOCK_PROCESS_CPUTIME_ID);
-        tfm_topk(ctx, &values, &indices, summed ? &log_sum : NULL, x, k);
+        tfm_topk(ctx, &values, &indices, summed ? &lse : NULL, x, k);
         tfm_context_finish(ctx);
         leave(ctx);
         wall = now(CLOCK_MONOTONIC) - wall;

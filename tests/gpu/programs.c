@@ -95,9 +95,9 @@ static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int6
 static void vocabularies(tfm_context *ctx) {
     static const int64_t ENTRIES[] = {8000, 262144};
     for (size_t i = 0; i < sizeof(ENTRIES) / sizeof(*ENTRIES); i++) {
-        tfm_tensor values = {0}, indices = {0}, log_sum = {0};
+        tfm_tensor values = {0}, indices = {0}, lse = {0};
         tfm_scope_open(ctx);
-        tfm_topk(ctx, &values, &indices, &log_sum, ZEROS(ctx, TFM_F32, 4, ENTRIES[i]), 8);
+        tfm_topk(ctx, &values, &indices, &lse, ZEROS(ctx, TFM_F32, 4, ENTRIES[i]), 8);
         done(ctx, "the best of", ENTRIES[i]);
     }
 }

@@ -332,12 +332,12 @@ static void test_multi_head(void **state) {
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
         harness_ok(tfm_multi_head_project(ctx, &memory, &layer, cases[i].memory->device));
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
-        tfm_tensor again = {0}, scores = {0}, log_sum = {0}; /* what is asked for besides is the caller's */
+        tfm_tensor again = {0}, scores = {0}, lse = {0}; /* what is asked for besides is the caller's */
         cases[i].options.scores = &scores;
-        cases[i].options.lse = &log_sum;
+        cases[i].options.lse = &lse;
         harness_ok(tfm_multi_head_forward(ctx, &again, &layer, x.device, memory, &cases[i].options));
         free(harness_floats(scores));
-        free(harness_floats(log_sum));
+        free(harness_floats(lse));
         check_output(
             y,
             multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories, cases[i].length, cases[i].mask),

@@ -63,7 +63,7 @@ static double mask_at(const attention_problem *p, int64_t b, int64_t h, int64_t 
 static bool sees(const attention_problem *p, int64_t b, int64_t h, int64_t t, int64_t j) {
     const attention_case *c = &p->c;
     const int64_t length = c->padded ? p->lengths[source_of(p, b)] : c->length;
-    const int64_t at = t + (c->at_end ? length - c->targets : c->past);
+    const int64_t at = t + (c->causal_bottom_right ? length - c->targets : c->past);
     return j < length && exists(p, b, j) && (!c->causal || j <= at) &&
            (!c->window || c->before < 0 || j >= at - c->before) && (!c->window || c->after < 0 || j <= at + c->after) &&
            mask_at(p, b, h, t, j) != -INFINITY;
@@ -216,9 +216,9 @@ static void attend(attention_wanted *w, const attention_problem *p, double *z, i
         z[j] = sees(p, b, h, t, j) ? z[j] + mask_at(p, b, h, t, j) : -INFINITY;
     if (c->scored && c->stage == TFM_ATTENTION_MASKED)
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
-    const double log_sum = softmax(z, c->length);
+    const double lse = softmax(z, c->length);
     if (c->summed)
-        w->log_sum[row] = log_sum;
+        w->lse[row] = lse;
     if (c->scored && c->stage == TFM_ATTENTION_WEIGHTS)
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
     for (int64_t j = 0; j < c->length; j++) {
@@ -236,7 +236,7 @@ attention_wanted attention_oracle(const attention_problem *p) {
     const int64_t queries = c->batch * c->heads * c->targets;
     attention_wanted w = {.y = attention_take(queries * c->value_width, sizeof(double)),
                           .scores = attention_take(c->scored ? queries * c->length : 0, sizeof(double)),
-                          .log_sum = attention_take(c->summed ? queries : 0, sizeof(double))};
+                          .lse = attention_take(c->summed ? queries : 0, sizeof(double))};
     double *z = attention_take(c->length, sizeof(double));
     for (int64_t i = 0; i < queries; i++)
         attend(&w, p, z, i / (c->heads * c->targets), i / c->targets % c->heads, i % c->targets);
@@ -285,7 +285,7 @@ static tfm_attention_options options_of(const attention_problem *p) {
                                      .soft_cap = c->soft_cap,
                                      .causal = c->causal,
                                      .past = c->past,
-                                     .causal_bottom_right = c->at_end,
+                                     .causal_bottom_right = c->causal_bottom_right,
                                      .window = c->window,
                                      .window_left = c->before,
                                      .window_right = c->after,
@@ -309,7 +309,7 @@ attention_got attention_run(const attention_problem *p) {
     harness_ok(tfm_scope_open(ctx));
     tfm_attention_options options = options_of(p);
     tfm_tensor q, k, v, y, scores = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets, c->length);
-    tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets);
+    tfm_tensor lse = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets);
     if (c->heads_first) {
         q = UPLOAD(q_dtype(c), p->q, c->batch, c->heads, c->targets, c->key_width);
         k = UPLOAD(c->numbers, p->k, p->sequences, c->kv_heads, c->length, c->key_width);
@@ -326,9 +326,9 @@ attention_got attention_run(const attention_problem *p) {
         v = UPLOAD(c->numbers, p->v, p->pool, c->kv_heads * c->value_width);
     }
     options.scores = c->scored ? &scores : NULL;
-    options.lse = c->summed ? &log_sum : NULL;
+    options.lse = c->summed ? &lse : NULL;
     harness_ok(tfm_attention(ctx, &y, q, k, v, &options));
-    attention_got got = {.y = download(y), .scores = download(scores), .log_sum = download(log_sum)};
+    attention_got got = {.y = download(y), .scores = download(scores), .lse = download(lse)};
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     return got;
 }
@@ -344,7 +344,7 @@ static void describe(char *what, size_t size, const attention_case *c) {
              c->holes   ? " paged with holes"
              : c->paged ? " paged"
                         : "",
-             c->at_end ? " at end" : "", (int)c->past, (int)c->beams, (double)c->soft_cap,
+             c->causal_bottom_right ? " at end" : "", (int)c->past, (int)c->beams, (double)c->soft_cap,
              c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
              c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers),
              c->wide_q   ? " but q"
@@ -373,7 +373,7 @@ void attention_check(attention_case c) {
                   what);
     snprintf(text, sizeof(text), "log sums of %s", what);
     if (c.summed)
-        harness_close(got.log_sum, want.log_sum, queries, exact, text);
+        harness_close(got.lse, want.lse, queries, exact, text);
     for (size_t i = 0; c.scored && i < scores; i++)
         if (isnan(want.scores[i])) { /* the product with a key that nobody sees */
             assert_true(isnan(got.scores[i]));
@@ -384,9 +384,9 @@ void attention_check(attention_case c) {
         harness_close(got.scores, want.scores, scores, exact, text);
     free(got.y);
     free(got.scores);
-    free(got.log_sum);
+    free(got.lse);
     free(want.y);
     free(want.scores);
-    free(want.log_sum);
+    free(want.lse);
     attention_drop(&p);
 }

@@ -9,7 +9,7 @@
 /* What is asked for; zero where the op's options are. */
 typedef struct attention_case {
     int64_t batch, targets, length, heads, kv_heads, key_width, value_width;
-    bool heads_first, causal, padded, paged, at_end, window;
+    bool heads_first, causal, padded, paged, causal_bottom_right, window;
     bool holes; /* where paged, some rows are none of the pool; without `scored` */
     int64_t past, before, after;
     int64_t beams; /* so many query sequences in a row read one of keys, by `sources`; 0: none given */
@@ -51,10 +51,10 @@ double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64
 
 /* y (in q's layout), scores (B, H, T, S) and log sums (B, H, T); the latter two NULL unless asked for. */
 typedef struct attention_wanted {
-    double *y, *scores, *log_sum;
+    double *y, *scores, *lse;
 } attention_wanted;
 typedef struct attention_got {
-    float *y, *scores, *log_sum;
+    float *y, *scores, *lse;
 } attention_got;
 attention_wanted attention_oracle(const attention_problem *p);
 attention_got attention_run(const attention_problem *p);

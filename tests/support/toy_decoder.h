@@ -23,7 +23,7 @@ static inline void toy_turn(tfm__rotary_arch *out, int width, double base) {
 
 /* GPT-2's way; Llama's; Gemma's, with local layers and caps. */
 static inline tfm__arch toy_arch(toy_kind kind) {
-    tfm__arch arch = {.tied_output = kind != TOY_ROTARY};
+    tfm__arch arch = {.tied_embeddings = kind != TOY_ROTARY};
     tfm__stack_arch *d = &arch.decoder;
     *d = (tfm__stack_arch){.layers = 2,
                            .width = 32,
@@ -41,14 +41,14 @@ static inline tfm__arch toy_arch(toy_kind kind) {
         d->activation = TFM_GELU_TANH;
         d->input_biases = d->output_biases = d->feed_forward_biases = d->norm_biases = true;
         d->norm = TFM_NORM_LAYER;
-        d->norm_place = TFM_NORM_PRE;
+        d->norm_placement = TFM_NORM_PRE;
         d->positions = TFM__LEARNED_POSITIONS;
         return arch;
     }
     d->activation = kind == TOY_LOCAL ? TFM_GELU_TANH : TFM_SILU;
     d->gated = true;
     d->norm = TFM_NORM_RMS;
-    d->norm_place = kind == TOY_LOCAL ? TFM_NORM_SANDWICH : TFM_NORM_PRE;
+    d->norm_placement = kind == TOY_LOCAL ? TFM_NORM_SANDWICH : TFM_NORM_PRE;
     toy_turn(&d->rotary, 8, 10000);
     if (kind == TOY_LOCAL) {
         toy_turn(&d->local_rotary, 8, 100);

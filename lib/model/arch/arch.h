@@ -91,7 +91,7 @@ typedef struct tfm__stack_arch {
     bool causal;              /* A position attends to none after it. */
     bool cross;               /* Blocks attend to the encoder's output too. */
     tfm_norm_kind norm;
-    tfm_norm_placement norm_place;
+    tfm_norm_placement norm_placement;
     float epsilon;
     bool norm_biases;      /* Layer norms have a beta. */
     bool plain_norms;      /* Norms have neither a gamma nor a beta. */
@@ -151,7 +151,7 @@ typedef struct tfm__head_arch {
 typedef struct tfm__arch {
     tfm__stack_arch encoder, decoder; /* At least one of them has layers. */
     bool shared_tables;               /* Both stacks have one embedding table. */
-    bool tied_output;                 /* The output projection is the table of the stack that writes. */
+    bool tied_embeddings;             /* The output projection is the table of the stack that writes. */
     bool headless;                    /* There is no output projection: what comes out of the stack is the result. */
     tfm__head_arch head;              /* Of a model that only encodes. */
     float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */

@@ -10,7 +10,7 @@ enum { BEFORE = 2 };
 typedef enum kind { BART, MBART, PEGASUS } kind;
 
 static void describe(tfm__stack_arch *s, kind k) {
-    s->norm_place = k == BART ? TFM_NORM_POST : TFM_NORM_PRE;
+    s->norm_placement = k == BART ? TFM_NORM_POST : TFM_NORM_PRE;
     s->final_norm = k != BART;
     s->embedding_norm = k != PEGASUS;
     s->positions = k == PEGASUS ? TFM__SINUSOIDS : TFM__LEARNED_POSITIONS;
@@ -37,7 +37,7 @@ static tfm_status read_kind(tfm__arch *arch, tfm__generation_rules *rules, const
     describe(&arch->encoder, k);
     describe(&arch->decoder, k);
     arch->shared_tables = true;
-    arch->tied_output = c.tie;
+    arch->tied_embeddings = c.tie;
     rules->hf_search = true;
     return tfm__read_generation_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }

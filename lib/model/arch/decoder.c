@@ -68,7 +68,7 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__decoder_kind *k, con
 void tfm__decoder_flags(tfm__decoder_flag_list *out, const tfm__decoder_kind *k, tfm__arch *arch) {
     tfm__stack_arch *s = &arch->decoder;
     const tfm__bool_key all[TFM__DECODER_FLAGS] = {
-        {"tie_word_embeddings", &arch->tied_output},
+        {"tie_word_embeddings", &arch->tied_embeddings},
         {k->attention_biases, &out->attention},
         {k->input_bias_key, &out->inputs},
         {k->mlp_biases, &s->feed_forward_biases},
@@ -85,7 +85,7 @@ static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *k, const 
     tfm_status status = tfm__refuse_keys(from, others);
     if (status == TFM_OK && k->refused)
         status = tfm__refuse_keys(from, k->refused);
-    arch->tied_output = k->tied;
+    arch->tied_embeddings = k->tied;
     s->feed_forward_biases = k->biased || k->mlp_biased;
     s->parallel = k->parallel;
     tfm__decoder_flags(&f, k, arch);
@@ -293,9 +293,9 @@ static tfm__stack_arch stack_of(const tfm__decoder_kind *k) {
                              .causal = true,
                              .norm = k->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
                              .norm_biases = k->layer_norms && !k->no_betas,
-                             .norm_place = k->sandwich_norm        ? TFM_NORM_SANDWICH
-                                           : k->post_sublayer_norm ? TFM_NORM_POST_SUBLAYER
-                                                                   : TFM_NORM_PRE,
+                             .norm_placement = k->sandwich_norm        ? TFM_NORM_SANDWICH
+                                               : k->post_sublayer_norm ? TFM_NORM_POST_SUBLAYER
+                                                                       : TFM_NORM_PRE,
                              .gamma_offset = k->gemma ? 1 : 0,
                              .head_norms = k->head_norms,
                              .joint_head_norms = k->joint_head_norms,
@@ -338,7 +338,7 @@ tfm_status tfm__decoder_read_config(tfm__arch *arch, tfm__generation_rules *rule
     if (status == TFM_OK)
         status = read_rope_keys(s, k, from);
     if (status == TFM_OK)
-        status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
+        status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_embeddings);
     if (k->gemma)
         correct_gemma(s, k, from);
     return status != TFM_OK ? status : tfm__read_decoder_only_rules(rules, from, s->vocabulary);

@@ -74,9 +74,9 @@ tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from
                  : ends_with(name, "ForSequenceClassification")                        ? TFM__CLASSIFICATION_HEAD
                                                                                        : TFM__NO_HEAD;
     arch->headless = head->kind != TFM__MLM_HEAD;
-    arch->tied_output = true;
+    arch->tied_embeddings = true;
     tfm_status status =
-        tfm__read_bool(&arch->tied_output, tfm__network_key(from, "tie_word_embeddings"), "tie_word_embeddings");
+        tfm__read_bool(&arch->tied_embeddings, tfm__network_key(from, "tie_word_embeddings"), "tie_word_embeddings");
     if (status == TFM_OK && head->kind == TFM__CLASSIFICATION_HEAD)
         status = read_class_count(&head->classes, from);
     return status;
@@ -173,7 +173,7 @@ static tfm_status read_encoder_stack(tfm__stack_arch *s, const tfm__encoder_kind
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_POST,
+        .norm_placement = TFM_NORM_POST,
         .epsilon = 1e-12f,
         .embedding_norm = true,
         .embedding_scale = 1,

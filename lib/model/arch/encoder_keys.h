@@ -27,7 +27,7 @@ tfm_status tfm__read_epsilon(float *out, const tfm__config_files *from, const ch
 tfm_status tfm__read_padding(tfm__generation_rules *rules, const tfm__config_files *from, int pad, int vocabulary);
 
 /* Which head `architectures` speaks of, with the number of its classes; and with that arch->headless and
- * arch->tied_output. */
+ * arch->tied_embeddings. */
 tfm_status tfm__read_encoder_head(tfm__arch *arch, const tfm__config_files *from);
 
 /* What one family of post-norm encoders has of its own, and its defaults. A zero is what BERT does. */

@@ -41,7 +41,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
                            .feed_forward_biases = true,
                            .causal = true,
                            .norm = TFM_NORM_LAYER,
-                           .norm_place = TFM_NORM_PRE,
+                           .norm_placement = TFM_NORM_PRE,
                            .norm_biases = true,
                            .final_norm = true,
                            .vocabulary = 50257,
@@ -50,11 +50,11 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
                            .max_positions = 1024};
     bool scaled = true;
     double epsilon = 1e-5;
-    arch->tied_output = true;
+    arch->tied_embeddings = true;
     const tfm__bool_key flags[] = {
         {"scale_attn_weights", &scaled},
         {"scale_attn_by_inverse_layer_idx", &s->scale_by_inverse_layer},
-        {"tie_word_embeddings", &arch->tied_output},
+        {"tie_word_embeddings", &arch->tied_embeddings},
     };
     tfm_status status = tfm__refuse_keys(from, others);
     if (status == TFM_OK)
@@ -68,7 +68,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
     if (status == TFM_OK)
         status = tfm__read_number(&epsilon, tfm__network_key(from, "layer_norm_epsilon"), "layer_norm_epsilon", 0, 1);
     if (status == TFM_OK)
-        status = tfm__read_head(&arch->headless, from, "LMHeadModel", arch->tied_output);
+        status = tfm__read_head(&arch->headless, from, "LMHeadModel", arch->tied_embeddings);
     s->epsilon = (float)epsilon;
     s->score_scale = scaled ? 0 : 1;
     return status != TFM_OK ? status : tfm__read_decoder_only_rules(rules, from, s->vocabulary);
@@ -84,7 +84,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
                             s->layers, "n_head", s->heads, "n_inner", s->feed_forward, "n_positions", s->max_positions,
                             "vocab_size", s->vocabulary, "layer_norm_epsilon", tfm__short_number(s->epsilon),
                             "scale_attn_weights", (int)(s->score_scale == 0), "scale_attn_by_inverse_layer_idx",
-                            (int)s->scale_by_inverse_layer, "tie_word_embeddings", (int)arch->tied_output);
+                            (int)s->scale_by_inverse_layer, "tie_word_embeddings", (int)arch->tied_embeddings);
     if (out && !tfm__write_decoder_only_ids(out, rules)) {
         json_decref(out);
         out = NULL;

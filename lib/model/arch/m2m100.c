@@ -4,7 +4,7 @@
 #include "model/arch/seq2seq.h"
 
 static void describe(tfm__stack_arch *s, int pad) {
-    s->norm_place = TFM_NORM_PRE;
+    s->norm_placement = TFM_NORM_PRE;
     s->final_norm = true;
     s->positions = TFM__SINUSOIDS;
     s->sinusoids = TFM_SINUSOID_FAIRSEQ;
@@ -31,7 +31,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
     describe(&arch->encoder, pad);
     describe(&arch->decoder, pad);
     arch->shared_tables = true;
-    arch->tied_output = c.tie;
+    arch->tied_embeddings = c.tie;
     return TFM_OK;
 }
 

@@ -79,7 +79,7 @@ static tfm_status read_layout(config *out, const tfm__config_files *from) {
 
 static tfm__stack_arch stack_of(const config *c, bool decoder) {
     tfm__stack_arch stack = tfm__seq2seq_stack(&c->common, decoder);
-    stack.norm_place = c->normalize_before ? TFM_NORM_PRE : TFM_NORM_POST;
+    stack.norm_placement = c->normalize_before ? TFM_NORM_PRE : TFM_NORM_POST;
     stack.embedding_norm = c->normalize_embedding;
     stack.final_norm = c->add_final_layer_norm;
     stack.positions = c->static_positions ? TFM__SINUSOIDS : TFM__LEARNED_POSITIONS;
@@ -102,7 +102,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
     arch->encoder = stack_of(&c, false);
     arch->decoder = stack_of(&c, true);
     arch->shared_tables = c.share;
-    arch->tied_output = c.common.tie;
+    arch->tied_embeddings = c.common.tie;
     return tfm__read_generation_rules(rules, from, &ids, target, source < target ? source : target);
 }
 
@@ -113,7 +113,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
     json_t *root = tfm__seq2seq_write(family, arch, rules);
     json_t *own = json_pack("{s:i, s:b, s:b, s:b, s:b, s:b, s:i}", "decoder_vocab_size", arch->decoder.vocabulary,
                             "static_position_embeddings", (int)(e->positions == TFM__SINUSOIDS), "normalize_before",
-                            (int)(e->norm_place == TFM_NORM_PRE), "normalize_embedding", (int)e->embedding_norm,
+                            (int)(e->norm_placement == TFM_NORM_PRE), "normalize_embedding", (int)e->embedding_norm,
                             "add_final_layer_norm", (int)e->final_norm, "share_encoder_decoder_embeddings",
                             (int)arch->shared_tables, "extra_pos_embeddings", e->position_offset);
     if (!own || json_object_update(root, own) != 0) {

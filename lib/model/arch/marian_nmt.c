@@ -18,7 +18,7 @@ typedef struct config {
     int width, heads, feed_forward, encoder_layers, decoder_layers;
     tfm_activation activation;
     bool embedding_norm, final_norm, recurrent;
-    bool one_source_table, tied_output; /* Wemb for both sides; the target's table as the output */
+    bool one_source_table, tied_embeddings; /* Wemb for both sides; the target's table as the output */
 } config;
 
 /* ---- Keys --------------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static tfm_status read_ties(config *out, const tfm__config_files *from) {
         if (tfm__read_bool(ties[i].value, tfm__network_key(from, ties[i].key), ties[i].key) != TFM_OK)
             return TFM_ERROR_FORMAT;
     out->one_source_table = all || source;
-    out->tied_output = all || output;
+    out->tied_embeddings = all || output;
     return TFM_OK;
 }
 
@@ -202,7 +202,7 @@ static tfm__stack_arch stack_of(const config *c, int layers, int stored, int voc
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_POST,
+        .norm_placement = TFM_NORM_POST,
         .epsilon = 1e-6f,
         .embedding_norm = c->embedding_norm,
         .final_norm = c->final_norm,
@@ -239,7 +239,7 @@ static tfm_status make_arch(tfm__arch *arch, const config *c, const tfm__weights
     arch->decoder.causal = arch->decoder.cross = true;
     arch->decoder.recurrent = c->recurrent;
     arch->shared_tables = c->one_source_table;
-    arch->tied_output = c->tied_output;
+    arch->tied_embeddings = c->tied_embeddings;
     return TFM_OK;
 }
 

@@ -116,7 +116,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
         .activation = TFM_GELU,
         .gated = true,
         .norm = TFM_NORM_LAYER,
-        .norm_place = TFM_NORM_PRE,
+        .norm_placement = TFM_NORM_PRE,
         .epsilon = 1e-5f,
         .embedding_norm = true,
         .final_norm = true,

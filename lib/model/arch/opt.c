@@ -43,13 +43,13 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
                            .position_offset = 2,
                            .max_positions = 2048};
     bool before = true, no_final_norm = false, biases = true, affine = true;
-    arch->tied_output = true;
+    arch->tied_embeddings = true;
     const tfm__bool_key flags[] = {
         {"do_layer_norm_before", &before},
         {"_remove_final_layer_norm", &no_final_norm},
         {"enable_bias", &biases},
         {"layer_norm_elementwise_affine", &affine},
-        {"tie_word_embeddings", &arch->tied_output},
+        {"tie_word_embeddings", &arch->tied_embeddings},
     };
     tfm_status status = read_sizes(s, from);
     if (status == TFM_OK)
@@ -59,8 +59,8 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
     if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
-        status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
-    s->norm_place = before ? TFM_NORM_PRE : TFM_NORM_POST;
+        status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_embeddings);
+    s->norm_placement = before ? TFM_NORM_PRE : TFM_NORM_POST;
     s->final_norm = before && !no_final_norm;
     s->plain_norms = !affine;
     s->input_biases = s->output_biases = s->feed_forward_biases = biases;
@@ -69,7 +69,7 @@ static tfm_status read(tfm__arch *arch, tfm__generation_rules *rules, const tfm_
 
 static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm__generation_rules *rules) {
     const tfm__stack_arch *s = &arch->decoder;
-    const bool before = s->norm_place == TFM_NORM_PRE;
+    const bool before = s->norm_placement == TFM_NORM_PRE;
     json_t *out =
         json_pack("{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b}", "architectures",
                   arch->headless ? "OPTModel" : "OPTForCausalLM", "model_type", family->name, "activation_function",
@@ -78,7 +78,7 @@ static json_t *write(const tfm__family *family, const tfm__arch *arch, const tfm
                   "ffn_dim", s->feed_forward, "max_position_embeddings", s->max_positions, "vocab_size", s->vocabulary,
                   "do_layer_norm_before", (int)before, "_remove_final_layer_norm", (int)(before && !s->final_norm),
                   "enable_bias", (int)s->input_biases, "layer_norm_elementwise_affine", (int)!s->plain_norms,
-                  "tie_word_embeddings", (int)arch->tied_output);
+                  "tie_word_embeddings", (int)arch->tied_embeddings);
     if (out && !tfm__write_decoder_only_ids(out, rules)) {
         json_decref(out);
         out = NULL;

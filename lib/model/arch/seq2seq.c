@@ -79,7 +79,7 @@ tfm__stack_arch tfm__seq2seq_stack(const tfm__seq2seq *c, bool decoder) {
         .cross = decoder,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = TFM_NORM_POST,
+        .norm_placement = TFM_NORM_POST,
         .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; these families have no key for it */
         .vocabulary = c->vocab_size,
         .embedding_scale = c->scale_embedding ? sqrtf((float)c->d_model) : 1,
@@ -97,7 +97,7 @@ json_t *tfm__seq2seq_write(const tfm__family *family, const tfm__arch *arch, con
         "d_model", e->width, "encoder_layers", e->layers, "decoder_layers", d->layers, "encoder_attention_heads",
         e->heads, "decoder_attention_heads", d->heads, "encoder_ffn_dim", e->feed_forward, "decoder_ffn_dim",
         d->feed_forward, "max_position_embeddings", e->max_positions, "vocab_size", e->vocabulary, "scale_embedding",
-        (int)(e->embedding_scale != 1), "tie_word_embeddings", (int)arch->tied_output, "is_encoder_decoder", 1,
+        (int)(e->embedding_scale != 1), "tie_word_embeddings", (int)arch->tied_embeddings, "is_encoder_decoder", 1,
         "pad_token_id", rules->pad_id, "eos_token_id", rules->eos_id, "decoder_start_token_id", rules->start_id);
 }
 

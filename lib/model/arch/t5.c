@@ -118,7 +118,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
         .causal = decoder,
         .cross = decoder,
         .norm = TFM_NORM_RMS,
-        .norm_place = TFM_NORM_PRE,
+        .norm_placement = TFM_NORM_PRE,
         .epsilon = (float)c->epsilon,
         .final_norm = true,
         .final_dropout = true,
@@ -144,7 +144,7 @@ static tfm_status read_alone(config c, tfm__arch *arch, tfm__generation_rules *r
     if (status != TFM_OK)
         return status;
     arch->encoder = stack_of(&c, false);
-    arch->headless = arch->tied_output = true;
+    arch->headless = arch->tied_embeddings = true;
     return tfm__read_padding(rules, from, 0, c.vocab_size);
 }
 
@@ -161,7 +161,7 @@ static tfm_status read_with(config c, tfm__arch *arch, tfm__generation_rules *ru
         return status;
     arch->encoder = stack_of(&c, false);
     arch->decoder = stack_of(&c, true);
-    arch->shared_tables = arch->tied_output = true;
+    arch->shared_tables = arch->tied_embeddings = true;
     arch->output_scale = scaled ? (float)pow(c.d_model, -0.5) : 0;
     return tfm__read_generation_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }

@@ -48,8 +48,8 @@ static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
     const int order = l->family->output_by_file;
     for (size_t i = 0; FALLBACKS[order][role][i].role != TFM__NO_ROLE; i++) {
         const tfm__role name = FALLBACKS[order][role][i].role;
-        const bool allowed =
-            (shared || !FALLBACKS[order][role][i].shared) && (l->arch->tied_output || !FALLBACKS[order][role][i].tied);
+        const bool allowed = (shared || !FALLBACKS[order][role][i].shared) &&
+                             (l->arch->tied_embeddings || !FALLBACKS[order][role][i].tied);
         if (!table_name(l, name) || !allowed)
             continue;
         const tfm__stored_tensor *stored = tfm__load_find(l, table_name(l, name));
@@ -58,7 +58,7 @@ static const tfm__stored_tensor *find_table(const tfm__loader *l, int role) {
     }
     tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
               table_name(l, FALLBACKS[order][role][0].role),
-              role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
+              role == 2 && !l->arch->tied_embeddings ? "" : ", and so are its aliases");
     return NULL;
 }
 
@@ -94,10 +94,10 @@ void tfm__load_tables(tfm__loader *l) {
     if (l->status != TFM_OK)
         return;
     if (encodes && decodes)
-        l->arch->shared_tables = is_tied(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
+        l->arch->shared_tables = is_tied(l, 0, 1, l->arch->shared_tables && l->arch->tied_embeddings) ||
                                  (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
     if (!l->arch->headless)
-        l->arch->tied_output = is_tied(l, 2, decodes ? 1 : 0, l->arch->tied_output);
+        l->arch->tied_embeddings = is_tied(l, 2, decodes ? 1 : 0, l->arch->tied_embeddings);
     /* One table for both sides has one size. */
     if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
         l->status = tfm__fail(
@@ -123,10 +123,10 @@ void tfm__model_set_tables(tfm_model *model) {
     const tfm__arch *arch = &model->arch;
     model->encoder.table = &model->tables[0];
     model->decoder.table = arch->shared_tables ? model->encoder.table : &model->tables[1];
-    model->output = arch->headless         ? NULL
-                    : !arch->tied_output   ? &model->tables[2]
-                    : arch->decoder.layers ? model->decoder.table
-                                           : model->encoder.table;
+    model->output = arch->headless           ? NULL
+                    : !arch->tied_embeddings ? &model->tables[2]
+                    : arch->decoder.layers   ? model->decoder.table
+                                             : model->encoder.table;
 }
 
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {

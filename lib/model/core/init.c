@@ -76,7 +76,7 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
         .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
         .norm_biases = true,
-        .norm_place = s->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST,
+        .norm_placement = s->pre_norm ? TFM_NORM_PRE : TFM_NORM_POST,
         .epsilon = 1e-5f,
         .final_norm = s->pre_norm, /* else nothing would norm what leaves the last block */
         .vocabulary = vocabulary,
@@ -92,7 +92,7 @@ static tfm__arch arch_of(const tfm_model_shape *s) {
     tfm__arch arch = {.encoder = stack_of(s, s->encoder_layers, s->source_vocab_size),
                       .decoder = stack_of(s, s->decoder_layers, target),
                       .shared_tables = s->target_vocab_size == 0,
-                      .tied_output = true};
+                      .tied_embeddings = true};
     arch.decoder.causal = arch.decoder.cross = true;
     return arch;
 }

@@ -188,7 +188,7 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
         .window = bits & TFM__LOCAL_LAYER,
         .window_left = arch->causal ? arch->window - 1 : arch->window / 2,
         .window_right = arch->causal ? 0 : arch->window / 2,
-        .norm_placement = arch->norm_place,
+        .norm_placement = arch->norm_placement,
         .parallel_residual = arch->parallel,
         .shared_norm = arch->shared_norm,
         .residual_scale = arch->residual_scale,

@@ -189,7 +189,7 @@ static tfm__role norm_of(const walker *w, tfm__role role, tfm__role parallel) {
 
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
-    const bool around = s->norm_place == TFM_NORM_SANDWICH;
+    const bool around = s->norm_placement == TFM_NORM_SANDWICH;
     if (s->recurrent) {
         walk_dense(w, TFM__SSRU_INPUT, FIELD(block, ssru.input), s->width, false);
         walk_dense(w, TFM__SSRU_FORGET, FIELD(block, ssru.forget), s->width, true);
@@ -232,7 +232,7 @@ static void walk_table(walker *w, tfm__role role, tfm_param *table) {
 
 static void walk_tables(walker *w, tfm_model *model) {
     const tfm__arch *arch = w->arch;
-    const bool own_output = !arch->headless && !arch->tied_output;
+    const bool own_output = !arch->headless && !arch->tied_embeddings;
     if (enter(w, false))
         walk_table(w,
                    arch->shared_tables && (!own_output || w->family->keeps_shared) ? TFM__SHARED_EMBEDDING

@@ -117,7 +117,7 @@ static tfm_status add_all(list *l, tfm_model *model) {
                       decoder ? &model->arch.decoder : &model->arch.encoder);
     /* Where the output has a table of its own, transformers wants one for either side, the same or not; but of families
      * whose files alone say so. */
-    const bool apart = model->arch.shared_tables && !model->arch.tied_output && !family->output_by_file;
+    const bool apart = model->arch.shared_tables && !model->arch.tied_embeddings && !family->output_by_file;
     if (apart && family->keeps_shared)
         add_entry(l, tfm__role_naming(family, false, TFM__SOURCE_EMBEDDING)->weight, model->encoder.table->value,
                   l->dtype);

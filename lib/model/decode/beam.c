@@ -191,12 +191,12 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const continuatio
 static void choose_rows(tfm__beam *beam, const continuations *next, const next_rows *to, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    tfm_tensor values = {0}, tokens = {0}, log_sum = {0};
-    const int64_t parts = tfm__beam_candidates(beam, &values, &tokens, &log_sum, &logits, candidates);
+    tfm_tensor values = {0}, tokens = {0}, lse = {0};
+    const int64_t parts = tfm__beam_candidates(beam, &values, &tokens, &lse, &logits, candidates);
     const bool merges = parts > 1;
     const tfm__arg own[] = {TFM__T(values),
                             TFM__T(tokens),
-                            TFM__T(log_sum),
+                            TFM__T(lse),
                             TFM__T(logits),
                             TFM__T_AS("scores", beam->scores),
                             TFM__T_AS("limits", beam->limits),

@@ -19,10 +19,10 @@ typedef struct tfm__beam_past {
 typedef struct tfm__sampling_params {
     bool do_sample; /* a beam of one draws by `sample_options`, whose step counts along */
     tfm_sample_options sample_options;
-    const int32_t *streams;           /* [sentences]: as tfm__sample takes them */
-    float repetition_penalty;         /* what tokens of the past are made less likely by; 0: nothing */
-    int64_t min_new_tokens;           /* tokens that come before any end */
-    const int32_t *min_tokens;        /* [sentences]: the same of each, min_new at most; NULL: it is that of all */
+    const int32_t *streams;    /* [sentences]: as tfm__sample takes them */
+    float repetition_penalty;  /* what tokens of the past are made less likely by; 0: nothing */
+    int64_t min_new_tokens;    /* tokens that come before any end */
+    const int32_t *min_tokens; /* [sentences]: the same of each, min_new_tokens at most; NULL: it is that of all */
     float encoder_repetition_penalty; /* what tokens of the source are made less likely by; 0: nothing */
     int64_t encoder_no_repeat_ngram;  /* no sequence of so many of its tokens is written; 0: any may be */
     int64_t length_decay_from;        /* after so many tokens */
@@ -161,12 +161,12 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache);
 
 /* Puts the words that are forbidden, and the eos_ids, where the steps look for them. */
 tfm_status tfm__beam_upload_bad_words(tfm__beam *beam);
-/* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
+/* What each row may go on with, best first: the logits (R, k), tokens (R, k), and lse (R), the normaliser of the
  * row: the logarithm of the sum of e to all of its logits. Changes the logits. Returns 1; or a number of parts, where
  * the device has cut the vocabulary into such, and the three are what tfm__topk_split makes. Where there is a
- * screen, the logits are empty before, log_sum is no normaliser, and *logits becomes what tells whether a forced token
+ * screen, the logits are empty before, lse is no normaliser, and *logits becomes what tells whether a forced token
  * is possible: (R, V), or (V) for all rows, with -inf for those that are not. */
-int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                              tfm_tensor *logits, int k);
 
 /* ---- Screens (greedy_int8.c) ---- */
@@ -187,10 +187,10 @@ bool tfm__sampling_uses_source(const tfm__sampling_params *sampling);
 void tfm__beam_upload_source(tfm__beam *beam, const tfm__beam_setup *setup);
 /* *out = logits, but for the tokens of each row's source, which its penalty changes. */
 void tfm__beam_apply_encoder_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits,
-                                                tfm_tensor log_sum);
+                                                tfm_tensor lse);
 /* Whether ends are likelier in this step; and *out = logits, but for them. */
 bool tfm__beam_has_length_decay(const tfm__beam *beam);
-void tfm__beam_apply_length_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum);
+void tfm__beam_apply_length_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor lse);
 /* *unforced (R): 0 where the row's next token is forced, which no rule of sequences forbids then. Of translations. */
 void tfm__beam_unforced_rows(const tfm__beam *beam, tfm_tensor *unforced);
 /* Whether they forbid any token in this step, and make -inf of those; removed (R) counts what they weighed. unforced

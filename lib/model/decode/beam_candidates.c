@@ -179,13 +179,13 @@ static void finish_exhausted(const tfm__beam *beam, tfm_tensor values, tfm_tenso
 
 /* *out = logits, but for the tokens of each row's past, which the penalty makes less likely ("CTRL", Keskar et al.
  * 2019). transformers applies it to log p in a beam search, and to logits otherwise. */
-static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
+static void apply_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor lse) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "apply_repetition_penalty", ""), tfm__row_grid(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(lse),
                           TFM__T_AS("block_table", beam->block_table), TFM__T_AS("lengths", beam->lengths),
                           TFM__T_AS("slot_token", beam->slot_token), TFM__I(rows),
                           TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->block_table.dims[1]),
@@ -220,24 +220,24 @@ static void sample_tokens(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor 
 }
 
 /* The same, with what the model gives the token and its normaliser, in one launch. */
-static void sample_fused(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static void sample_fused(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                          tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor sampled = {0};
     tfm_sample_options options = beam->sampling.sample_options;
     options.step = (uint64_t)beam->step;
-    tfm__sample_with_scores(ctx, &sampled, values, log_sum, logits, beam->streams, beam->sources, &options);
+    tfm__sample_with_scores(ctx, &sampled, values, lse, logits, beam->streams, beam->sources, &options);
     tfm_tensor_reshape(ctx, tokens, sampled, 2, (int64_t[]){beam->live, 1});
 }
 
 /* What is chosen by more than its probability has that of the model all the same, but in a beam search with a
  * penalty. */
-static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                            tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0}, left = {0};
-    tfm_topk(ctx, &best, &first, log_sum, logits, 1);
+    tfm_topk(ctx, &best, &first, lse, logits, 1);
     if (beam->bias.buffer) {
         altered = (tfm_tensor){0};
         apply_sequence_bias(beam, &altered, logits);
@@ -245,17 +245,17 @@ static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor
     if (beam->sampling.encoder_repetition_penalty != 0) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        tfm__beam_apply_encoder_repetition_penalty(beam, &altered, before, *log_sum);
+        tfm__beam_apply_encoder_repetition_penalty(beam, &altered, before, *lse);
     }
     if (beam->sampling.repetition_penalty != 0) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        apply_repetition_penalty(beam, &altered, before, *log_sum);
+        apply_repetition_penalty(beam, &altered, before, *lse);
     }
     if (tfm__beam_has_length_decay(beam)) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
-        tfm__beam_apply_length_decay(beam, &altered, before, *log_sum);
+        tfm__beam_apply_length_decay(beam, &altered, before, *lse);
     }
     const bool suppressed = suppress(beam, &removed, altered);
     if (beam->sampling.do_sample)
@@ -264,7 +264,7 @@ static void process_logits(const tfm__beam *beam, tfm_tensor *values, tfm_tensor
         tfm_topk(ctx, values, tokens, &left, altered, k);
     const bool normal = left.buffer && beam->rules->renormalize_logits;
     if (normal)
-        *log_sum = left;
+        *lse = left;
     const bool sampled = !values->buffer;
     if (beam->width > 1) {
         if (suppressed)
@@ -292,21 +292,21 @@ static void map_shortlist_ids(const tfm__beam *beam, tfm_tensor *tokens) {
 
 /* The k best of each row; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
  * its list of all continuations of a sentence lies in local memory. Returns how many parts. */
-static int64_t topk_maybe_split(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static int64_t topk_maybe_split(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                                 tfm_tensor logits, int k) {
     enum { MAX_MERGED = 1024 };
     const int64_t parts = tfm__topk_split_count(beam->ctx, logits.dims[0], logits.dims[1]);
     if (parts > 1 && beam->width * k <= MAX_MERGED) {
-        tfm__topk_split(beam->ctx, values, tokens, log_sum, logits, k, parts);
+        tfm__topk_split(beam->ctx, values, tokens, lse, logits, k, parts);
         return parts;
     }
-    tfm_topk(beam->ctx, values, tokens, log_sum, logits, k);
+    tfm_topk(beam->ctx, values, tokens, lse, logits, k);
     return 1;
 }
 
 /* The best of each row, by the screen; the logit is taken for the normaliser, too, since nobody asks for log p. *logits
  * becomes what forced tokens have: what bytes make of them, or the bias of all rows, which is -inf or some number. */
-static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                       tfm_tensor *logits) {
     tfm_context *ctx = beam->ctx;
     const bool rules = suppresses(beam);
@@ -322,11 +322,11 @@ static void topk_int8(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tok
         tfm__argmax_int8_verify(ctx, values, tokens, *logits, &beam->greedy_int8);
     if (removed.buffer && tfm_context_status(ctx) == TFM_OK)
         finish_exhausted(beam, *values, removed);
-    *log_sum = *values;
+    *lse = *values;
 }
 
 /* The same, by logits that are there. */
-static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                          tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
@@ -335,11 +335,11 @@ static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
     tfm_tensor removed = {0};
     if (beam->sampling.do_sample && !altered && !suppresses(beam) &&
         tfm__context_tuning(ctx)->class == TFM__CLASS_GPU) {
-        sample_fused(beam, values, tokens, log_sum, logits);
+        sample_fused(beam, values, tokens, lse, logits);
         return 1;
     }
     if (beam->sampling.do_sample || altered) {
-        process_logits(beam, values, tokens, log_sum, logits, k);
+        process_logits(beam, values, tokens, lse, logits, k);
         return 1;
     }
     if (beam->shortlist)
@@ -348,26 +348,26 @@ static int64_t topk_fp32(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
     const bool suppressed = suppress(beam, &removed, logits), restores = suppressed && beam->restore_mass;
     if (!restores && !beam->shortlist && tfm_context_status(ctx) == TFM_OK) {
-        const int64_t parts = topk_maybe_split(beam, values, tokens, log_sum, logits, k);
+        const int64_t parts = topk_maybe_split(beam, values, tokens, lse, logits, k);
         if (suppressed)
             finish_exhausted(beam, *values, removed);
         return parts;
     }
-    tfm_topk(ctx, values, tokens, log_sum, logits, k);
+    tfm_topk(ctx, values, tokens, lse, logits, k);
     if (suppressed)
         finish_exhausted(beam, *values, removed);
     if (restores)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "restore_suppressed_mass", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
+                    TFM__ARGS(TFM__T_AS("lse", *lse), TFM__T(removed), TFM__I(rows)));
     if (beam->shortlist)
         map_shortlist_ids(beam, tokens);
     return 1;
 }
 
-int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *lse,
                              tfm_tensor *logits, int k) {
     if (!beam->greedy_int8.screen)
-        return topk_fp32(beam, values, tokens, log_sum, *logits, k);
-    topk_int8(beam, values, tokens, log_sum, logits);
+        return topk_fp32(beam, values, tokens, lse, *logits, k);
+    topk_int8(beam, values, tokens, lse, logits);
     return 1;
 }

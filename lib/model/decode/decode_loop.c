@@ -190,7 +190,7 @@ static tfm_status stream_tokens(run *r) {
 }
 
 static tfm_status check_cancelled(const run *r) {
-    return !r->how->go_on || r->how->go_on(r->how->go_on_user)
+    return !r->how->should_continue || r->how->should_continue(r->how->should_continue_user)
                ? TFM_OK
                : tfm__fail(TFM_ERROR_CANCELLED, "generate: stopped after %lld tokens", (long long)r->beam.step);
 }

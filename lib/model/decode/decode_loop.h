@@ -39,8 +39,8 @@ typedef struct tfm__streamer {
 /* What is asked before each step, and counted. All may be NULL. */
 typedef struct tfm__generate_run {
     const tfm__streamer *streamer; /* needs a beam of 1 */
-    bool (*go_on)(void *user);
-    void *go_on_user;
+    bool (*should_continue)(void *user);
+    void *should_continue_user;
     tfm_generate_stats *stats;
 } tfm__generate_run;
 

@@ -27,8 +27,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     const tfm__streamer streamer = {stream_token, &told};
     tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
     const tfm__generate_run how = {.streamer = options->on_token ? &streamer : NULL,
-                                   .go_on = options->should_continue,
-                                   .go_on_user = options->should_continue_user,
+                                   .should_continue = options->should_continue,
+                                   .should_continue_user = options->should_continue_user,
                                    .stats = options->stats ? &done : NULL};
     told.at = tfm__alloc(texts, sizeof(*told.at));
     told.told = tfm__alloc(texts, sizeof(*told.told));

@@ -22,7 +22,7 @@ enum {
 typedef struct tfm__sampling_defaults {
     int max_new_tokens, min_new_tokens; /* max_new_tokens; min_new_tokens, or what min_length comes to */
     int max_length;                     /* of prompt and text together; the start token of a translation counts */
-    int min_length;                     /* the same of the fewest, of a text that goes on; 0 where min_new says it */
+    int min_length; /* the same of the fewest, of a text that goes on; 0 where min_new_tokens says it */
     int top_k;
     double temperature, top_p, min_p, repetition_penalty;
     double encoder_repetition_penalty; /* encoder_repetition_penalty: what tokens of the source, or of the prompt, are

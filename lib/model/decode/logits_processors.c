@@ -39,28 +39,28 @@ bool tfm__beam_has_length_decay(const tfm__beam *beam) {
 }
 
 void tfm__beam_apply_encoder_repetition_penalty(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits,
-                                                tfm_tensor log_sum) {
+                                                tfm_tensor lse) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "apply_encoder_repetition_penalty", ""),
                 tfm__row_grid(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(lse),
                           TFM__T_AS("source_ids", beam->source_ids), TFM__T_AS("source_counts", beam->source_counts),
                           TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
                           TFM__I_AS("width", beam->source_ids.dims[1]), TFM__I_AS("use_log_probs", beam->width > 1),
                           TFM__F_AS("penalty", beam->sampling.encoder_repetition_penalty)));
 }
 
-void tfm__beam_apply_length_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
+void tfm__beam_apply_length_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor lse) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     const double share = pow(beam->sampling.length_decay, (double)(beam->step - beam->sampling.length_decay_from)) - 1;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "logits_processors", "apply_length_decay", ""), tfm__beam_items(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(log_sum), TFM__T_AS("eos_ids", beam->eos_ids), TFM__I(rows),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(lse), TFM__T_AS("eos_ids", beam->eos_ids), TFM__I(rows),
                           TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("eos_count", beam->eos_count),
                           TFM__I_AS("use_log_probs", beam->width > 1), TFM__F_AS("share", (float)fmin(share, 1e30))));
 }

@@ -183,9 +183,9 @@ static void deliver_ready(worker_pool *c, const tfm_text_options *options, uint6
 static void poll_caller(worker_pool *c) {
     const tfm__cancellation *cancellation = c->work->cancellation;
     pthread_mutex_unlock(&c->lock);
-    const bool go_on = cancellation->go_on(cancellation->user);
+    const bool should_continue = cancellation->should_continue(cancellation->user);
     pthread_mutex_lock(&c->lock);
-    if (!go_on) {
+    if (!should_continue) {
         tfm__fail(TFM_ERROR_CANCELLED, "the call was stopped by its should_continue");
         end(c, TFM_ERROR_CANCELLED, tfm_error_message());
         c->muted = true;
@@ -204,7 +204,7 @@ static void wait_until(worker_pool *c, double at) {
 }
 
 static void wait_for_change(worker_pool *c) {
-    if (!c->work->cancellation || !c->work->cancellation->go_on) {
+    if (!c->work->cancellation || !c->work->cancellation->should_continue) {
         pthread_cond_wait(&c->changed, &c->lock);
         return;
     }

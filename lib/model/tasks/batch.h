@@ -79,9 +79,9 @@ typedef enum tfm__batch_kind {
 } tfm__batch_kind;
 
 /* Whether the caller wants a call to go on, where several devices work on it: the thread that made the call asks
- * `go_on`, every hundredth of a second, and theirs ask tfm__not_cancelled. */
+ * `should_continue`, every hundredth of a second, and theirs ask tfm__not_cancelled. */
 typedef struct tfm__cancellation {
-    bool (*go_on)(void *user);
+    bool (*should_continue)(void *user);
     void *user;
     atomic_bool cancelled;
 } tfm__cancellation;

@@ -235,8 +235,8 @@ static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, 
     const bool is_streamed = j->rules.beam_size == 1 && (o->on_token || o->on_text || o->stop_string_count > 0);
     tfm_generate_stats done = {0};
     const tfm__generate_run how = {.streamer = is_streamed ? &streamer : NULL,
-                                   .go_on = j->shared ? tfm__not_cancelled : o->should_continue,
-                                   .go_on_user = j->shared ? &j->cancellation : o->should_continue_user,
+                                   .should_continue = j->shared ? tfm__not_cancelled : o->should_continue,
+                                   .should_continue_user = j->shared ? &j->cancellation : o->should_continue_user,
                                    .stats = o->stats ? &done : NULL};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
@@ -287,7 +287,7 @@ static tfm_status run(job *j) {
                                   .user = j,
                                   .cancellation = &j->cancellation,
                                   .serial = j->options->on_token || j->options->on_text};
-    j->cancellation.go_on = j->options->should_continue;
+    j->cancellation.should_continue = j->options->should_continue;
     j->cancellation.user = j->options->should_continue_user;
     const tfm__batch_limit limit = tfm__batch_limits(j->model, tokens, rows);
     tfm_status status = read_prompts(j);

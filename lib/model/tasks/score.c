@@ -47,17 +47,17 @@ tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden,
     tfm_tensor_reshape(ctx, &flat_targets, targets, 1, &rows);
     for (int64_t first = 0; first < rows && tfm_context_status(ctx) == TFM_OK; first += chunk) {
         int64_t count = rows - first < chunk ? rows - first : chunk;
-        tfm_tensor x = {0}, y = {0}, logits = {0}, best = {0}, index = {0}, log_sum = {0}, picked = {0};
+        tfm_tensor x = {0}, y = {0}, logits = {0}, best = {0}, index = {0}, lse = {0}, picked = {0};
         tfm_scope_open(ctx);
         tfm_tensor_rows(ctx, &x, flat, first, count);
         tfm_tensor_rows(ctx, &y, flat_targets, first, count);
         tfm__model_logits(model, &logits, x, model->score_bias);
-        tfm_topk(ctx, &best, &index, &log_sum, logits, 1);
+        tfm_topk(ctx, &best, &index, &lse, logits, 1);
         tfm_tensor_new(ctx, &picked, TFM_F32, 1, &count);
         const size_t group = (size_t)tfm__context_tuning(ctx)->group;
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "token_log_prob", ""),
                     TFM__GRID_1D(((size_t)count + group - 1) / group * group, group),
-                    TFM__ARGS(TFM__T_AS("out", picked), TFM__T(logits), TFM__T(log_sum), TFM__T_AS("targets", y),
+                    TFM__ARGS(TFM__T_AS("out", picked), TFM__T(logits), TFM__T(lse), TFM__T_AS("targets", y),
                               TFM__I_AS("rows", count), TFM__I(vocabulary)));
         tfm_tensor_read(ctx, out + first, picked);
         tfm_scope_close(ctx, 0, NULL);

@@ -227,7 +227,8 @@ static tfm_status translate(tfm__translations *t, const char *const *lines) {
     const double start = tfm__seconds();
     tfm_status status = prepare(t, &rules, lines);
     if (status == TFM_OK) {
-        tfm__cancellation cancellation = {.go_on = t->own.should_continue, .user = t->own.should_continue_user};
+        tfm__cancellation cancellation = {.should_continue = t->own.should_continue,
+                                          .user = t->own.should_continue_user};
         const tfm__batch_work work = {.kind = TFM__BATCH_TRANSLATE,
                                       .run = translate_batch,
                                       .done = batch_done,

@@ -222,7 +222,7 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     return status;
 }
 
-static bool go_on(void *user) {
+static bool should_continue(void *user) {
     const stream_call *f = user;
     return f->status == TFM_OK &&
            (!f->asked || !f->asked->should_continue || f->asked->should_continue(f->asked->should_continue_user));
@@ -276,7 +276,7 @@ static tfm_status run(stream_call *f) {
         status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {
         tfm__language_choice_apply(&f->search, &f->languages, f->asked);
-        f->search.should_continue = go_on;
+        f->search.should_continue = should_continue;
         f->search.should_continue_user = f;
         status = tfm__search_params_of(&f->rules, f->model, &f->search);
     }

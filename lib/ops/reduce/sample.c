@@ -85,7 +85,7 @@ tfm_status tfm__sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilit
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", ""), tfm__row_grid(ctx, rows), TFM__COUNT(args), args);
 }
 
-tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *values, tfm_tensor *log_sum,
+tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *values, tfm_tensor *lse,
                                    tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
                                    const tfm_sample_options *options) {
     const char *op = "sample";
@@ -97,18 +97,15 @@ tfm_status tfm__sample_with_scores(tfm_context *ctx, tfm_tensor *ids, tfm_tensor
                              TFM__SHAPE(sources), (long long)rows);
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         tfm__op_output(ctx, op, values, TFM_F32, 1, &rows) != TFM_OK ||
-        tfm__op_output(ctx, op, log_sum, TFM_F32, 1, &rows) != TFM_OK ||
-        TFM__OP_NO_OVERLAP(ctx, op, *ids, logits, streams, sources, *values, *log_sum) != TFM_OK ||
-        TFM__OP_NO_OVERLAP(ctx, op, *values, logits, streams, sources, *log_sum) != TFM_OK ||
-        TFM__OP_NO_OVERLAP(ctx, op, *log_sum, logits, streams, sources) != TFM_OK)
+        tfm__op_output(ctx, op, lse, TFM_F32, 1, &rows) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, *ids, logits, streams, sources, *values, *lse) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, *values, logits, streams, sources, *lse) != TFM_OK ||
+        TFM__OP_NO_OVERLAP(ctx, op, *lse, logits, streams, sources) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids),
-                                TFM__T_AS("probabilities", ((tfm_tensor){0})),
-                                TFM__T(logits),
-                                TFM__T(streams),
-                                TFM__T(sources),
-                                TFM__T_AS("values", *values),
-                                TFM__T_AS("log_sum", *log_sum)};
+    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", ((tfm_tensor){0})),
+                                TFM__T(logits),         TFM__T(streams),
+                                TFM__T(sources),        TFM__T_AS("values", *values),
+                                TFM__T_AS("lse", *lse)};
     tfm__arg args[TFM__COUNT(tensors) + SCALAR_ARGS];
     memcpy(args, tensors, sizeof(tensors));
     scalar_args(args + TFM__COUNT(tensors), logits, options);

@@ -30,16 +30,16 @@ tfm_status tfm__topk_split(tfm_context *ctx, tfm_tensor *values, tfm_tensor *ind
 }
 
 /* The same as one work-group a row makes of it. */
-static tfm_status topk_in_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor log_sum,
-                                tfm_tensor x, int k, int64_t parts) {
+static tfm_status topk_in_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor lse, tfm_tensor x,
+                                int k, int64_t parts) {
     const int64_t rows = x.dims[0], n = x.dims[1];
     tfm_tensor found_values = {0}, found_indices = {0}, max_and_sum = {0};
     tfm_scope_open(ctx);
     tfm__topk_split(ctx, &found_values, &found_indices, &max_and_sum, x, k, parts);
     tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_merge", "-DSPLIT"), tfm__row_grid(ctx, rows),
-                TFM__ARGS(TFM__T(values), TFM__T(indices), TFM__T(log_sum), TFM__T(found_values), TFM__T(found_indices),
+                TFM__ARGS(TFM__T(values), TFM__T(indices), TFM__T(lse), TFM__T(found_values), TFM__T(found_indices),
                           TFM__T(max_and_sum), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts),
-                          TFM__I_AS("summed", log_sum.buffer != NULL)));
+                          TFM__I_AS("summed", lse.buffer != NULL)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -74,9 +74,8 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
         return topk_in_parts(ctx, *values, *indices, sums, x, k, parts);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_cpu" : "topk_gpu", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),
-                                 TFM__T_AS("log_sum", sums), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k),
-                                 TFM__I_AS("summed", lse != NULL)));
+                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T_AS("lse", sums),
+                                 TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I_AS("summed", lse != NULL)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -86,7 +85,7 @@ static void check(tfm__check *c) {
     const int64_t rows = 3, n = c->number;
     const int k = 8;
     float *x;
-    tfm_tensor values = {0}, indices = {0}, log_sum = {0}, tx = RANDOM_FLOATS(x, rows, n);
+    tfm_tensor values = {0}, indices = {0}, lse = {0}, tx = RANDOM_FLOATS(x, rows, n);
     double *want = EXPECTED(rows * k), *want_sum = EXPECTED(rows);
     int32_t *order = tfm__check_alloc(c, (size_t)(rows * k), sizeof(*order));
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
@@ -103,9 +102,9 @@ static void check(tfm__check *c) {
             }
         }
     }
-    tfm_topk(c->ctx, &values, &indices, &log_sum, tx, k);
+    tfm_topk(c->ctx, &values, &indices, &lse, tx, k);
     tfm__check_compare(c, values, want);
-    tfm__check_compare(c, log_sum, want_sum);
+    tfm__check_compare(c, lse, want_sum);
     tfm__check_compare_ints(c, indices, order);
 }
 

@@ -98,13 +98,13 @@ static void test_demo(void **state) {
         const char *key;
         bool got;
     } FLAGS[] = {
-        {"normalize_before", c.arch.decoder.norm_place == TFM_NORM_PRE},
+        {"normalize_before", c.arch.decoder.norm_placement == TFM_NORM_PRE},
         {"normalize_embedding", c.arch.encoder.embedding_norm},
         {"add_final_layer_norm", c.arch.decoder.final_norm},
         {"scale_embedding", c.arch.encoder.embedding_scale != 1},
         {"static_position_embeddings", c.arch.encoder.positions == TFM__SINUSOIDS},
         {"share_encoder_decoder_embeddings", c.arch.shared_tables},
-        {"tie_word_embeddings", c.arch.tied_output},
+        {"tie_word_embeddings", c.arch.tied_embeddings},
     };
     for (size_t i = 0; i < TFM__COUNT(FLAGS); i++)
         assert_int_equal(FLAGS[i].got, json_is_true(json_object_get(config, FLAGS[i].key)));
@@ -130,9 +130,9 @@ static void test_defaults(void **state) {
     assert_true(c.arch.encoder.vocabulary == 58101 && c.arch.decoder.vocabulary == 58101 &&
                 c.arch.decoder.max_positions == 1024);
     assert_int_equal(c.arch.encoder.activation, TFM_GELU);
-    assert_false(c.arch.decoder.norm_place == TFM_NORM_PRE || c.arch.encoder.embedding_norm ||
+    assert_false(c.arch.decoder.norm_placement == TFM_NORM_PRE || c.arch.encoder.embedding_norm ||
                  c.arch.decoder.final_norm || c.arch.encoder.embedding_scale != 1);
-    assert_true(c.arch.encoder.positions == TFM__SINUSOIDS && c.arch.shared_tables && c.arch.tied_output);
+    assert_true(c.arch.encoder.positions == TFM__SINUSOIDS && c.arch.shared_tables && c.arch.tied_embeddings);
     assert_true(c.rules.pad_id == 58100 && c.rules.start_id == 58100 && c.rules.eos_id == 0);
     assert_true(c.rules.forced_bos_id == -1);
     assert_true(c.rules.num_beams == 0 && !c.rules.has_length_penalty && c.rules.suppress_id_count == 0);
@@ -146,7 +146,7 @@ static void test_keys(void **state) {
     harness_ok(
         load(&c, "{\"normalize_before\": true, \"add_final_layer_norm\": true, \"normalize_embedding\": true,"
                  "\"encoder_attention_heads\": 8, \"decoder_ffn_dim\": 96, \"encoder_layers\": 1, \"unknown\": []}"));
-    assert_true(c.arch.decoder.norm_place == TFM_NORM_PRE && c.arch.decoder.final_norm &&
+    assert_true(c.arch.decoder.norm_placement == TFM_NORM_PRE && c.arch.decoder.final_norm &&
                 c.arch.encoder.embedding_norm);
     assert_true(c.arch.encoder.heads == 8 && c.arch.decoder.heads == 4 && c.arch.decoder.feed_forward == 96 &&
                 c.arch.encoder.feed_forward == 512);

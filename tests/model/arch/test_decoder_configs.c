@@ -47,7 +47,7 @@ static void test_defaults(void **state) {
         assert_int_equal(s->window, CASES[i].window);
         assert_true(s->rotary.config.theta == CASES[i].theta);
         assert_int_equal(s->rotary.width, CASES[i].theta == 0 ? 0 : CASES[i].head_width);
-        assert_int_equal(c->arch.tied_output, CASES[i].tied);
+        assert_int_equal(c->arch.tied_embeddings, CASES[i].tied);
         assert_true(c->rules.decoder_only && c->rules.eos_id_count == 0);
         assert_true(c->rules.eos_id == -1 && c->rules.start_id == -1 && c->rules.pad_id == -1);
     }
@@ -306,7 +306,7 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
         assert_string_equal(m->position_encoding, turns ? "rotary" : "learned");
         assert_true(m->encoder_layers == 0 && m->decoder_layers == 3 && m->has_lm_head && m->rms_norm == turns);
         assert_true(m->decoder_kv_heads == s->kv_heads && m->decoder_head_width == s->head_width);
-        assert_true(m->gated == turns && m->sandwich_norm == (s->norm_place == TFM_NORM_SANDWICH));
+        assert_true(m->gated == turns && m->sandwich_norm == (s->norm_placement == TFM_NORM_SANDWICH));
         assert_int_equal(m->sliding_window_layers > 0, m->sliding_window > 0);
         assert_int_equal(m->max_positions, s->max_positions);
         assert_true((m->eos_id == 2) == turns && (m->start_id == 1) == turns);
@@ -332,7 +332,7 @@ static void test_saved(void **state) {
             fail_msg("%s: other logits than before it was saved", DECODERS[k].name);
         assert_true(again->rules.eos_id_count == model->rules.eos_id_count &&
                     again->rules.start_id == model->rules.start_id && again->rules.pad_id == model->rules.pad_id);
-        assert_int_equal(again->arch.tied_output, model->arch.tied_output);
+        assert_int_equal(again->arch.tied_embeddings, model->arch.tied_embeddings);
         check_info(tfm_model_get_info(again), &model->arch.decoder);
         free(got);
         free(want);

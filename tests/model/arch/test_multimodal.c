@@ -25,7 +25,8 @@ static void test_texts(void **state) {
                 s->rotary.config.factor == 8 && s->rotary.config.theta == 1e6 &&
                 s->local_rotary.config.type == TFM__ROPE_DEFAULT && s->local_rotary.config.theta == 1e4);
     assert_true(s->layer[4] == TFM__LOCAL_LAYER && s->layer[5] == 0 && s->score_scale == 1 / 16.0f);
-    assert_true(c->arch.tied_output && !c->arch.headless && c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 106);
+    assert_true(c->arch.tied_embeddings && !c->arch.headless && c->rules.eos_id_count == 2 &&
+                c->rules.eos_ids[1] == 106);
     /* As Qwen/Qwen2-VL-7B-Instruct has it: the text's keys beside the others. */
     harness_ok(
         load(c, "{\"architectures\": [\"Qwen2VLForConditionalGeneration\"], \"eos_token_id\": 151645, \"hidden_size\": "
@@ -39,7 +40,7 @@ static void test_texts(void **state) {
                 s->epsilon == 1e-6f && s->vocabulary == 152064 && s->window == 0 && s->input_biases &&
                 !s->output_biases);
     assert_true(s->rotary.config.type == TFM__ROPE_DEFAULT && s->rotary.config.theta == 1e6 && s->rotary.width == 128 &&
-                !c->arch.tied_output && c->rules.eos_id == 151645);
+                !c->arch.tied_embeddings && c->rules.eos_id == 151645);
     harness_ok(load(c, "{\"model_type\": \"qwen2_5_vl\", \"text_config\": {\"rope_parameters\": {\"rope_type\": "
                        "\"mrope\", \"rope_theta\": 70.0}}}"));
     assert_true(s->width == 8192 && s->feed_forward == 29568 && s->layers == 80 && s->heads == 64 && s->kv_heads == 8 &&
@@ -51,9 +52,9 @@ static void test_texts(void **state) {
     harness_ok(load(c, "{\"model_type\": \"mistral3\"}"));
     assert_true(s->width == 5120 && s->feed_forward == 32768 && s->layers == 40 && s->heads == 32 && s->kv_heads == 8 &&
                 s->head_width == 128 && s->vocabulary == 131072 && s->max_positions == 131072 && s->window == 0 &&
-                s->rotary.config.theta == 1e9 && s->epsilon == 1e-5f && c->arch.tied_output);
+                s->rotary.config.theta == 1e9 && s->epsilon == 1e-5f && c->arch.tied_embeddings);
     harness_ok(load(c, "{\"architectures\": [\"LlavaForConditionalGeneration\"]}"));
-    assert_true(s->width == 4096 && s->layers == 32 && !c->arch.tied_output);
+    assert_true(s->width == 4096 && s->layers == 32 && !c->arch.tied_embeddings);
     assert_string_equal(c->family->name, "llama");
     free(c);
 }
@@ -82,8 +83,8 @@ static void test_ties(void **state) {
         char config[200];
         snprintf(config, sizeof(config), "{\"model_type\": %s}", TIES[i].config);
         harness_ok(load(c, config));
-        if (c->arch.tied_output != TIES[i].tied)
-            fail_msg("%s: tied is %d", config, c->arch.tied_output);
+        if (c->arch.tied_embeddings != TIES[i].tied)
+            fail_msg("%s: tied is %d", config, c->arch.tied_embeddings);
     }
     free(c);
 }

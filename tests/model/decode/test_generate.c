@@ -41,7 +41,7 @@ typedef struct manner {
     const int *banned; /* pairs: the second never follows the first; -1 first ends the list */
 } manner;
 
-static double log_sum(const float *x) {
+static double lse(const float *x) {
     double most = -INFINITY, sum = 0;
     for (int v = 0; v < TOY_VOCABULARY; v++)
         most = fmax(most, (double)x[v]);
@@ -89,7 +89,7 @@ static int greedy(tfm_model *model, int32_t *out, double *log_probs, const int32
             return n;
         }
         out[n] = best;
-        log_probs[n] = (double)logits[best] - log_sum(logits);
+        log_probs[n] = (double)logits[best] - lse(logits);
         ids[count++] = best;
         if (tfm__generation_is_eos(&model->rules, best))
             return n + 1;
@@ -230,7 +230,7 @@ static int beam_search(tfm_model *model, hypothesis *finished, const int32_t *pr
             double x[TOY_VOCABULARY];
             memcpy(ids + count, running[b].ids, (size_t)running[b].count * sizeof(*ids));
             toy_logits(model, logits, ids, count + (size_t)running[b].count);
-            const double all = log_sum(logits);
+            const double all = lse(logits);
             for (int v = 0; v < TOY_VOCABULARY; v++)
                 x[v] = (double)logits[v] - all;
             apply(x, model, ids, count + (size_t)running[b].count, (size_t)running[b].count, m);
@@ -431,7 +431,7 @@ static void test_draws(void **state) {
         float logits[TOY_VOCABULARY]; /* log p is the model's own, whatever the manner of drawing */
         toy_logits(model, logits, p.ids, count);
         const tfm_hypothesis *h = &found.items[5];
-        assert_true(fabs((double)h->log_probs[0] - ((double)logits[h->ids[0]] - log_sum(logits))) < 2e-4);
+        assert_true(fabs((double)h->log_probs[0] - ((double)logits[h->ids[0]] - lse(logits))) < 2e-4);
         tfm_hypotheses_free(&found);
     }
     tfm_model_free(&model);

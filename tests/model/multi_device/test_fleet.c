@@ -173,7 +173,7 @@ static void test_stops(void **state) {
     together.stop = 0;
     harness_refused(translate(&together, model, NULL,
                               &(tfm_search_options){.should_continue = never, .should_continue_user = &asked}),
-                    TFM_ERROR_CANCELLED, "go_on");
+                    TFM_ERROR_CANCELLED, "should_continue");
     assert_int_equal(asked, 1);
     harness_ok(translate(&together, model, NULL, NULL)); /* and nothing is the worse for it */
     same(&together, &alone);

@@ -10,14 +10,14 @@
 static float *run(const attention_problem *p) {
     const attention_got got = attention_run(p);
     free(got.scores);
-    free(got.log_sum);
+    free(got.lse);
     return got.y;
 }
 
 static double *oracle(const attention_problem *p) {
     const attention_wanted want = attention_oracle(p);
     free(want.scores);
-    free(want.log_sum);
+    free(want.lse);
     return want.y;
 }
 
@@ -400,8 +400,8 @@ static void test_refusals(void **state) {
     REFUSED("not a dtype", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_I32, NULL, 3, 5));
     REFUSED("one dtype", q, k, HARNESS_TENSOR(TFM_F16, NULL, 2, 5, 12), .heads = 4);
     REFUSED("one dtype", HARNESS_TENSOR(TFM_F16, NULL, 2, 3, 12), k, k, .heads = 4);
-    tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), none = {0};
-    REFUSED("result", q, k, k, .heads = 4, .lse = &log_sum);
+    tfm_tensor lse = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), none = {0};
+    REFUSED("result", q, k, k, .heads = 4, .lse = &lse);
     harness_refused(tfm_attention(ctx, NULL, q, k, k, &(tfm_attention_options){.heads = 4}), bad, "output");
     y = HARNESS_TENSOR(TFM_BF16, NULL, 2, 3, 12);
     REFUSED("output", q, k, k, .heads = 4);
@@ -415,13 +415,13 @@ static void test_refusals(void **state) {
     memcpy(keys.dims, (int64_t[]){2, 5, 12}, 3 * sizeof(int64_t));
     memcpy(all.dims, (int64_t[]){2, 4, 3, 5}, 4 * sizeof(int64_t));
     REFUSED("shares memory", q, keys, k, .heads = 4, .scores = &all);
-    memcpy(log_sum.dims, (int64_t[]){2, 4, 3}, 3 * sizeof(int64_t));
-    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &log_sum, .mask = log_sum_part(log_sum));
+    memcpy(lse.dims, (int64_t[]){2, 4, 3}, 3 * sizeof(int64_t));
+    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &lse, .mask = log_sum_part(lse));
     tfm_tensor both = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 3, 5);
-    log_sum.buffer = both.buffer;
-    log_sum.offset = both.offset;
-    log_sum.generation = both.generation;
-    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &log_sum, .scores = &both);
+    lse.buffer = both.buffer;
+    lse.offset = both.offset;
+    lse.generation = both.generation;
+    REFUSED("shares memory", q, k, k, .heads = 4, .lse = &lse, .scores = &both);
     scores = (tfm_tensor){0};
     REFUSED("stage", q, k, k, .heads = 4, .scores = &scores, .stage = (tfm_attention_stage)4);
     y = wrong;

@@ -14,7 +14,7 @@ enum { Q, K, V };
 
 typedef struct attention {
     int64_t batch, targets, length, heads, kv_heads, dk, dv;
-    bool heads_first, causal, padded, windowed, at_end;
+    bool heads_first, causal, padded, windowed, causal_bottom_right;
     float cap;
     tfm_dropout_options dropout;
     tfm_dtype mask; /* I32: none */
@@ -32,7 +32,8 @@ static int64_t key_at(const attention *a, int64_t b, int64_t s, int64_t h) {
 }
 
 static bool sees(const attention *a, int64_t b, int64_t t, int64_t s) {
-    const int64_t visible = a->padded ? a->lengths[b] : a->length, at = t + (a->at_end ? visible - a->targets : 0);
+    const int64_t visible = a->padded ? a->lengths[b] : a->length,
+                  at = t + (a->causal_bottom_right ? visible - a->targets : 0);
     return s < visible && (!a->causal || s <= at) && (!a->windowed || (s >= at - 2 && s <= at + 1)) &&
            (a->mask == TFM_I32 || a->mask_values[t * a->length + s] != -INFINITY);
 }
@@ -74,7 +75,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                                .kv_heads = (int)a->kv_heads,
                                .causal = a->causal,
                                .soft_cap = a->cap,
-                               .causal_bottom_right = a->at_end,
+                               .causal_bottom_right = a->causal_bottom_right,
                                .window = a->windowed,
                                .window_left = 2,
                                .window_right = 1,
@@ -168,7 +169,8 @@ static void test_who_sees_what(void **state) {
     harness_random random = {2};
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .causal = true});
     check(&random, (attention){3, 9, 20, 2, 2, 32, 32, PLAIN, .padded = true});
-    check(&random, (attention){3, 9, 20, 2, 1, 32, 32, PLAIN, .padded = true, .causal = true, .at_end = true});
+    check(&random,
+          (attention){3, 9, 20, 2, 1, 32, 32, PLAIN, .padded = true, .causal = true, .causal_bottom_right = true});
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .windowed = true, .heads_first = true});
 }
 
@@ -276,7 +278,8 @@ static void check_tiles(void) {
     check(&random, (attention){1, 41, 70, 2, 1, 20, 48, PLAIN});
     check(&random, (attention){2, 38, 67, 2, 2, 16, 12, PLAIN, .causal = true, .heads_first = true});
     check(&random, (attention){1, 150, 150, 1, 1, 8, 4, PLAIN, .windowed = true});
-    check(&random, (attention){2, 70, 9, 4, 2, 12, 16, PLAIN, .padded = true, .causal = true, .at_end = true});
+    check(&random,
+          (attention){2, 70, 9, 4, 2, 12, 16, PLAIN, .padded = true, .causal = true, .causal_bottom_right = true});
     check(&random, (attention){1, 37, 19, 2, 1, 132, 256, PLAIN, .causal = true});
     check(&random, (attention){1, 139, 150, 4, 2, 8, 16, PLAIN, .causal = true}); /* more queries than a CPU's chunk */
     if (harness_brief())

@@ -12,7 +12,7 @@ typedef struct biased {
     int64_t batch, targets, length, heads, kv_heads, dk, dv;
     int rank; /* of the bias */
     int64_t dims[4];
-    bool heads_first, causal, padded, windowed, at_end;
+    bool heads_first, causal, padded, windowed, causal_bottom_right;
     float cap;
     tfm_dropout_options dropout;
     const int32_t *lengths;
@@ -41,7 +41,8 @@ static int64_t bias_at(const biased *a, int64_t b, int64_t h, int64_t t, int64_t
 }
 
 static bool sees(const biased *a, int64_t b, int64_t h, int64_t t, int64_t s) {
-    const int64_t visible = a->padded ? a->lengths[b] : a->length, at = t + (a->at_end ? visible - a->targets : 0);
+    const int64_t visible = a->padded ? a->lengths[b] : a->length,
+                  at = t + (a->causal_bottom_right ? visible - a->targets : 0);
     return s < visible && (!a->causal || s <= at) && (!a->windowed || (s >= at - 2 && s <= at + 1)) &&
            bias_at(a, b, h, t, s) >= 0;
 }
@@ -81,7 +82,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                                .kv_heads = (int)a->kv_heads,
                                .causal = a->causal,
                                .soft_cap = a->cap,
-                               .causal_bottom_right = a->at_end,
+                               .causal_bottom_right = a->causal_bottom_right,
                                .window = a->windowed,
                                .window_left = 2,
                                .window_right = 1,
@@ -161,7 +162,7 @@ static void test_who_sees_what(void **state) {
     check(11, (biased){2, 20, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 20, 20}, .causal = true});
     check(12, (biased){3, 9, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 9, 20}, .padded = true});
     check(13, (biased){3, 9, 20, 4, 2, 8, 8, .rank = 4, .dims = {1, 4, 9, 20}, .padded = true, .causal = true,
-                       .at_end = true});
+                       .causal_bottom_right = true});
     check(14,
           (biased){2, 20, 20, 6, 1, 8, 8, .rank = 4, .dims = {1, 6, 20, 20}, .windowed = true, .heads_first = true});
     check(15, (biased){2, 6, 20, 4, 2, 8, 8, .rank = 4, .dims = {1, 1, 6, 20}, .cap = 1.5f});

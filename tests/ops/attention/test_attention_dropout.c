@@ -160,7 +160,7 @@ static void test_together(void **state) {
         c.window = (bits & 0x1800) == 0;
         c.before = harness_range(&random, -1, 20);
         c.after = harness_range(&random, -1, 20);
-        c.at_end = (bits & 0x2000) != 0;
+        c.causal_bottom_right = (bits & 0x2000) != 0;
         c.numbers = (bits & 0xc000) ? TFM_F32 : i % 2 ? TFM_F16 : TFM_BF16;
         c.masked = (bits & 0x30000) == 0;
         c.mask = bits & 0x40000 ? TFM_F32 : TFM_U8;

@@ -103,7 +103,7 @@ static void test_at_end(void **state) {
     (void)state;
     for (int kind = 0; kind < 16; kind++) {
         attention_case c = plain(5, kind & 1 ? 1 : 17, kind & 2 ? 33 : 9);
-        c.at_end = c.causal = true;
+        c.causal_bottom_right = c.causal = true;
         c.padded = !(kind & 4);
         c.paged = kind & 8;
         c.window = kind % 3 == 0;
@@ -190,8 +190,8 @@ static void test_prompts(void **state) {
         c.numbers = kind % 3 == 0 ? TFM_F32 : kind % 3 == 1 ? TFM_F16 : TFM_BF16;
         c.wide_q = kind % 4 != 1;
         c.holes = kind % 2;
-        c.at_end = c.padded = kind % 5 == 2; /* a table with room for more, as a search has */
-        c.past = c.at_end ? 0 : c.length - c.targets;
+        c.causal_bottom_right = c.padded = kind % 5 == 2; /* a table with room for more, as a search has */
+        c.past = c.causal_bottom_right ? 0 : c.length - c.targets;
         c.window = kind % 3 == 2;
         c.before = 11;
         c.after = -1;
@@ -227,8 +227,8 @@ static void test_together(void **state) {
         c.window = (bits & 0x1800) == 0;
         c.before = harness_range(&random, -1, 20);
         c.after = harness_range(&random, -1, 20);
-        c.at_end = (bits & 0x2000) != 0;
-        c.past = c.at_end ? 0 : harness_range(&random, -20, 60);
+        c.causal_bottom_right = (bits & 0x2000) != 0;
+        c.past = c.causal_bottom_right ? 0 : harness_range(&random, -20, 60);
         c.scored = (bits & 0xc000) == 0;
         c.stage = (tfm_attention_stage)(bits >> 16 & 3);
         c.numbers = (bits & 0x40000) ? TFM_F32 : i % 2 ? TFM_F16 : TFM_BF16;
@@ -250,10 +250,10 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
     const float ones[] = {1, 1, 1, 1}, values[] = {1, 2, 4, 8};
     for (int64_t targets = 1; targets < 6; targets += 3) {
         tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 1, 1, targets, 1), k = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 4, 1);
-        tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1), y = {0}, log_sum = {0};
-        harness_ok(tfm_attention(ctx, &y, q, k, v,
-                                 &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .lse = &log_sum}));
-        float *got = harness_floats(y), *got_sum = harness_floats(log_sum);
+        tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1), y = {0}, lse = {0};
+        harness_ok(
+            tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .lse = &lse}));
+        float *got = harness_floats(y), *got_sum = harness_floats(lse);
         for (int64_t t = 0; t < targets; t++) {
             if (isnan(want)) {
                 assert_true(isnan(got[t]) && isnan(got_sum[t]));
@@ -315,10 +315,10 @@ static void test_hidden_values(void **state) {
             assert_true(!isfinite(got.y[8 * 24 + 5]) && isfinite(got.y[8 * 24 + 3]));
         free(got.y);
         free(got.scores);
-        free(got.log_sum);
+        free(got.lse);
         free(want.y);
         free(want.scores);
-        free(want.log_sum);
+        free(want.lse);
         attention_drop(&p);
     }
 }

@@ -184,7 +184,7 @@ static void test_launches(void **state) {
         free(whole);
         free(want.y);
         free(want.scores);
-        free(want.log_sum);
+        free(want.lse);
         attention_drop(&p);
     }
     *tuning = before;
@@ -214,7 +214,7 @@ static void test_fixed_order(void **state) {
     free(again);
     free(want.y);
     free(want.scores);
-    free(want.log_sum);
+    free(want.lse);
     attention_drop(&p);
 }
 

@@ -404,9 +404,9 @@ static void test_changed(void **state) {
     tfm_model *model = model_of(NULL);
     tfm_param *table = model->output;
     const tfm_search_options scored = {.beam_size = 1, .max_length = 12};
-    const tfm_search_options unscored = {.beam_size = 1, .max_length = 12, .skip_scores = true};
+    const tfm_search_options skip_scores = {.beam_size = 1, .max_length = 12, .skip_scores = true};
     tfm_hypotheses first, with, without;
-    harness_ok(tfm_search(model, &first, ids, counts, TEXTS, NULL, NULL, &unscored));
+    harness_ok(tfm_search(model, &first, ids, counts, TEXTS, NULL, NULL, &skip_scores));
     const size_t count = tfm_tensor_count(table->value);
     float *host = harness_floats(table->value);
     harness_fill(&(harness_random){15}, host, count, 0.1f);
@@ -414,7 +414,7 @@ static void test_changed(void **state) {
     table->version++;
     free(host);
     harness_ok(tfm_search(model, &with, ids, counts, TEXTS, NULL, NULL, &scored));
-    harness_ok(tfm_search(model, &without, ids, counts, TEXTS, NULL, NULL, &unscored));
+    harness_ok(tfm_search(model, &without, ids, counts, TEXTS, NULL, NULL, &skip_scores));
     same(&with, &without, 3 * TEXTS);
     bool changed = false;
     for (size_t i = 0; i < TEXTS; i++)

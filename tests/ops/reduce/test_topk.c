@@ -19,7 +19,7 @@ static int later(const void *a, const void *b) {
     return x > y ? -1 : x < y ? 1 : i < j ? -1 : i > j;
 }
 
-static double log_sum(const float *x, int64_t n) {
+static double lse(const float *x, int64_t n) {
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
         most = fmax(most, number(x[i]));
@@ -49,7 +49,7 @@ static void check(const float *host, int64_t rows, int64_t n, int k) {
             order[i] = (int32_t)i;
         sorted_row = host + r * n;
         qsort(order, (size_t)n, sizeof(*order), later);
-        want[r] = log_sum(sorted_row, n);
+        want[r] = lse(sorted_row, n);
         for (int i = 0; i < k; i++) {
             const int64_t at = r * k + i;
             if (index[at] != order[i] || value[at] != number(sorted_row[order[i]]) || alone_index[at] != index[at] ||
