@@ -76,8 +76,8 @@ beside() {
         skip beside "there is no PoCL"
         return
     }
-    OCL_ICD_VENDORS="$folder/both" "$build/tests/test_fleet_fault" test_intel | tee "$folder/beside.log"
-    if grep -q '  OK ] test_intel' "$folder/beside.log"; then
+    OCL_ICD_VENDORS="$folder/both" "$build/tests/test_fleet_fault" test_intel_runtime_next_to_pocl_survives_faults | tee "$folder/beside.log"
+    if grep -q '  OK ] test_intel_runtime_next_to_pocl_survives_faults' "$folder/beside.log"; then
         echo "1 0 0" >>"$counts"
     else # also where it has skipped itself, which here it has no reason to
         echo "0 1 0" >>"$counts"

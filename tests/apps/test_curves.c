@@ -40,7 +40,7 @@ static void expect(const curve *c, size_t count, const double *pairs) {
     }
 }
 
-static void test_times(void **state) {
+static void test_durations_are_formatted(void **state) {
     (void)state;
     const struct {
         double seconds;
@@ -65,7 +65,7 @@ static void test_times(void **state) {
 }
 
 /* Each start that went on leaves a mark, but those of a part that was left. */
-static void test_marks(void **state) {
+static void test_resumed_runs_are_marked(void **state) {
     (void)state;
     curves c;
     const char *log = write_log("marks.jsonl",
@@ -84,7 +84,7 @@ static void test_marks(void **state) {
     free(svg);
 }
 
-static void test_read(void **state) {
+static void test_train_log_is_read(void **state) {
     (void)state;
     curves c;
     const char *log = write_log(
@@ -120,7 +120,7 @@ static void test_read(void **state) {
 }
 
 /* What lies beyond the update where a run was taken up again, best validation and all, is forgotten. */
-static void test_resumed(void **state) {
+static void test_log_beyond_the_resumed_update_is_dropped(void **state) {
     (void)state;
     curves c;
     const char *log = write_log("resumed.jsonl", "{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
@@ -141,7 +141,7 @@ static void test_resumed(void **state) {
 }
 
 /* The average at the end of a run may be the best, until a run that goes on has a better one. */
-static void test_average(void **state) {
+static void test_average_may_be_the_best_model(void **state) {
     (void)state;
     curves c;
     static const char text[] = "{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
@@ -166,7 +166,7 @@ static void test_average(void **state) {
     curves_free(&c);
 }
 
-static void test_smooth(void **state) {
+static void test_curve_smoothing_keeps_trends(void **state) {
     (void)state;
     enum { N = 4000 };
     static curve_point points[N];
@@ -196,7 +196,7 @@ static void ticks_are(axis a, int wanted, int count, const double *want) {
         assert_true(fabs(ticks[i] - want[i]) <= 1e-9 * fabs(want[i]));
 }
 
-static void test_ticks(void **state) {
+static void test_axis_ticks_are_round_numbers(void **state) {
     (void)state;
     ticks_are((axis){.low = 0, .high = 24000}, 8, 5, (double[]){0, 5000, 10000, 15000, 20000});
     ticks_are((axis){.low = 0, .high = 1}, 5, 6, (double[]){0, 0.2, 0.4, 0.6, 0.8, 1});
@@ -214,7 +214,7 @@ static void test_ticks(void **state) {
     assert_true(fabs(axis_place(&a, 50.5) - 200) < 1e-9);
 }
 
-static void test_numbers(void **state) {
+static void test_axis_numbers_are_formatted(void **state) {
     (void)state;
     const struct {
         double value;
@@ -316,7 +316,7 @@ static void draw(const char *log, const char *path) {
     assert_int_equal(picture_curves(log, "a \"run\"\t& more", path), CLI_OK);
 }
 
-static void test_picture(void **state) {
+static void test_curves_are_rendered_as_png(void **state) {
     (void)state;
     const char *log = long_log("run.jsonl", 400, ""), *png = in_folder("run.png");
     draw(log, png);
@@ -341,7 +341,7 @@ static void test_picture(void **state) {
 }
 
 /* All ink, with the names at the curves' ends, is inside the SVG, and rsvg-convert draws from it what the PNG has. */
-static void test_inside(void **state) {
+static void test_svg_has_all_ink_inside(void **state) {
     (void)state;
     const char *log = long_log("inside.jsonl", 400, "{\"type\":\"start\",\"update\":200}\n"),
                *svg = in_folder("inside.svg");
@@ -368,7 +368,7 @@ static void test_inside(void **state) {
     }
 }
 
-static void test_long(void **state) {
+static void test_long_log_gives_a_small_picture(void **state) {
     (void)state;
     size_t few, many;
     draw(long_log("few.jsonl", 2000, ""), in_folder("few.svg"));
@@ -382,7 +382,7 @@ static void test_long(void **state) {
 }
 
 /* Little to draw, and odd numbers. */
-static void test_odd(void **state) {
+static void test_odd_logs_are_rendered(void **state) {
     (void)state;
     static const char *const logs[] = {
         "{\"type\":\"train\",\"update\":100,\"loss\":5,\"nll\":5,\"gradient_norm\":1,\"rate\":1e-4,\"epoch\":"
@@ -409,7 +409,7 @@ static void test_odd(void **state) {
     assert_int_equal(blue_in(in_folder("odd.png")), 0);
 }
 
-static void test_refused(void **state) {
+static void test_unusable_log_keeps_the_old_picture(void **state) {
     (void)state;
     assert_int_equal(picture_curves(write_log("empty.jsonl", ""), "x", in_folder("empty.png")), CLI_FAILED);
     assert_int_equal(access(in_folder("empty.png"), F_OK), -1);
@@ -445,11 +445,19 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),   cmocka_unit_test(test_marks),   cmocka_unit_test(test_inside),
-        cmocka_unit_test(test_read),    cmocka_unit_test(test_resumed), cmocka_unit_test(test_average),
-        cmocka_unit_test(test_smooth),  cmocka_unit_test(test_ticks),   cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_picture), cmocka_unit_test(test_long),    cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_durations_are_formatted),
+        cmocka_unit_test(test_resumed_runs_are_marked),
+        cmocka_unit_test(test_svg_has_all_ink_inside),
+        cmocka_unit_test(test_train_log_is_read),
+        cmocka_unit_test(test_log_beyond_the_resumed_update_is_dropped),
+        cmocka_unit_test(test_average_may_be_the_best_model),
+        cmocka_unit_test(test_curve_smoothing_keeps_trends),
+        cmocka_unit_test(test_axis_ticks_are_round_numbers),
+        cmocka_unit_test(test_axis_numbers_are_formatted),
+        cmocka_unit_test(test_curves_are_rendered_as_png),
+        cmocka_unit_test(test_long_log_gives_a_small_picture),
+        cmocka_unit_test(test_odd_logs_are_rendered),
+        cmocka_unit_test(test_unusable_log_keeps_the_old_picture),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

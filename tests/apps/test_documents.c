@@ -42,7 +42,7 @@ static int hush(int before) {
 }
 
 /* Wherever a file is cut off, it is refused or comes back. */
-static void any_beginning_is_read(void **state) {
+static void test_truncated_html_is_read(void **state) {
     (void)state;
     const char whole[] =
         "1\n00:00:01,000 --> 00:00:02,500\n{\\an8}- <i>Eins & <b>zwei\n</b>-drei</i> <font color=\"a>b\">\n"
@@ -58,7 +58,7 @@ static void any_beginning_is_read(void **state) {
 
 /* ---- HTML ------------------------------------------------------------------------------------------------------ */
 
-static void html_comes_back(void **state) {
+static void test_html_identity_translation_is_lossless(void **state) {
     (void)state;
     const char *const same[] = {"<p>Eins <b>zwei</b> drei.</p><script>x < y</script>\n",
                                 "<ul>\n<li>Eins</li>\n<li><a href=\"u?a=1&amp;b=2\">zwei</a> &amp; drei</li>\n</ul>\n"};
@@ -93,7 +93,7 @@ static void becomes(const char *text, const char *const *texts, const char *say,
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void html_texts_are_what_is_seen(void **state) {
+static void test_html_texts_are_the_visible_ones(void **state) {
     (void)state;
     becomes("<p>a&nbsp;&lt;b&gt; &notit; AT&T &copy &#x41;&shy;c</p>", TEXTS("a <b> \xC2\xACit; AT&T \xC2\xA9 Ac"),
             "x < y & \xC2\xA0", "<p>x &lt; y &amp; &nbsp;</p>");
@@ -109,7 +109,7 @@ static void html_texts_are_what_is_seen(void **state) {
     becomes("<a>a</a><a>b</a> <button>c</button><button>d</button>", TEXTS("a b c", "d"), NULL, NULL);
 }
 
-static void html_marks_go_with_their_words(void **state) {
+static void test_html_tags_follow_their_words(void **state) {
     (void)state;
     becomes("a <b>b</b>.", TEXTS("a b."), "c d.", "c <b>d</b>.");
     becomes("a <kbd>x</kbd>+<kbd>y</kbd>, b", TEXTS("a, b"), "c, d", "c <kbd>x</kbd>+<kbd>y</kbd>, d");
@@ -125,7 +125,7 @@ static void html_marks_go_with_their_words(void **state) {
 }
 
 /* Words that correspond to one go into copies of its elements. */
-static void html_copies_have_no_id(void **state) {
+static void test_html_copied_elements_lose_their_id(void **state) {
     (void)state;
     const char text[] = "<b id=x class=y>a</b> b<img>",
                said[] = "[{\"source\":[\"\xE2\x96\x81"
@@ -146,7 +146,7 @@ static void html_copies_have_no_id(void **state) {
 }
 
 /* What is written is UTF-8, whatever the page was before it became that. */
-static void html_says_its_encoding(void **state) {
+static void test_html_encoding_declaration_becomes_utf8(void **state) {
     (void)state;
     static const char *const pages[][2] = {
         {"<meta charset=\"iso-8859-1\">", "<meta charset=\"utf-8\">"},
@@ -177,7 +177,7 @@ static char *repeated(const char *text, size_t count, const char *end) {
 }
 
 /* Elements far deeper than browsers nest them, and much script. */
-static void html_of_any_depth_is_whole(void **state) {
+static void test_html_of_any_depth_is_translated(void **state) {
     (void)state;
     char *deep = repeated("<div>", 100000, "Eins<p>zwei</p>"), *tags = repeated("<i>", 100000, "Eins</i>");
     char *large = repeated("x = 1;\n", 1600000, "</script><p>zwei</p>"), *page = malloc(strlen(large) + 9);
@@ -196,10 +196,13 @@ static void html_of_any_depth_is_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_beginning_is_read),       cmocka_unit_test(html_comes_back),
-        cmocka_unit_test(html_texts_are_what_is_seen), cmocka_unit_test(html_marks_go_with_their_words),
-        cmocka_unit_test(html_copies_have_no_id),      cmocka_unit_test(html_of_any_depth_is_whole),
-        cmocka_unit_test(html_says_its_encoding),
+        cmocka_unit_test(test_truncated_html_is_read),
+        cmocka_unit_test(test_html_identity_translation_is_lossless),
+        cmocka_unit_test(test_html_texts_are_the_visible_ones),
+        cmocka_unit_test(test_html_tags_follow_their_words),
+        cmocka_unit_test(test_html_copied_elements_lose_their_id),
+        cmocka_unit_test(test_html_of_any_depth_is_translated),
+        cmocka_unit_test(test_html_encoding_declaration_becomes_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

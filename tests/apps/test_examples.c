@@ -64,7 +64,7 @@ static void attend(double *outputs, double *weights, const double *q, const doub
 
 static const double PRINTED = 1e-5; /* five digits, and fp32 */
 
-static void test_self_attention(void **state) {
+static void test_self_attention_example_prints_right_numbers(void **state) {
     (void)state;
     const double keys[] = {0, 1, 1, 4, 4, 0, 2, 3, 1}, queries[] = {1, 0, 2, 2, 2, 2, 2, 1, 3};
     const double values[] = {1, 2, 3, 2, 8, 0, 2, 6, 3}, scores[] = {2, 4, 4, 4, 16, 12, 4, 12, 10};
@@ -86,7 +86,7 @@ static void test_self_attention(void **state) {
     free(text);
 }
 
-static void test_sequence_to_sequence(void **state) {
+static void test_cross_attention_example_prints_right_numbers(void **state) {
     (void)state;
     const double states[] = {0, 1, 1, 5, 0, 1, 1, 1, 0, 0, 5, 1}, query[] = {10, 5, 10}, scores[] = {15, 60, 15, 35};
     double context[3], weights[4];
@@ -105,7 +105,7 @@ static void test_sequence_to_sequence(void **state) {
     free(text);
 }
 
-static void test_own_buffers(void **state) {
+static void test_own_buffers_example_prints_right_numbers(void **state) {
     (void)state;
     char *text = output_of("own_buffers"), *next = text;
     for (int i = 0; i < 8; i++) {
@@ -117,9 +117,9 @@ static void test_own_buffers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_attention),
-        cmocka_unit_test(test_sequence_to_sequence),
-        cmocka_unit_test(test_own_buffers),
+        cmocka_unit_test(test_self_attention_example_prints_right_numbers),
+        cmocka_unit_test(test_cross_attention_example_prints_right_numbers),
+        cmocka_unit_test(test_own_buffers_example_prints_right_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

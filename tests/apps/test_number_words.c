@@ -122,7 +122,7 @@ static void free_lines(lines *all) {
 }
 
 /* All pairs that it writes in words that are written here by hand as well. */
-static void test_words(void **state) {
+static void test_number_words_are_right(void **state) {
     (void)state;
     bool met[HANDS] = {false};
     assert_int_equal(run("many", "--train 498000 --valid 1000 --test 1000"), 0);
@@ -185,7 +185,7 @@ static void check_apart(const char *language) {
         free_lines(&sets[s]);
 }
 
-static void test_apart(void **state) {
+static void test_number_words_sets_are_disjoint(void **state) {
     (void)state;
     assert_int_equal(run("usual", ""), 0);
     check_apart("de");
@@ -198,7 +198,7 @@ static bool same_file(const char *name, const char *a, const char *b) {
     return system(command) == 0;
 }
 
-static void test_repeats(void **state) {
+static void test_number_words_are_deterministic_by_seed(void **state) {
     (void)state;
     assert_int_equal(run("a", "--train 1000 --valid 20 --test 30 --seed 7"), 0);
     assert_int_equal(run("b", "--seed 7 --test 30 --valid 20 --train 1000"), 0);
@@ -210,7 +210,7 @@ static void test_repeats(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_number_words_rejects_bad_options(void **state) {
     (void)state;
     static const char *const bad[] = {"--train", "--train x",      "--train 5x", "--train 0",  "--valid -1", "--sort 3",
                                       "more",    "--train 500000", "--seed -1",  "--train ''", "--train 1e3"};
@@ -234,10 +234,10 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_number_words_are_right),
+        cmocka_unit_test(test_number_words_sets_are_disjoint),
+        cmocka_unit_test(test_number_words_are_deterministic_by_seed),
+        cmocka_unit_test(test_number_words_rejects_bad_options),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

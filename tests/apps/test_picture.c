@@ -55,7 +55,7 @@ static void draw(const char *path, picture_format format, size_t groups, size_t 
 }
 
 /* All ink is inside, whatever the sizes. */
-static void test_inside(void **state) {
+static void test_picture_has_all_ink_inside(void **state) {
     (void)state;
     const size_t sizes[][4] = {{1, 1, 1, 1}, {1, HEADS, ROWS, COLUMNS}, {3, 5, 3, 2}, {2, 2, MOST, 3}, {3, 1, 2, MOST}};
     for (size_t i = 0; i < CLI_COUNT(sizes); i++) {
@@ -69,14 +69,14 @@ static void test_inside(void **state) {
 }
 
 /* Heads stand in a grid that is about as wide as high. */
-static void test_grid(void **state) {
+static void test_attention_heads_form_a_square_grid(void **state) {
     (void)state;
     draw(in_folder("grid.svg"), PICTURE_SVG, 1, HEADS, MOST / 2, MOST / 2);
     const svg_facts f = svg_read(in_folder("grid.svg"));
     assert_true(fabs(log(f.view.right / f.view.bottom)) < log(1.3));
 }
 
-static void test_text(void **state) {
+static void test_picture_text_is_escaped(void **state) {
     (void)state;
     draw(in_folder("text.svg"), PICTURE_SVG, 1, 2, ROWS, COLUMNS);
     char *text = svg_text(in_folder("text.svg"));
@@ -123,7 +123,7 @@ static double difference(double one, double other) {
 }
 
 /* A difference of 2 is just seen side by side; one of 20 is another colour. */
-static void test_colours(void **state) {
+static void test_color_scale_is_monotonic_and_distinct(void **state) {
     (void)state;
     double last = 101, lab[3];
     for (double weight = 0; weight <= 1; weight += 1.0 / 256) {
@@ -137,7 +137,7 @@ static void test_colours(void **state) {
 }
 
 /* The square of weight 1 as rsvg-convert draws it has the colour that the PNG has there: the SVG is no part of it. */
-static void test_drawn(void **state) {
+static void test_svg_and_png_have_the_same_colors(void **state) {
     (void)state;
     draw(in_folder("drawn.svg"), PICTURE_SVG, 2, 5, ROWS, COLUMNS);
     if (!svg_draw(in_folder("drawn.svg"), in_folder("drawn.png"), 1))
@@ -172,8 +172,11 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inside),  cmocka_unit_test(test_grid),  cmocka_unit_test(test_text),
-        cmocka_unit_test(test_colours), cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_picture_has_all_ink_inside),
+        cmocka_unit_test(test_attention_heads_form_a_square_grid),
+        cmocka_unit_test(test_picture_text_is_escaped),
+        cmocka_unit_test(test_color_scale_is_monotonic_and_distinct),
+        cmocka_unit_test(test_svg_and_png_have_the_same_colors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -17,7 +17,7 @@ static void shows(const char *text, const char *want) {
     free(got);
 }
 
-static void folders_are_left_out(void **state) {
+static void test_report_leaves_directories_out(void **state) {
     (void)state;
     shows("/home/NAME/x", "x");
     shows("cannot read /usr/lib/x.so: no", "cannot read x.so: no");
@@ -39,7 +39,7 @@ static void folders_are_left_out(void **state) {
     shows("\xe2\x80\x98/home/NAME/x.cl\xe2\x80\x99", "\xe2\x80\x98x.cl\xe2\x80\x99");
 }
 
-static void other_slashes_stay(void **state) {
+static void test_report_keeps_other_slashes(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"1/2",
                                         "1/2/3 and/or 12 GFLOP/s",
@@ -57,7 +57,7 @@ static void other_slashes_stay(void **state) {
         shows(TEXTS[i], TEXTS[i]);
 }
 
-static void names_are_replaced(void **state) {
+static void test_report_replaces_user_and_host_names(void **state) {
     (void)state;
     shows("ada on engine", "(user) on (host)");
     shows("by Ada Byron@engine.example.org", "by (user)@(host)");
@@ -80,7 +80,7 @@ static char *markdown_of(json_t *report) {
     return text;
 }
 
-static void marks_are_escaped(void **state) {
+static void test_report_escapes_markdown(void **state) {
     (void)state;
     char *text =
         markdown_of(json_pack("{s:{s:s}}", "tfm", "tfm", "__kernel x[1] ~~*a*~~ <b> &amp; `c` \\ |\n# d\n- e 1. f"));
@@ -96,7 +96,7 @@ static void marks_are_escaped(void **state) {
     free(text);
 }
 
-static void failure_is_told(void **state) {
+static void test_report_tells_failures(void **state) {
     (void)state;
     char *text = markdown_of(json_pack("{s:s, s:{s:s}}", "failed", "the device was lost", "device", "device", "_x_y"));
     assert_non_null(strstr(text, "# tfm on \\_x_y\n"));
@@ -105,7 +105,7 @@ static void failure_is_told(void **state) {
     free(text);
 }
 
-static void test_unavailable_checks_are_not_listed_as_failures(void **state) {
+static void test_report_lists_unavailable_checks_apart(void **state) {
     (void)state;
     const char *pass = "{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:s}], s:[{s:s, s:s, s:s, s:s}]}";
     char *text = markdown_of(json_pack(pass, "self_test", "op", "add", "form", "", "state", "pass", "op", "gemm",
@@ -124,7 +124,7 @@ static void test_unavailable_checks_are_not_listed_as_failures(void **state) {
 }
 
 /* What standard error, which is a file, gets when builds come to so many seconds. */
-static void test_kernels_built_later_are_announced_too(void **state) {
+static void test_later_kernel_builds_are_announced(void **state) {
     (void)state;
     static const double SECONDS[] = {1, 6, 7, 11, 14, 30};
     const int old = dup(STDERR_FILENO), file = open(scratch_path("said"), O_RDWR | O_CREAT, 0600);
@@ -147,13 +147,13 @@ static void test_kernels_built_later_are_announced_too(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_are_left_out),
-        cmocka_unit_test(other_slashes_stay),
-        cmocka_unit_test(names_are_replaced),
-        cmocka_unit_test(marks_are_escaped),
-        cmocka_unit_test(failure_is_told),
-        cmocka_unit_test(test_unavailable_checks_are_not_listed_as_failures),
-        cmocka_unit_test(test_kernels_built_later_are_announced_too),
+        cmocka_unit_test(test_report_leaves_directories_out),
+        cmocka_unit_test(test_report_keeps_other_slashes),
+        cmocka_unit_test(test_report_replaces_user_and_host_names),
+        cmocka_unit_test(test_report_escapes_markdown),
+        cmocka_unit_test(test_report_tells_failures),
+        cmocka_unit_test(test_report_lists_unavailable_checks_apart),
+        cmocka_unit_test(test_later_kernel_builds_are_announced),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -340,7 +340,7 @@ static void expect_same(size_t seed, const char *what, const char *got, const ch
         fail_msg("file %zu, %s: got '%.120s' in the place of '%.120s'", seed, what, got + from, want + from);
 }
 
-static void test_generated_subtitles(void **state) {
+static void test_generated_subtitles_round_trip(void **state) {
     size_t visits = 0;
     (void)state;
     for (size_t seed = 1; seed <= FILES; seed++) {
@@ -368,6 +368,6 @@ static void test_generated_subtitles(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_generated_subtitles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_generated_subtitles_round_trip)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static size_t entries(void) {
     return count - 2;
 }
 
-static void test_map(void **state) {
+static void test_file_is_mapped(void **state) {
     (void)state;
     tfm__file file;
     scratch_write("bytes", "a\0b", 3);
@@ -39,7 +39,7 @@ static void test_map(void **state) {
     assert_null(file.data);
 }
 
-static void test_read(void **state) {
+static void test_file_is_read_whole(void **state) {
     (void)state;
     char *text;
     size_t size;
@@ -71,7 +71,7 @@ static void holds(const char *name, const char *content) {
     free(text);
 }
 
-static void test_write(void **state) {
+static void test_file_write_is_atomic(void **state) {
     (void)state;
     harness_ok(tfm__file_write(scratch_path("written"), "first", 5));
     holds("written", "first");
@@ -94,7 +94,7 @@ static void test_write(void **state) {
 }
 
 /* A full disk, as a limit on file sizes plays it. */
-static void test_full(void **state) {
+static void test_file_write_on_full_disk_keeps_the_old_file(void **state) {
     (void)state;
     static char large[1 << 16];
     harness_ok(tfm__file_write(scratch_path("full"), "old", 3));
@@ -123,7 +123,7 @@ static void write_for_ever(char *content, size_t size) {
 
 /* Two writers of one file, killed at any instant: the file always has one whole content. They
  * leave at most one temporary file, which the next writer removes. */
-static void test_killed(void **state) {
+static void test_killed_writers_leave_one_whole_file(void **state) {
     (void)state;
     enum { SIZE = 3 << 20, ROUNDS = 25 };
     static char content[SIZE];
@@ -155,7 +155,7 @@ static void test_killed(void **state) {
     assert_int_equal(entries(), before);
 }
 
-static void test_folders(void **state) {
+static void test_directories_are_made(void **state) {
     (void)state;
     struct stat info;
     harness_ok(tfm__dir_make(scratch_path("one/two//three/"), 0700));
@@ -187,7 +187,7 @@ static void test_folders(void **state) {
 
 /* A link to itself stands for all that stat refuses for another reason than that nothing is there: root, who runs tests
  * in containers, has permission everywhere. */
-static void test_what_stat_refuses_exists_and_opening_it_says_why(void **state) {
+static void test_unreadable_path_exists_and_opening_says_why(void **state) {
     (void)state;
     char *text = NULL;
     assert_int_equal(symlink("loop", scratch_path("loop")), 0);
@@ -195,7 +195,7 @@ static void test_what_stat_refuses_exists_and_opening_it_says_why(void **state) 
     scratch_refused(tfm__file_read(&text, NULL, scratch_path("loop/below")), TFM_ERROR_IO, "Too many levels");
 }
 
-static void test_join(void **state) {
+static void test_paths_are_joined(void **state) {
     (void)state;
     static const char *const CASES[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {".", "b", "./b"}};
@@ -207,7 +207,7 @@ static void test_join(void **state) {
 }
 
 /* Room that no memory has is refused, not looked for without end. */
-static void test_grow(void **state) {
+static void test_array_growth_beyond_memory_is_an_error(void **state) {
     (void)state;
     int16_t *array = NULL;
     size_t room = 0;
@@ -220,15 +220,15 @@ static void test_grow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grow),
-        cmocka_unit_test(test_map),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_write),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_what_stat_refuses_exists_and_opening_it_says_why),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_array_growth_beyond_memory_is_an_error),
+        cmocka_unit_test(test_file_is_mapped),
+        cmocka_unit_test(test_file_is_read_whole),
+        cmocka_unit_test(test_file_write_is_atomic),
+        cmocka_unit_test(test_file_write_on_full_disk_keeps_the_old_file),
+        cmocka_unit_test(test_directories_are_made),
+        cmocka_unit_test(test_unreadable_path_exists_and_opening_says_why),
+        cmocka_unit_test(test_paths_are_joined),
+        cmocka_unit_test(test_killed_writers_leave_one_whole_file),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -22,7 +22,7 @@ static json_t *parsed(const char *text, size_t bytes) {
     return library;
 }
 
-static void test_values_are_read_as_python_reads_them(void **state) {
+static void test_json_values_equal_those_of_python(void **state) {
     (void)state;
     static const struct {
         const char *text, *want;
@@ -55,7 +55,7 @@ static void test_values_are_read_as_python_reads_them(void **state) {
     }
 }
 
-static void test_what_is_not_json_is_refused(void **state) {
+static void test_invalid_json_is_rejected(void **state) {
     (void)state;
     static const char *const CASES[] = {
         "",
@@ -87,7 +87,7 @@ static void test_what_is_not_json_is_refused(void **state) {
 }
 
 /* A file of tensors whose name is there twice is damaged; in a request the last one holds, as in Python. */
-static void test_duplicate_keys(void **state) {
+static void test_duplicate_keys_are_rejected_by_the_library_only(void **state) {
     (void)state;
     static const char *const CASES[] = {"{\"a\": 1, \"a\": 2}", "{\"a\": 99999999999999999999, \"a\": 2}"};
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
@@ -99,7 +99,7 @@ static void test_duplicate_keys(void **state) {
     }
 }
 
-static void test_files_are_read_and_named(void **state) {
+static void test_json_file_errors_name_the_file(void **state) {
     (void)state;
     char why[CLI_REASON];
     scratch_text("x.json", BOM "{\"model_max_length\": 1000000000000000019884624838656}");
@@ -117,10 +117,10 @@ static void test_files_are_read_and_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_are_read_as_python_reads_them),
-        cmocka_unit_test(test_what_is_not_json_is_refused),
-        cmocka_unit_test(test_duplicate_keys),
-        cmocka_unit_test(test_files_are_read_and_named),
+        cmocka_unit_test(test_json_values_equal_those_of_python),
+        cmocka_unit_test(test_invalid_json_is_rejected),
+        cmocka_unit_test(test_duplicate_keys_are_rejected_by_the_library_only),
+        cmocka_unit_test(test_json_file_errors_name_the_file),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -9,7 +9,7 @@ static json_t *parsed(const char *text) {
 }
 
 /* What Marian and people write. */
-static void test_good(void **state) {
+static void test_yaml_is_read_as_json_values(void **state) {
     (void)state;
     static const struct {
         const char *yaml, *json;
@@ -36,7 +36,7 @@ static void test_good(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_unsupported_yaml_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *yaml, *part;
@@ -69,7 +69,7 @@ static void test_refused(void **state) {
     }
 }
 
-static void test_load(void **state) {
+static void test_yaml_file_is_loaded(void **state) {
     (void)state;
     json_t *out;
     scratch_text("x.yml", "beam-size: 6\n");
@@ -83,9 +83,9 @@ static void test_load(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_yaml_is_read_as_json_values),
+        cmocka_unit_test(test_unsupported_yaml_is_rejected),
+        cmocka_unit_test(test_yaml_file_is_loaded),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -231,7 +231,7 @@ static verdict run(const uint8_t *bytes, size_t size, char *sentence) {
 }
 
 /* Every length, and bits changed at every place. What still is a model runs, or says why not. */
-static void test_damage(void **state) {
+static void test_damaged_onnx_model_fails_with_a_message(void **state) {
     (void)state;
     enum { OFTEN = 25 }; /* nodes with every place, the others with some */
     harness_random random = {3};
@@ -261,7 +261,7 @@ static void test_damage(void **state) {
 }
 
 /* Undamaged, each of them runs. */
-static void test_whole(void **state) {
+static void test_undamaged_onnx_nodes_pass(void **state) {
     (void)state;
     for (size_t n = 0; n < sizeof(nodes) / sizeof(*nodes); n++) {
         uint8_t bytes[MOST_BYTES];
@@ -273,7 +273,7 @@ static void test_whole(void **state) {
 }
 
 /* A node whose output is an input, or that the runner computes, tests nothing of the library. */
-static void test_counted(void **state) {
+static void test_nodes_without_library_work_are_not_counted(void **state) {
     (void)state;
     static const struct {
         small node;
@@ -294,7 +294,7 @@ static void test_counted(void **state) {
 }
 
 /* What divides by a dimension, reads one number or holds so many ends in a sentence where that cannot be. */
-static void test_refused(void **state) {
+static void test_invalid_onnx_node_is_rejected(void **state) {
     (void)state;
     static const struct {
         small node;
@@ -327,7 +327,7 @@ static void test_refused(void **state) {
     }
 }
 
-static void test_unknown(void **state) {
+static void test_unknown_onnx_op_is_unsupported(void **state) {
     (void)state;
     uint8_t bytes[MOST_BYTES];
     char sentence[512];
@@ -354,7 +354,7 @@ static void refuse_tensor(Onnx__TensorProto *proto, const char *part) {
         fail_msg("\"%s\" does not say \"%s\"", why, part);
 }
 
-static void test_tensors(void **state) {
+static void test_invalid_onnx_tensor_is_rejected(void **state) {
     (void)state;
     int64_t dims[16] = {2, 3};
     uint8_t raw[24] = {0};
@@ -382,7 +382,7 @@ static void test_tensors(void **state) {
     assert_false(onnx_tensor_parse(&tensor, "\xff\xff\xff", 3, why, sizeof(why)));
 }
 
-static void test_compare(void **state) {
+static void test_result_comparison_finds_every_difference(void **state) {
     (void)state;
     size_t where;
     const double want[] = {1, -1, INFINITY, NAN}, off[] = {1, -1.5, INFINITY, NAN}, odd[] = {1, -1, -INFINITY, NAN};
@@ -398,9 +398,13 @@ static void test_compare(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare), cmocka_unit_test(test_tensors), cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_unknown), cmocka_unit_test(test_counted), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_result_comparison_finds_every_difference),
+        cmocka_unit_test(test_invalid_onnx_tensor_is_rejected),
+        cmocka_unit_test(test_undamaged_onnx_nodes_pass),
+        cmocka_unit_test(test_unknown_onnx_op_is_unsupported),
+        cmocka_unit_test(test_nodes_without_library_work_are_not_counted),
+        cmocka_unit_test(test_invalid_onnx_node_is_rejected),
+        cmocka_unit_test(test_damaged_onnx_model_fails_with_a_message),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

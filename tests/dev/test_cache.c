@@ -91,7 +91,7 @@ static void assert_absent(const char *key) {
     assert_int_equal(bytes, 0);
 }
 
-static void test_round_trip(void **state) {
+static void test_cached_entry_comes_back(void **state) {
     (void)state;
     assert_absent(KEY);
     one_entry();
@@ -110,7 +110,7 @@ static void test_round_trip(void **state) {
     assert_int_equal(warnings, 0);
 }
 
-static void test_sizes(void **state) {
+static void test_entries_of_any_size_come_back(void **state) {
     (void)state;
     /* Around the hash's words of eight bytes, and a large one. */
     static const size_t SIZES[] = {1, 7, 8, 9, 15, 16, 17, 65, 1000, 3000001};
@@ -143,7 +143,7 @@ static long size_of(const char *path) {
 
 /* Each byte of header, key and payload, in its lowest, its highest and all bits: never a payload, and the
  * entry goes. */
-static void test_damage(void **state) {
+static void test_damaged_cache_entry_is_dropped(void **state) {
     (void)state;
     static const unsigned char BITS[] = {0x01, 0x80, 0xff};
     one_entry();
@@ -161,7 +161,7 @@ static void test_damage(void **state) {
     assert_there(KEY, PAYLOAD, sizeof(PAYLOAD));
 }
 
-static void test_truncated_and_longer(void **state) {
+static void test_truncated_or_longer_entry_is_dropped(void **state) {
     (void)state;
     one_entry();
     long size = size_of(entry_path);
@@ -176,7 +176,7 @@ static void test_truncated_and_longer(void **state) {
 }
 
 /* An unharmed entry under another key's name, as a collision of hashes would leave it. */
-static void test_wrong_key(void **state) {
+static void test_entry_under_another_key_is_ignored(void **state) {
     (void)state;
     char other_path[600];
     one_entry();
@@ -193,7 +193,7 @@ static void test_wrong_key(void **state) {
 }
 
 /* What is not a plain file is not followed, waited for or read. */
-static void test_strange_files(void **state) {
+static void test_links_pipes_and_directories_are_ignored(void **state) {
     (void)state;
     one_entry();
     assert_int_equal(unlink(entry_path), 0);
@@ -231,7 +231,7 @@ static bool there(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-static void test_room(void **state) {
+static void test_cache_deletes_oldest_entries_beyond_its_limit(void **state) {
     (void)state;
     each_file(remove_file);
     sparse("0000000000000003.tfm", 100 << 20, 300);
@@ -254,7 +254,7 @@ static void test_room(void **state) {
     assert_there(KEY, PAYLOAD, sizeof(PAYLOAD));
 }
 
-static void test_two_processes(void **state) {
+static void test_two_processes_share_the_cache(void **state) {
     (void)state;
     each_file(remove_file);
     pid_t child = fork();
@@ -277,7 +277,7 @@ static void test_two_processes(void **state) {
     assert_int_equal(each_file(NULL), 1);
 }
 
-static void test_off_and_rules(void **state) {
+static void test_cache_directory_follows_environment(void **state) {
     (void)state;
     char below[300], home[300];
     each_file(remove_file);
@@ -333,7 +333,7 @@ static int warnings_in(const char *path) {
     return WEXITSTATUS(status);
 }
 
-static void test_unusable_folders(void **state) {
+static void test_unsafe_cache_directory_gives_one_warning(void **state) {
     (void)state;
     each_file(remove_file);
     assert_int_equal(chmod(folder, 0777), 0);
@@ -359,7 +359,7 @@ static void test_unusable_folders(void **state) {
 }
 
 /* A full disk, played by a limit on the size of files. */
-static void test_full_disk(void **state) {
+static void test_cache_on_full_disk_warns_once(void **state) {
     (void)state;
     int status;
     each_file(remove_file);
@@ -379,7 +379,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(each_file(NULL), 0);
 }
 
-static void test_hash(void **state) {
+static void test_cache_hash_values_never_change(void **state) {
     (void)state;
     /* Fixed for ever: names of files and the checksums in them depend on it. */
     assert_true(tfm__hash64("tfm", 3, 0) == 0x95da5b31dd6919b0u);
@@ -418,7 +418,7 @@ static bool stored(const char *key) {
 }
 
 /* Entries of a kind and a device go, and no others; nor does a file that is no entry. */
-static void test_drop_all(void **state) {
+static void test_entries_of_one_kind_and_device_are_dropped(void **state) {
     (void)state;
     static const char *const KEYS[] = {"proof of a\ndevice 1", "proof of b, and more\ndevice 1", "proof of a\ndevice 2",
                                        "program a\ndevice 1",  "lasting proof of a\ndevice 1",   "proof of "};
@@ -440,7 +440,7 @@ static void test_drop_all(void **state) {
 }
 
 /* One holder at a time, until it lets go or is no more; and what a handler of signals forgets. */
-static void test_lock(void **state) {
+static void test_cache_lock_has_one_holder(void **state) {
     (void)state;
     int lock, second, state_of_child, ready[2];
     char byte;
@@ -472,13 +472,20 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_truncated_and_longer),
-        cmocka_unit_test(test_wrong_key),     cmocka_unit_test(test_room),
-        cmocka_unit_test(test_two_processes), cmocka_unit_test(test_off_and_rules),
-        cmocka_unit_test(test_hash),          cmocka_unit_test(test_unusable_folders),
-        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_strange_files),
-        cmocka_unit_test(test_drop_all),      cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_cached_entry_comes_back),
+        cmocka_unit_test(test_entries_of_any_size_come_back),
+        cmocka_unit_test(test_damaged_cache_entry_is_dropped),
+        cmocka_unit_test(test_truncated_or_longer_entry_is_dropped),
+        cmocka_unit_test(test_entry_under_another_key_is_ignored),
+        cmocka_unit_test(test_cache_deletes_oldest_entries_beyond_its_limit),
+        cmocka_unit_test(test_two_processes_share_the_cache),
+        cmocka_unit_test(test_cache_directory_follows_environment),
+        cmocka_unit_test(test_cache_hash_values_never_change),
+        cmocka_unit_test(test_unsafe_cache_directory_gives_one_warning),
+        cmocka_unit_test(test_cache_on_full_disk_warns_once),
+        cmocka_unit_test(test_links_pipes_and_directories_are_ignored),
+        cmocka_unit_test(test_entries_of_one_kind_and_device_are_dropped),
+        cmocka_unit_test(test_cache_lock_has_one_holder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -15,7 +15,7 @@ static tfm_tensor fresh(int64_t count) {
     return x;
 }
 
-static void test_scope_reuses(void **state) {
+static void test_scope_reuses_pooled_memory(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_buffer *first = NULL;
@@ -30,7 +30,7 @@ static void test_scope_reuses(void **state) {
     }
 }
 
-static void test_scope_keeps(void **state) {
+static void test_scope_keeps_listed_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float value = 42;
@@ -51,7 +51,7 @@ static void test_scope_keeps(void **state) {
 }
 
 /* An output given from outside stays with its own scope, whoever lists it as kept. */
-static void test_scope_keeps_outer(void **state) {
+static void test_outer_tensor_stays_with_its_scope(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor outer = fresh(8);
@@ -64,7 +64,7 @@ static void test_scope_keeps_outer(void **state) {
     assert_null(outer.buffer);
 }
 
-static void test_stale(void **state) {
+static void test_stale_and_foreign_tensors_are_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_scope_open(ctx);
@@ -81,7 +81,7 @@ static void test_stale(void **state) {
     tfm_context_free(&other);
 }
 
-static void test_sticky(void **state) {
+static void test_first_error_is_sticky(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor a = fresh(4), b = fresh(5), y = {0}, z = {0};
@@ -104,7 +104,7 @@ static void test_sticky(void **state) {
 }
 
 /* A tensor that was to be made is empty after a failure, whatever the caller's struct held before. */
-static void test_made_empty(void **state) {
+static void test_failed_output_tensor_is_empty(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int64_t dims[] = {2, 2}, bad[] = {-1};
@@ -132,7 +132,7 @@ static void test_made_empty(void **state) {
 }
 
 /* A list that is missing closes the scope, so that calls stay in pairs. */
-static void test_scope_without_list(void **state) {
+static void test_scope_close_without_list_still_closes(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int depth = tfm__scope_depth(ctx);
@@ -142,7 +142,7 @@ static void test_scope_without_list(void **state) {
     harness_refused(status, TFM_ERROR_ARGUMENT, "scope_close: keep is NULL");
 }
 
-static void test_shapes(void **state) {
+static void test_invalid_tensor_shapes_are_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0}, view = {0};
@@ -163,7 +163,7 @@ static void test_shapes(void **state) {
                     "cannot be seen");
 }
 
-static void test_scopes_unclosed(void **state) {
+static void test_unclosed_scopes_are_reported(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_status status = TFM_OK;
@@ -173,7 +173,7 @@ static void test_scopes_unclosed(void **state) {
 }
 
 /* What does nothing says why, also after another failure; what is freed takes no sentence away. */
-static void test_sentences(void **state) {
+static void test_error_message_survives_frees(void **state) {
     (void)state;
     const int64_t dims[] = {-1};
     tfm_context *broken = NULL, *ctx = harness_context();
@@ -221,7 +221,7 @@ static void test_sentences(void **state) {
 }
 
 /* A struct filled by hand is looked at before memory is. */
-static void test_by_hand(void **state) {
+static void test_hand_filled_tensor_is_validated(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[8] = {0};
@@ -237,7 +237,7 @@ static void test_by_hand(void **state) {
     harness_refused(tfm_tensor_rows(ctx, &part, x, INT64_MAX, 2), TFM_ERROR_ARGUMENT, "has no 2 rows from");
 }
 
-static void test_arguments(void **state) {
+static void test_unknown_kernel_and_wrong_arguments_are_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor y = fresh(4), x = fresh(4);
@@ -253,7 +253,7 @@ static void test_arguments(void **state) {
 }
 
 /* A kernel text in TFM_CL_DIR replaces the embedded one; what the compiler says of it names file and line. */
-static void test_override(void **state) {
+static void test_tfm_cl_dir_overrides_kernel_source(void **state) {
     (void)state;
     char path[4200];
     snprintf(path, sizeof(path), "%s/add.cl", scratch_root);
@@ -279,7 +279,7 @@ static void count_builds(void *user, int count, double seconds) {
 }
 
 /* Whoever asks is told of programs that no cache has, and what they took; of others not. */
-static void test_builds_are_told(void **state) {
+static void test_kernel_builds_are_reported_once(void **state) {
     (void)state;
     const char *cache = getenv("TFM_CACHE_DIR");
     char *kept = cache ? strdup(cache) : NULL;
@@ -308,7 +308,7 @@ static void test_builds_are_told(void **state) {
 }
 
 /* Another kind of device's kernels on this one, by name. */
-static void test_variant(void **state) {
+static void test_context_opens_a_named_variant(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     const float host[] = {3, -4, 0.5f};
@@ -341,7 +341,7 @@ static void options_are(const tfm__capabilities *capabilities, const char *sourc
 }
 
 /* A text is built as the OpenCL C that it needs, and told of what it asks for and the device has. */
-static void test_capabilities(void **state) {
+static void test_kernel_source_selects_c_version_and_defines(void **state) {
     (void)state;
     const tfm__capabilities old = {.opencl_c = 12, .has = TFM__HAS_FP16},
                             later = {.opencl_c = 20, .has = TFM__HAS_SUBGROUPS},
@@ -365,22 +365,22 @@ static void test_capabilities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scope_reuses),
-        cmocka_unit_test(test_scope_keeps),
-        cmocka_unit_test(test_scope_keeps_outer),
-        cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_sticky),
-        cmocka_unit_test(test_sentences),
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_made_empty),
-        cmocka_unit_test(test_scope_without_list),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_scopes_unclosed),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test_setup_teardown(test_builds_are_told, scratch_setup, scratch_teardown),
-        cmocka_unit_test(test_variant),
-        cmocka_unit_test(test_capabilities),
-        cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_scope_reuses_pooled_memory),
+        cmocka_unit_test(test_scope_keeps_listed_tensors),
+        cmocka_unit_test(test_outer_tensor_stays_with_its_scope),
+        cmocka_unit_test(test_stale_and_foreign_tensors_are_rejected),
+        cmocka_unit_test(test_first_error_is_sticky),
+        cmocka_unit_test(test_error_message_survives_frees),
+        cmocka_unit_test(test_hand_filled_tensor_is_validated),
+        cmocka_unit_test(test_failed_output_tensor_is_empty),
+        cmocka_unit_test(test_scope_close_without_list_still_closes),
+        cmocka_unit_test(test_invalid_tensor_shapes_are_rejected),
+        cmocka_unit_test(test_unclosed_scopes_are_reported),
+        cmocka_unit_test(test_unknown_kernel_and_wrong_arguments_are_rejected),
+        cmocka_unit_test_setup_teardown(test_kernel_builds_are_reported_once, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_context_opens_a_named_variant),
+        cmocka_unit_test(test_kernel_source_selects_c_version_and_defines),
+        cmocka_unit_test_setup_teardown(test_tfm_cl_dir_overrides_kernel_source, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -43,7 +43,7 @@ static void expect(const tfm_context *ctx, size_t part, size_t parts) {
 }
 
 /* Each is a part as soon as it has read something, and has all cores again when it is the only one. */
-static void test_parts(void **state) {
+static void test_contexts_share_cpu_cores_in_turn(void **state) {
     (void)state;
     tfm_context *all[2] = {0};
     float *want = malloc(SIZE * SIZE * sizeof(float)), *got = malloc(SIZE * SIZE * sizeof(float));
@@ -82,7 +82,7 @@ static void test_parts(void **state) {
 }
 
 /* A caller's own queue stays. */
-static void test_kept(void **state) {
+static void test_callers_queue_is_not_partitioned(void **state) {
     (void)state;
     tfm_context *all[2] = {0}, *wrapped = NULL;
     for (int i = 0; i < 2; i++) {
@@ -121,7 +121,7 @@ static void *come_and_go(void *user) {
     return NULL;
 }
 
-static void test_threads(void **state) {
+static void test_partitioned_contexts_give_right_results_in_threads(void **state) {
     (void)state;
     static member members[MEMBERS];
     for (int i = 0; i < MEMBERS; i++) {
@@ -142,7 +142,8 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_kept),
-                                       cmocka_unit_test(test_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_contexts_share_cpu_cores_in_turn),
+                                       cmocka_unit_test(test_callers_queue_is_not_partitioned),
+                                       cmocka_unit_test(test_partitioned_contexts_give_right_results_in_threads)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

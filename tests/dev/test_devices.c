@@ -152,7 +152,7 @@ static int open_index(const char *device, const char *part, const char *const *e
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------- */
 
-static void test_nothing_set(void **state) {
+static void test_default_device_is_the_chosen_one(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
     size_t count = list(rows, NULL), devices = 0, chosen = 0;
@@ -173,7 +173,7 @@ static void test_nothing_set(void **state) {
     assert_int_equal(open_index("", NULL, NULL), taken);
 }
 
-static void test_every_form(void **state) {
+static void test_every_selector_form_selects_its_device(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
     size_t count = list(rows, NULL);
@@ -195,7 +195,7 @@ static void test_every_form(void **state) {
     }
 }
 
-static void test_kinds(void **state) {
+static void test_device_type_selects_a_device_of_that_type(void **state) {
     (void)state;
     static const struct {
         const char *word;
@@ -217,7 +217,7 @@ static void test_kinds(void **state) {
     }
 }
 
-static void test_no_such_device(void **state) {
+static void test_unknown_selectors_are_rejected(void **state) {
     (void)state;
     static const char *const WORDS[] = {
         "no-such-vendor", "99",  "99999999999999999999", "-1", "0:99", "99:0", "0:", "0:x", "x:y", "-1:0",
@@ -238,21 +238,21 @@ static void test_no_such_device(void **state) {
         assert_int_equal(rows[i].chosen, 0);
 }
 
-static void test_a_very_long_name(void **state) {
+static void test_overlong_selector_is_rejected(void **state) {
     (void)state;
     static char name[20000];
     memset(name, 'x', sizeof(name) - 1);
     assert_int_equal(open_index(name, "matches no device", NULL), -1);
 }
 
-static void test_option_beats_environment(void **state) {
+static void test_option_precedes_tfm_device(void **state) {
     (void)state;
     assert_int_equal(open_index("0", NULL, ENVIRONMENT("TFM_DEVICE=no-such-vendor")), 0);
     assert_int_equal(open_index("", "TFM_DEVICE \"no-such", ENVIRONMENT("TFM_DEVICE=no-such-vendor")), -1);
     assert_int_equal(open_index("no-such-vendor", "the device \"no-such", ENVIRONMENT("TFM_DEVICE=0")), -1);
 }
 
-static void test_no_platform(void **state) {
+static void test_missing_platform_names_the_package(void **state) {
     (void)state;
     char folder[256], setting[300];
     const char *temporary = getenv("TMPDIR");
@@ -269,7 +269,7 @@ static void test_no_platform(void **state) {
 }
 
 /* Two devices of one platform: the wider one is taken, each by its name. */
-static void test_two_devices(void **state) {
+static void test_wider_of_two_devices_is_chosen(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
     const char *const *both = ENVIRONMENT("POCL_DEVICES=pthread basic");
@@ -295,7 +295,7 @@ static void test_two_devices(void **state) {
     assert_true(open_index(NULL, NULL, ENVIRONMENT(both[0], "TFM_CACHE_DIR=off")) >= 0);
 }
 
-static void test_emulator(void **state) {
+static void test_emulator_is_chosen_only_by_name(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
     const char *const *enabled = ENVIRONMENT("RUSTICL_ENABLE=llvmpipe");
@@ -327,7 +327,7 @@ static void refused(tfm_status status, const char *part) {
 }
 
 /* The order of the ranking, on made-up rows over one real device, so that each passes its probe. */
-static void test_ranking(void **state) {
+static void test_devices_are_ranked(void **state) {
     (void)state;
     static const tfm_device_info KINDS[] = {
         {.type = TFM_DEVICE_CPU, .compiler = true, .name = "emulator", .emulator = true, .platform_index = 0},
@@ -421,7 +421,7 @@ static void remove_place(void) {
 }
 
 /* A home folder that is none, or not set: PoCL gets a folder in the cache folder, else in the temporary one. */
-static void test_no_home(void **state) {
+static void test_pocl_cache_directory_without_home(void **state) {
     (void)state;
     char folder[64];
     make_place();
@@ -445,7 +445,7 @@ static void test_no_home(void **state) {
 }
 
 /* An ordinary user without a home folder, as services have it. */
-static void test_nobody(void **state) {
+static void test_service_user_without_home_opens_pocl(void **state) {
     (void)state;
     char folder[64];
     make_place();
@@ -458,7 +458,7 @@ static void test_nobody(void **state) {
 }
 
 /* PoCL would abort without /sys, as in a bare chroot. */
-static void test_no_sys(void **state) {
+static void test_pocl_opens_without_sys(void **state) {
     (void)state;
     static char output[OUTPUT];
     run(output, "without_sys", NULL, ENVIRONMENT("HWLOC_SYNTHETIC"));
@@ -470,7 +470,7 @@ static void test_no_sys(void **state) {
 }
 
 /* Where nothing works, the sentence names the variable; a folder of another's making is not taken. */
-static void test_nowhere_to_write(void **state) {
+static void test_unwritable_pocl_cache_is_explained(void **state) {
     (void)state;
     char folder[64], part[320];
     static char output[OUTPUT];
@@ -494,7 +494,7 @@ static void test_nowhere_to_write(void **state) {
 }
 
 /* Mesa's rusticl lists nothing until it is told which of its drivers may. */
-static void test_rusticl(void **state) {
+static void test_rusticl_without_driver_is_explained(void **state) {
     (void)state;
     struct row rows[MAX_ROWS];
     size_t count = list(rows, NULL), there = 0;
@@ -515,7 +515,7 @@ static void test_rusticl(void **state) {
 }
 
 /* A device's name may have commas; what is nothing but commas is a list all the same, whose places are empty. */
-static void test_commas(void **state) {
+static void test_device_names_with_commas_are_not_lists(void **state) {
     (void)state;
     static const char *const LISTS[] = {",", ",,", " , ", ", ", "x,"}, *const NAMES[] = {"256 bits, fast", "a, b",
                                                                                          "b, f"};
@@ -528,7 +528,7 @@ static void test_commas(void **state) {
         assert_false(tfm__selector_is_list(NAMES[i], &device, 1));
 }
 
-static void test_error_names(void **state) {
+static void test_opencl_error_codes_have_names(void **state) {
     (void)state;
     assert_string_equal(tfm__cl_error_name(CL_SUCCESS), "CL_SUCCESS");
     assert_string_equal(tfm__cl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
@@ -546,23 +546,23 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "without_sys") == 0)
         return child_without_sys();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_set),
-        cmocka_unit_test(test_every_form),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_no_such_device),
-        cmocka_unit_test(test_a_very_long_name),
-        cmocka_unit_test(test_option_beats_environment),
-        cmocka_unit_test(test_no_platform),
-        cmocka_unit_test(test_two_devices),
-        cmocka_unit_test(test_emulator),
-        cmocka_unit_test(test_ranking),
-        cmocka_unit_test(test_no_home),
-        cmocka_unit_test(test_nobody),
-        cmocka_unit_test(test_no_sys),
-        cmocka_unit_test(test_nowhere_to_write),
-        cmocka_unit_test(test_rusticl),
-        cmocka_unit_test(test_commas),
-        cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_default_device_is_the_chosen_one),
+        cmocka_unit_test(test_every_selector_form_selects_its_device),
+        cmocka_unit_test(test_device_type_selects_a_device_of_that_type),
+        cmocka_unit_test(test_unknown_selectors_are_rejected),
+        cmocka_unit_test(test_overlong_selector_is_rejected),
+        cmocka_unit_test(test_option_precedes_tfm_device),
+        cmocka_unit_test(test_missing_platform_names_the_package),
+        cmocka_unit_test(test_wider_of_two_devices_is_chosen),
+        cmocka_unit_test(test_emulator_is_chosen_only_by_name),
+        cmocka_unit_test(test_devices_are_ranked),
+        cmocka_unit_test(test_pocl_cache_directory_without_home),
+        cmocka_unit_test(test_service_user_without_home_opens_pocl),
+        cmocka_unit_test(test_pocl_opens_without_sys),
+        cmocka_unit_test(test_unwritable_pocl_cache_is_explained),
+        cmocka_unit_test(test_rusticl_without_driver_is_explained),
+        cmocka_unit_test(test_device_names_with_commas_are_not_lists),
+        cmocka_unit_test(test_opencl_error_codes_have_names),
     };
     clean_environment();
     return cmocka_run_group_tests(tests, NULL, NULL);

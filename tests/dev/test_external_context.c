@@ -120,7 +120,7 @@ static void use(tfm_context *ctx) {
     clReleaseMemObject(memory);
 }
 
-static void test_own_queue(void **state) {
+static void test_wrapped_context_uses_the_callers_queue(void **state) {
     (void)state;
     tfm_context *ctx;
     harness_ok(tfm_context_wrap(&ctx, own.context, own.device, own.queue, NULL));
@@ -136,7 +136,7 @@ static void test_own_queue(void **state) {
     assert_int_equal(queue_count(own.queue, 1), 1);
 }
 
-static void test_made_queue(void **state) {
+static void test_wrapped_context_makes_its_queue(void **state) {
     (void)state;
     tfm_context *ctx;
     harness_ok(tfm_context_wrap(&ctx, own.context, own.device, NULL, NULL));
@@ -146,7 +146,7 @@ static void test_made_queue(void **state) {
 }
 
 /* Two around one cl_context, in turn and at once. */
-static void test_two(void **state) {
+static void test_two_contexts_wrap_one_cl_context(void **state) {
     (void)state;
     tfm_context *first, *second;
     harness_ok(tfm_context_wrap(&first, own.context, own.device, own.queue, NULL));
@@ -168,7 +168,7 @@ static void refused(cl_context context, cl_device_id device, cl_command_queue qu
     assert_int_equal(context_count(context_base), context_base);
 }
 
-static void test_refused(void **state) {
+static void test_unsuitable_opencl_objects_are_rejected(void **state) {
     (void)state;
     refused(NULL, own.device, NULL, false, "cl_context");
     refused(own.context, NULL, NULL, false, "cl_device_id");
@@ -178,7 +178,7 @@ static void test_refused(void **state) {
         refused(own.context, own.device, own.unordered, false, "out of order");
 }
 
-static void test_profile(void **state) {
+static void test_wrapped_context_profiles(void **state) {
     (void)state;
     tfm_context *ctx;
     const tfm_context_options options = {.profile = true};
@@ -192,7 +192,7 @@ static void test_profile(void **state) {
 
 /* Contexts do not know of each other: a stale tensor or one of another context is an error, not a wrong
  * number. */
-static void test_not_mixed(void **state) {
+static void test_tensors_of_another_context_are_rejected(void **state) {
     (void)state;
     tfm_context *first, *second;
     const int64_t dims[] = {17};
@@ -212,7 +212,7 @@ static void test_not_mixed(void **state) {
 
 /* A tensor around the caller's buffer is stale once it was given back, by itself or by its scope, also when
  * another one has come in its place. */
-static void test_stale_wrapped(void **state) {
+static void test_freed_wrapped_tensor_is_stale(void **state) {
     (void)state;
     tfm_context *ctx;
     cl_int error;
@@ -250,9 +250,13 @@ static void test_stale_wrapped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_queue),     cmocka_unit_test(test_made_queue), cmocka_unit_test(test_two),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_profile),    cmocka_unit_test(test_not_mixed),
-        cmocka_unit_test(test_stale_wrapped),
+        cmocka_unit_test(test_wrapped_context_uses_the_callers_queue),
+        cmocka_unit_test(test_wrapped_context_makes_its_queue),
+        cmocka_unit_test(test_two_contexts_wrap_one_cl_context),
+        cmocka_unit_test(test_unsuitable_opencl_objects_are_rejected),
+        cmocka_unit_test(test_wrapped_context_profiles),
+        cmocka_unit_test(test_tensors_of_another_context_are_rejected),
+        cmocka_unit_test(test_freed_wrapped_tensor_is_stale),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

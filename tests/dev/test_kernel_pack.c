@@ -56,7 +56,7 @@ static void refused(const char *part) {
         fail_msg("\"%s\" is not in: %s", part, tfm_error_message());
 }
 
-static void test_round(void **state) {
+static void test_kernel_pack_round_trip(void **state) {
     (void)state;
     tfm__kernel_pack *pack;
     const unsigned char *data;
@@ -71,7 +71,7 @@ static void test_round(void **state) {
 }
 
 /* Every byte changed, and every length. */
-static void test_harmed(void **state) {
+static void test_damaged_or_truncated_pack_is_rejected(void **state) {
     (void)state;
     char *whole, *harmed;
     size_t bytes;
@@ -108,7 +108,7 @@ static void sealed(const char *list, const char *binaries) {
     free(file);
 }
 
-static void test_lists(void **state) {
+static void test_invalid_pack_manifest_is_rejected(void **state) {
     (void)state;
     sealed("[]", "");
     refused("");
@@ -137,7 +137,7 @@ static void test_lists(void **state) {
 }
 
 /* Each word in turn is another one's. */
-static void test_devices(void **state) {
+static void test_pack_of_another_device_is_rejected(void **state) {
     (void)state;
     static const char *const SAID[] = {"platform is \"other\"", "platform's version is \"other\"",
                                        "name is \"other\"",     "vendor is \"other\"",
@@ -150,7 +150,7 @@ static void test_devices(void **state) {
     }
 }
 
-static void test_options(void **state) {
+static void test_build_options_are_split_into_defines(void **state) {
     (void)state;
     char *defines, *rest;
     assert_true(tfm__options_split(&defines, &rest, "-cl-std=CL1.2 -DA -DB=2  -cl-kernel-arg-info -DC=(x)=3"));
@@ -161,7 +161,7 @@ static void test_options(void **state) {
 }
 
 /* What begins twice, ends without a beginning, or has nothing to write is refused. */
-static void test_collecting(void **state) {
+static void test_kernel_export_rejects_misuse(void **state) {
     (void)state;
     tfm_kernels_report report;
     assert_int_equal(tfm_kernels_end(NULL), TFM_ERROR_ARGUMENT);
@@ -174,7 +174,7 @@ static void test_collecting(void **state) {
 }
 
 /* Binaries of a vendor's compiler beside an export, whose device is not here: no device is looked for. */
-static void test_vendor(void **state) {
+static void test_vendor_binaries_are_packed_without_device(void **state) {
     (void)state;
     char text[1024];
     tfm_kernels_report report;
@@ -205,9 +205,13 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round),   cmocka_unit_test(test_harmed),  cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_options), cmocka_unit_test(test_collecting),
-        cmocka_unit_test(test_vendor),
+        cmocka_unit_test(test_kernel_pack_round_trip),
+        cmocka_unit_test(test_damaged_or_truncated_pack_is_rejected),
+        cmocka_unit_test(test_invalid_pack_manifest_is_rejected),
+        cmocka_unit_test(test_pack_of_another_device_is_rejected),
+        cmocka_unit_test(test_build_options_are_split_into_defines),
+        cmocka_unit_test(test_kernel_export_rejects_misuse),
+        cmocka_unit_test(test_vendor_binaries_are_packed_without_device),
     };
     return cmocka_run_group_tests(tests, setup, scratch_teardown);
 }

@@ -34,7 +34,7 @@ static tfm_tensor ones(tfm_context *ctx, int64_t rows, int64_t length) {
 
 /* Launches of eight contexts that wait for a long one, so that the driver begins with several of them at once, and
  * among them a wider one of a ninth. */
-static void test_wider_beside_narrow(void **state) {
+static void test_wider_launch_waits_on_pocl(void **state) {
     (void)state;
     if (!on_pocl())
         skip();
@@ -102,7 +102,7 @@ static void *work(void *user) {
     return NULL;
 }
 
-static void test_threads(void **state) {
+static void test_threads_launch_grids_of_any_width(void **state) {
     (void)state;
     if (!on_pocl())
         skip();
@@ -123,8 +123,8 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wider_beside_narrow),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_wider_launch_waits_on_pocl),
+        cmocka_unit_test(test_threads_launch_grids_of_any_width),
     };
     return cmocka_run_group_tests(tests, NULL, harness_teardown);
 }

@@ -20,7 +20,7 @@ static void take(tfm_context *ctx, int count, int64_t bytes) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_shapes_that_grow(void **state) {
+static void test_pool_of_growing_tensors_is_bounded(void **state) {
     tfm_context *ctx;
     int64_t bytes = 40000;
     (void)state;
@@ -34,7 +34,7 @@ static void test_shapes_that_grow(void **state) {
     tfm_context_free(&ctx);
 }
 
-static void test_shapes_that_shrink(void **state) {
+static void test_pool_of_shrinking_tensors_is_bounded(void **state) {
     tfm_context *ctx;
     int64_t bytes = 1 << 24;
     (void)state;
@@ -51,7 +51,7 @@ static void test_shapes_that_shrink(void **state) {
 
 /* Sizes as drawn, several of them at a time. What blocks that are larger than what is asked come to is bounded too:
  * none is more than eight times as large. */
-static void test_shapes_as_drawn(void **state) {
+static void test_pool_of_random_tensors_is_bounded(void **state) {
     harness_random random = {31};
     tfm_context *ctx;
     uint64_t most = 0;
@@ -78,7 +78,7 @@ static void test_shapes_as_drawn(void **state) {
 }
 
 /* A request that is refused changes nothing: what comes after it is bounded as before. */
-static void test_refused(void **state) {
+static void test_pool_stays_bounded_after_failed_allocation(void **state) {
     tfm_context *ctx;
     tfm_tensor x;
     (void)state;
@@ -110,22 +110,22 @@ static uint64_t held_after(int others) {
     return held / TENSORS;
 }
 
-static void test_block_unused_for_long_is_released(void **state) {
+static void test_unused_block_is_released(void **state) {
     (void)state;
     assert_in_range(held_after(KEPT + REVIEW + TENSORS), 1 << 24, (1 << 24) + (1 << 12));
 }
 
-static void test_block_unused_for_a_while_is_kept(void **state) {
+static void test_recently_used_block_is_kept(void **state) {
     (void)state;
     assert_in_range(held_after(KEPT - TENSORS), (1 << 24) + (1 << 22), (1 << 24) + (1 << 22) + (1 << 12));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes_that_grow),
-                                       cmocka_unit_test(test_shapes_that_shrink),
-                                       cmocka_unit_test(test_shapes_as_drawn),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_block_unused_for_long_is_released),
-                                       cmocka_unit_test(test_block_unused_for_a_while_is_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool_of_growing_tensors_is_bounded),
+                                       cmocka_unit_test(test_pool_of_shrinking_tensors_is_bounded),
+                                       cmocka_unit_test(test_pool_of_random_tensors_is_bounded),
+                                       cmocka_unit_test(test_pool_stays_bounded_after_failed_allocation),
+                                       cmocka_unit_test(test_unused_block_is_released),
+                                       cmocka_unit_test(test_recently_used_block_is_kept)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -8,7 +8,7 @@
 
 enum { COUNT = 5000, SLICE = 777 };
 
-static void test_moves(void **state) {
+static void test_pinned_memory_reads_and_writes_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm__pinned_memory *room = NULL;
@@ -50,7 +50,7 @@ static void test_moves(void **state) {
 }
 
 /* More than there is, of which the context does not break. */
-static void test_too_much(void **state) {
+static void test_oversized_pinned_allocation_leaves_context_usable(void **state) {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
     printf("skipped: the sanitizer ends whoever asks for so much\n");
@@ -65,6 +65,7 @@ static void test_too_much(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_too_much)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pinned_memory_reads_and_writes_tensors),
+                                       cmocka_unit_test(test_oversized_pinned_allocation_leaves_context_usable)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -78,7 +78,7 @@ static void run_profile(bool profiled_queue) {
     free(kept);
 }
 
-static void test_wanted(void **state) {
+static void test_tfm_profile_enables_profiling(void **state) {
     (void)state;
     assert_false(tfm__profile_wanted(false));
     assert_true(tfm__profile_wanted(true));
@@ -90,7 +90,7 @@ static void test_wanted(void **state) {
     assert_true(tfm__profile_wanted(false));
 }
 
-static void test_table(void **state) {
+static void test_profile_table_has_calls_and_times(void **state) {
     (void)state;
     setenv("TFM_PROFILE", "1", 1);
     run_profile(true);
@@ -109,7 +109,7 @@ static void test_table(void **state) {
 
 /* A queue without the flag: no times and the reason, once; or times all the same, from a driver that always
  * has them. */
-static void test_unprofiled_queue(void **state) {
+static void test_queue_without_profiling_says_why(void **state) {
     (void)state;
     run_profile(false);
     char wanted[64];
@@ -172,7 +172,7 @@ static void check_trace(const char *path) {
     json_decref(root);
 }
 
-static void test_trace(void **state) {
+static void test_profile_writes_chrome_trace(void **state) {
     (void)state;
     char folder[256], path[300], second[300], third[300];
     const char *temporary = getenv("TMPDIR");
@@ -197,7 +197,7 @@ static void test_trace(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_unwritable(void **state) {
+static void test_unwritable_trace_is_an_error(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm__profile *profile;
@@ -210,7 +210,7 @@ static void test_unwritable(void **state) {
 }
 
 /* A full disk, played by a limit on the size of files. */
-static void test_full_disk(void **state) {
+static void test_trace_on_full_disk_is_reported(void **state) {
     (void)state;
     char folder[256], path[300], name[320];
     const char *temporary = getenv("TMPDIR");
@@ -236,9 +236,12 @@ static void test_full_disk(void **state) {
 int main(void) {
     /* The traces first: the files are numbered by the contexts of a process. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_trace, setup),      cmocka_unit_test_setup(test_wanted, setup),
-        cmocka_unit_test_setup(test_table, setup),      cmocka_unit_test_setup(test_unprofiled_queue, setup),
-        cmocka_unit_test_setup(test_unwritable, setup), cmocka_unit_test_setup(test_full_disk, setup),
+        cmocka_unit_test_setup(test_profile_writes_chrome_trace, setup),
+        cmocka_unit_test_setup(test_tfm_profile_enables_profiling, setup),
+        cmocka_unit_test_setup(test_profile_table_has_calls_and_times, setup),
+        cmocka_unit_test_setup(test_queue_without_profiling_says_why, setup),
+        cmocka_unit_test_setup(test_unwritable_trace_is_an_error, setup),
+        cmocka_unit_test_setup(test_trace_on_full_disk_is_reported, setup),
     };
     return cmocka_run_group_tests(tests, NULL, harness_teardown);
 }

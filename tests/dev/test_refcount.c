@@ -8,7 +8,7 @@
 #include "support/small_model.h"
 
 /* Any order of frees is right. */
-static void test_orders(void **state) {
+static void test_objects_are_freed_in_any_order(void **state) {
     (void)state;
     const tfm_trainer_options options = plain_options();
     int32_t ids[8 * 9], lengths[8];
@@ -40,7 +40,7 @@ static void test_orders(void **state) {
 }
 
 /* A context that may hold little says so, and goes on with less. */
-static void test_limit(void **state) {
+static void test_memory_limit_is_reported_and_recoverable(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm_tensor y = {0};
@@ -61,7 +61,7 @@ static uint64_t held(const tfm_context *ctx) {
 }
 
 /* A context on which the device has failed is not what the next one gets: there every call might fail as well. */
-static void test_broken(void **state) {
+static void test_new_context_does_not_share_a_failed_one(void **state) {
     (void)state;
     tfm_context *first = NULL, *second = NULL, *third = NULL, *fourth = NULL;
     tfm_tensor x = {0};
@@ -89,7 +89,7 @@ static void test_broken(void **state) {
 
 /* Two models of one directory, on one context or on two of one device, have their parameters in memory once, and give
  * the same logits, whichever was opened and freed first. */
-static void test_shared(void **state) {
+static void test_models_of_one_directory_share_parameters(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other = NULL;
     tfm_model *made = NULL, *models[3] = {NULL};
@@ -228,7 +228,7 @@ static void file_of(const char *dir) {
     assert_int_equal(file_in_memory(), 0); /* the maps have gone with the models */
 }
 
-static void test_on_file(void **state) {
+static void test_unified_memory_maps_weights_from_file(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     char *dir = harness_source("apps/demo"), saved[4200];
@@ -254,9 +254,12 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),  cmocka_unit_test(test_limit),  cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_on_file), cmocka_unit_test(test_broken), /* the last: from here on the harness's context
-                                                                          shares with no new one */
+        cmocka_unit_test(test_objects_are_freed_in_any_order),
+        cmocka_unit_test(test_memory_limit_is_reported_and_recoverable),
+        cmocka_unit_test(test_models_of_one_directory_share_parameters),
+        cmocka_unit_test(test_unified_memory_maps_weights_from_file),
+        cmocka_unit_test(test_new_context_does_not_share_a_failed_one), /* the last: from here on the harness's context
+            shares with no new one */
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

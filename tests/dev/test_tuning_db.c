@@ -64,7 +64,7 @@ static const char *stored(void) {
 }
 
 /* Each puts its own changes into what is there, and takes nothing of the other's away. */
-static void test_two_contexts(void **state) {
+static void test_two_contexts_merge_their_tuning_rows(void **state) {
     (void)state;
     harness_ok(tfm__tuning_db_set(harness_context(), "both", "0"));
     harness_ok(tfm__tuning_db_set(harness_context(), "old", "0"));
@@ -121,7 +121,7 @@ static void *write_rows(void *user) {
 }
 
 /* Two that store row after row at the same time. */
-static void test_at_once(void **state) {
+static void test_concurrent_writers_keep_all_rows(void **state) {
     (void)state;
     writer w[2] = {{opened(), 'a', TFM_OK}, {opened(), 'b', TFM_OK}};
     pthread_t threads[2];
@@ -146,7 +146,7 @@ static void *save(void *user) {
 }
 
 /* Who stores waits for the one that is at it. */
-static void test_waits(void **state) {
+static void test_writer_waits_for_the_table_lock(void **state) {
     (void)state;
     writer w = {.ctx = opened()};
     pthread_t thread;
@@ -181,7 +181,7 @@ static const char *table_path(void) {
 }
 
 /* A folder in the table's place is no table, which no start complains of; whoever would store there is told. */
-static void test_a_folder_there(void **state) {
+static void test_directory_in_place_of_table_is_reported(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_tune_save(ctx));
@@ -201,7 +201,7 @@ static void test_a_folder_there(void **state) {
     free(path);
 }
 
-static void test_no_folder(void **state) {
+static void test_unwritable_cache_directory_is_reported(void **state) {
     (void)state;
     char path[4200];
     setenv("TFM_CACHE_DIR", "off", 1);
@@ -230,9 +230,11 @@ static void test_no_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_two_contexts, empty), cmocka_unit_test_setup(test_at_once, empty),
-        cmocka_unit_test_setup(test_waits, empty),        cmocka_unit_test_setup(test_a_folder_there, empty),
-        cmocka_unit_test_setup(test_no_folder, empty),
+        cmocka_unit_test_setup(test_two_contexts_merge_their_tuning_rows, empty),
+        cmocka_unit_test_setup(test_concurrent_writers_keep_all_rows, empty),
+        cmocka_unit_test_setup(test_writer_waits_for_the_table_lock, empty),
+        cmocka_unit_test_setup(test_directory_in_place_of_table_is_reported, empty),
+        cmocka_unit_test_setup(test_unwritable_cache_directory_is_reported, empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

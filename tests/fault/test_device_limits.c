@@ -24,7 +24,7 @@ static void small(const char *lie, const char *refusal) {
         runs_add(lie, settings, RUNS_RIGHT);
 }
 
-static void test_small_devices(void **state) {
+static void test_small_devices_translate_or_name_what_is_missing(void **state) {
     (void)state;
     small("arg_info=0", NULL);
     small("max_alloc=6291456", NULL); /* the demo's embeddings, and little more */
@@ -39,7 +39,7 @@ static void test_small_devices(void **state) {
 }
 
 /* Each of these compiles kernels of its own, once: to keep them would take as long again. */
-static void test_other_kernels(void **state) {
+static void test_narrow_devices_give_the_same_translation(void **state) {
     (void)state;
     static const struct {
         const char *lie;
@@ -152,7 +152,7 @@ static int again(void) {
     return status == TFM_OK ? 0 : 1;
 }
 
-static void test_split_batches(void **state) {
+static void test_batch_beyond_max_allocation_is_split(void **state) {
     (void)state;
     runs_add_again("many lines", (const char *const[]){"TFM_FAULT_LIE=max_alloc=6291456", "TFM_CACHE_DIR=off", NULL},
                    RUNS_RIGHT);
@@ -214,7 +214,7 @@ static void forget_one(char *out, size_t size) {
     json_decref(manifest);
 }
 
-static void test_pack(void **state) {
+static void test_kernel_pack_runs_without_compiler(void **state) {
     (void)state;
     char path[4500], setting[4500], name[128] = "", *pack;
     size_t size;
@@ -259,10 +259,10 @@ int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
         return again();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_devices),
-        cmocka_unit_test(test_other_kernels),
-        cmocka_unit_test(test_split_batches),
-        cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_small_devices_translate_or_name_what_is_missing),
+        cmocka_unit_test(test_narrow_devices_give_the_same_translation),
+        cmocka_unit_test(test_batch_beyond_max_allocation_is_split),
+        cmocka_unit_test(test_kernel_pack_runs_without_compiler),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

@@ -43,7 +43,7 @@ static unsigned long sampled(unsigned turn, unsigned sample, unsigned head) {
     return head + 1 + calls * (turn - head) / (sample - head);
 }
 
-static void test_each_call(void **state) {
+static void test_any_failing_call_gives_one_error_or_the_result(void **state) {
     (void)state;
     if (all_wanted()) {
         for (unsigned long call = 1; call <= runs_plain()->calls + 50; call++)
@@ -62,7 +62,7 @@ static void test_each_call(void **state) {
 
 /* Most calls of a run set a kernel's arguments: so a middle and the last call of each function too, and of all wanted
  * the first; in tests/run.sh the middle alone. */
-static void test_each_function(void **state) {
+static void test_failing_call_of_each_function_is_reported(void **state) {
     (void)state;
     if (runs_slow())
         skip();
@@ -77,7 +77,7 @@ static void test_each_function(void **state) {
     runs_finish("one call of each function fails");
 }
 
-static void test_dead_device(void **state) {
+static void test_lost_device_gives_one_error(void **state) {
     (void)state;
     const char *const dead[] = {"TFM_FAULT_DEAD=1", NULL};
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
@@ -88,7 +88,7 @@ static void test_dead_device(void **state) {
 
 /* Nothing in the disk cache: programs are built, and binaries exported at the end. In tests/run.sh a first call and a
  * later one in turn. */
-static void test_cold_cache(void **state) {
+static void test_failing_build_with_cold_cache_is_reported(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clCreateProgramWithSource", "clBuildProgram", "clGetProgramInfo",
                                         "clGetProgramBuildInfo", "clCreateKernel"};
@@ -118,7 +118,7 @@ static unsigned long calls_of(const char *name) {
 
 /* What a smaller batch would not help is not taken for want of memory: a build, whatever the driver calls it, and a
  * kernel that crashed, after which no call comes to its end. */
-static void test_no_want_of_memory(void **state) {
+static void test_build_failure_and_crash_are_not_out_of_memory(void **state) {
     (void)state;
     char cold[4300], call[64];
     snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/cold-build", runs_folder());
@@ -152,7 +152,7 @@ static void test_no_want_of_memory(void **state) {
 }
 
 /* Where a driver compiles at the first launch, it is waited for, and what fails then is said. */
-static void test_first_launch(void **state) {
+static void test_failing_first_launch_is_reported(void **state) {
     (void)state;
     static const char *const PARTS[] = {"what was launched before kernel ", "the first launch of kernel "};
     for (int i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ static void test_first_launch(void **state) {
 }
 
 /* Without a queue, neither a batch nor a kernel has to do with it. */
-static void test_no_queue(void **state) {
+static void test_failing_queue_creation_is_reported(void **state) {
     (void)state;
     runs_add_refused("no queue", (const char *const[]){"TFM_FAULT_NAME=clCreateCommandQueue", "TFM_FAULT_CALL=1", NULL},
                      "clCreateCommandQueue failed on");
@@ -177,7 +177,7 @@ static void test_no_queue(void **state) {
 }
 
 /* A driver that does not run a kernel in the tuning's work-groups, or cannot build it so, gets smaller ones. */
-static void test_small_groups(void **state) {
+static void test_rejected_workgroup_size_is_reduced(void **state) {
     (void)state;
     static const char *const LIES[] = {"TFM_FAULT_LIE=type=4,width=1,local=32768",
                                        "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
@@ -205,7 +205,7 @@ static void test_small_groups(void **state) {
 }
 
 /* Events are asked for only then. */
-static void test_profiled(void **state) {
+static void test_failing_event_call_is_reported_while_profiling(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clGetEventProfilingInfo", "clWaitForEvents", "clReleaseEvent",
                                         "clEnqueueNDRangeKernel"};
@@ -219,7 +219,7 @@ static void test_profiled(void **state) {
 }
 
 /* CLBlast's calls of OpenCL fail as ours do; it says so on standard error itself, before our sentence. */
-static void test_clblast(void **state) {
+static void test_failing_call_inside_clblast_is_reported(void **state) {
     (void)state;
     static const char *const NAMES[] = {
         "clSetKernelArg",          "clEnqueueNDRangeKernel", "clGetDeviceInfo",           "clGetProgramInfo",
@@ -247,7 +247,7 @@ static void test_clblast(void **state) {
 
 /* Where it was the library that chose CLBlast, as on a GPU whose local memory its own tiles do not fit, its plain
  * kernel takes over. */
-static void test_clblast_chosen(void **state) {
+static void test_failing_clblast_falls_back_to_own_gemm(void **state) {
     (void)state;
     const char *const settings[] = {RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=4096",
                                     "TFM_FAULT_NAME=clGetCommandQueueInfo", "TFM_FAULT_CALL=1", NULL};
@@ -304,7 +304,7 @@ static void again_after(unsigned long number, const char *name) {
 }
 
 /* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
-static void test_go_on(void **state) {
+static void test_call_after_cleared_error_gives_the_result(void **state) {
     (void)state;
     const runs_report *plain = runs_plain();
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
@@ -319,12 +319,18 @@ int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
         return again();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_call),      cmocka_unit_test(test_each_function),
-        cmocka_unit_test(test_dead_device),    cmocka_unit_test(test_cold_cache),
-        cmocka_unit_test(test_go_on),          cmocka_unit_test(test_no_want_of_memory),
-        cmocka_unit_test(test_first_launch),   cmocka_unit_test(test_no_queue),
-        cmocka_unit_test(test_profiled),       cmocka_unit_test(test_clblast),
-        cmocka_unit_test(test_clblast_chosen), cmocka_unit_test(test_small_groups),
+        cmocka_unit_test(test_any_failing_call_gives_one_error_or_the_result),
+        cmocka_unit_test(test_failing_call_of_each_function_is_reported),
+        cmocka_unit_test(test_lost_device_gives_one_error),
+        cmocka_unit_test(test_failing_build_with_cold_cache_is_reported),
+        cmocka_unit_test(test_call_after_cleared_error_gives_the_result),
+        cmocka_unit_test(test_build_failure_and_crash_are_not_out_of_memory),
+        cmocka_unit_test(test_failing_first_launch_is_reported),
+        cmocka_unit_test(test_failing_queue_creation_is_reported),
+        cmocka_unit_test(test_failing_event_call_is_reported_while_profiling),
+        cmocka_unit_test(test_failing_call_inside_clblast_is_reported),
+        cmocka_unit_test(test_failing_clblast_falls_back_to_own_gemm),
+        cmocka_unit_test(test_rejected_workgroup_size_is_reduced),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

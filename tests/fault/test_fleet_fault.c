@@ -385,7 +385,7 @@ static void finish(const char *what) {
     assert_true(count > 0);
 }
 
-static void test_each_call(void **state) {
+static void test_any_failing_call_on_one_device_is_done_by_the_other(void **state) {
     (void)state;
     const unsigned sample = runs_sample() ? (runs_sample() + 1) / 2 : sample_of(60, 4);
     for (unsigned turn = 0; turn < sample; turn++)
@@ -395,7 +395,7 @@ static void test_each_call(void **state) {
 }
 
 /* Most calls set a kernel's arguments: so a middle one of each function too, and the last. */
-static void test_each_function(void **state) {
+static void test_failing_function_on_one_device_is_done_by_the_other(void **state) {
     (void)state;
     const int step = runs_sample() == 0 && (runs_slow() || harness_brief()) ? 8 : 1;
     for (size_t i = 0; i < COUNT(KINDS); i++) {
@@ -410,7 +410,7 @@ static void test_each_function(void **state) {
 }
 
 /* A program that one device does not build. */
-static void test_builds(void **state) {
+static void test_failing_build_on_one_device_is_done_by_the_other(void **state) {
     (void)state;
     static const char *const NAMES[] = {"clBuildProgram", "clCreateProgramWithSource"};
     const unsigned long last = runs_slow() || harness_brief() ? 7 : 31;
@@ -420,7 +420,7 @@ static void test_builds(void **state) {
     finish("one device does not build a program");
 }
 
-static void test_dead_device(void **state) {
+static void test_lost_device_is_replaced_by_the_other(void **state) {
     (void)state;
     const unsigned sample = sample_of(20, 2);
     for (unsigned turn = 0; turn < sample; turn++)
@@ -431,7 +431,7 @@ static void test_dead_device(void **state) {
 }
 
 /* Two of three: the last one does all. */
-static void test_three(void **state) {
+static void test_last_of_three_devices_does_all_work(void **state) {
     (void)state;
     static const char *const THREE[] = {"POCL_DEVICES=pthread basic pthread", DEVICES "=pthread,basic,pthread",
                                         "TFM_FAULT_DEAD=1", NULL};
@@ -442,7 +442,7 @@ static void test_three(void **state) {
 }
 
 /* All of them: the failure of the last one is the call's. */
-static void test_all_fail(void **state) {
+static void test_loss_of_all_devices_is_the_calls_error(void **state) {
     (void)state;
     const unsigned sample = sample_of(20, 2);
     const unsigned long calls = plain[0].calls + plain[1].calls;
@@ -453,7 +453,7 @@ static void test_all_fail(void **state) {
 }
 
 /* Several contexts on one device, which share what they can. */
-static void test_workers(void **state) {
+static void test_failing_call_of_one_worker_is_done_by_the_other(void **state) {
     (void)state;
     static const char *const TWO[] = {DEVICES "=pthread", WORKERS "=2", NULL};
     const unsigned sample = sample_of(40, 2);
@@ -498,7 +498,7 @@ static void fail_beside(const char *wish, const char *name, const char *what) {
 }
 
 /* Mesa's llvmpipe, which is slow, and listed where it is asked for by name. */
-static void test_llvmpipe(void **state) {
+static void test_llvmpipe_next_to_pocl_survives_faults(void **state) {
     (void)state;
     setenv("RUSTICL_ENABLE", "llvmpipe", 1);
     const bool there = listed("llvmpipe", "(rusticl)", NULL);
@@ -512,7 +512,7 @@ static void test_llvmpipe(void **state) {
 }
 
 /* Intel's runtime for CPUs, whose device has the processor's name, which PoCL's have behind their own. */
-static void test_intel(void **state) {
+static void test_intel_runtime_next_to_pocl_survives_faults(void **state) {
     (void)state;
     char processor[256] = "";
     if (!listed("cpu", "(Intel(R) OpenCL)", processor)) {
@@ -526,7 +526,7 @@ int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
         return again();
     if (count > 1)
-        cmocka_set_test_filter(arguments[1]); /* test_intel, or test_t* */
+        cmocka_set_test_filter(arguments[1]); /* test_intel_runtime_next_to_pocl_survives_faults, or test_t* */
     setenv("POCL_DEVICES", "pthread basic", 1);
     unsetenv("TFM_DEVICE");
     if (!listed(KINDS[0], "(Portable Computing Language)", NULL) ||
@@ -535,9 +535,15 @@ int main(int count, char **arguments) {
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function), cmocka_unit_test(test_builds),
-        cmocka_unit_test(test_dead_device), cmocka_unit_test(test_three),         cmocka_unit_test(test_all_fail),
-        cmocka_unit_test(test_workers),     cmocka_unit_test(test_intel),         cmocka_unit_test(test_llvmpipe),
+        cmocka_unit_test(test_any_failing_call_on_one_device_is_done_by_the_other),
+        cmocka_unit_test(test_failing_function_on_one_device_is_done_by_the_other),
+        cmocka_unit_test(test_failing_build_on_one_device_is_done_by_the_other),
+        cmocka_unit_test(test_lost_device_is_replaced_by_the_other),
+        cmocka_unit_test(test_last_of_three_devices_does_all_work),
+        cmocka_unit_test(test_loss_of_all_devices_is_the_calls_error),
+        cmocka_unit_test(test_failing_call_of_one_worker_is_done_by_the_other),
+        cmocka_unit_test(test_intel_runtime_next_to_pocl_survives_faults),
+        cmocka_unit_test(test_llvmpipe_next_to_pocl_survives_faults),
     };
     return cmocka_run_group_tests(tests, setup, runs_teardown);
 }

@@ -108,7 +108,7 @@ static tfm_status tokenize(const void *dir, result *sum) {
     return status;
 }
 
-static void test_tokenizers(void **state) {
+static void test_tokenizers_survive_failed_allocations(void **state) {
     (void)state;
     static const char *const NAMES[] = {
         "apps/demo",
@@ -165,7 +165,7 @@ static tfm_status measure(const void *what, result *sum) {
     return status;
 }
 
-static void test_lines(void **state) {
+static void test_sentence_split_and_metrics_survive_failed_allocations(void **state) {
     (void)state;
     each_failure("sentences", find_sentences, "de", false);
     each_failure("metrics", measure, NULL, false);
@@ -211,7 +211,7 @@ static tfm_status read_pairs(const void *texts, result *sum) {
     return status;
 }
 
-static void test_corpora(void **state) {
+static void test_vocabulary_training_and_readers_survive_failed_allocs(void **state) {
     (void)state;
     scratch_copy("apps/demo/test.de", "source");
     scratch_copy("apps/demo/beam4.en", "target");
@@ -233,7 +233,7 @@ static tfm_status read_info(const void *dir, result *sum) {
 }
 
 /* Files of each kind, and a model of each kind of stack. */
-static void test_directories(void **state) {
+static void test_model_info_survives_failed_allocations(void **state) {
     (void)state;
     static const char *const NAMES[] = {
         "apps/demo",
@@ -263,7 +263,7 @@ static tfm_status quantize(const void *dir, result *sum) {
     return status;
 }
 
-static void test_quantized(void **state) {
+static void test_quantize_survives_failed_allocations(void **state) {
     (void)state;
     each_failure("a directory that is quantized", quantize, TFM_ROOT "/tests/golden/prenorm-embedding-norm", false);
 }
@@ -287,7 +287,7 @@ static tfm_status translate(const void *what, result *sum) {
     return status;
 }
 
-static void test_translation(void **state) {
+static void test_translation_survives_failed_allocations(void **state) {
     (void)state;
     each_failure("a greedy translation", translate, &(bool){false}, true);
     each_failure("a translation by beams", translate, &(bool){true}, true);
@@ -324,7 +324,7 @@ static tfm_status embed(const void *dir, result *sum) {
     return status;
 }
 
-static void test_decoder_and_encoder(void **state) {
+static void test_generation_and_embedding_survive_failed_allocations(void **state) {
     (void)state;
     each_failure("generation", generate, TFM_ROOT "/tests/golden/families/gpt2-inner-untied-bf16", true);
     each_failure("embedding", embed, TFM_ROOT "/tests/golden/embedder", true);
@@ -357,7 +357,7 @@ static tfm_status train(const void *what, result *sum) {
     return status;
 }
 
-static void test_training(void **state) {
+static void test_training_survives_failed_allocations(void **state) {
     (void)state;
     each_failure("training", train, NULL, true);
 }
@@ -378,14 +378,14 @@ int main(int count, char **arguments) {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokenizers),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_corpora),
-        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_quantized),
-        cmocka_unit_test(test_translation),
-        cmocka_unit_test(test_decoder_and_encoder),
-        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_tokenizers_survive_failed_allocations),
+        cmocka_unit_test(test_sentence_split_and_metrics_survive_failed_allocations),
+        cmocka_unit_test(test_vocabulary_training_and_readers_survive_failed_allocs),
+        cmocka_unit_test(test_model_info_survives_failed_allocations),
+        cmocka_unit_test(test_quantize_survives_failed_allocations),
+        cmocka_unit_test(test_translation_survives_failed_allocations),
+        cmocka_unit_test(test_generation_and_embedding_survive_failed_allocations),
+        cmocka_unit_test(test_training_survives_failed_allocations),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

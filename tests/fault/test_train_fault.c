@@ -140,7 +140,7 @@ static void add(const char *name, unsigned long number) {
 }
 
 /* The calls of one run's first training, as many as there are, and some of those after it. */
-static void test_calls(void **state) {
+static void test_failing_call_of_training_leaves_parameters_unchanged(void **state) {
     (void)state;
     static const struct {
         const char *name;
@@ -161,7 +161,7 @@ static void test_calls(void **state) {
 }
 
 /* A driver that runs kernels in small groups only: neither the updates nor the translation fail. */
-static void test_small_groups(void **state) {
+static void test_training_runs_in_small_workgroups(void **state) {
     (void)state;
     if (runs_slow())
         skip();
@@ -180,8 +180,8 @@ int main(int count, char **arguments) {
     if (count > 2 && strcmp(arguments[1], "again") == 0)
         return again(atoi(arguments[2]));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_small_groups),
+        cmocka_unit_test(test_failing_call_of_training_leaves_parameters_unchanged),
+        cmocka_unit_test(test_training_runs_in_small_workgroups),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

@@ -287,7 +287,7 @@ static void check(const options *o) {
     tfm_block_free(ctx, &block);
 }
 
-static void test_options(void **state) {
+static void test_block_options_match_double_precision(void **state) {
     static const options ALL[] = {
         {.name = "layer norms around", .place = TFM_NORM_SANDWICH, .causal = true},
         {.name = "no norm before attention, a window to both sides",
@@ -338,7 +338,7 @@ static void test_options(void **state) {
 }
 
 /* No norm is a norm that changes nothing: y is what went in, with the residual. */
-static void test_no_norm(void **state) {
+static void test_norm_none_is_identity_with_residual(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_norm none = {.kind = TFM_NORM_NONE};
@@ -365,7 +365,7 @@ static void test_no_norm(void **state) {
 }
 
 /* Sub-layers in parallel need norms before them, and a cross-attention has no norm on its result, nor a scale. */
-static void test_refused(void **state) {
+static void test_block_rejects_incompatible_options(void **state) {
     (void)state;
     const options cases[] = {{.name = "post-norm", .place = TFM_NORM_POST, .parallel = true},
                              {.name = "around", .place = TFM_NORM_SANDWICH},
@@ -389,7 +389,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options), cmocka_unit_test(test_no_norm),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_block_options_match_double_precision),
+                                       cmocka_unit_test(test_norm_none_is_identity_with_residual),
+                                       cmocka_unit_test(test_block_rejects_incompatible_options)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -71,7 +71,7 @@ static bool left_out(const char *name) {
     return true;
 }
 
-static void test_steps(void **state) {
+static void test_decode_steps_and_chunks_equal_the_whole(void **state) {
     (void)state;
     for (size_t k = 0; k < TFM__COUNT(DECODERS); k++) {
         if (left_out(DECODERS[k].name))
@@ -102,7 +102,7 @@ static void test_steps(void **state) {
 }
 
 /* Keys of a text that ends before the border of longrope do not serve in one that ends after it. */
-static void test_border(void **state) {
+static void test_longrope_cache_across_its_boundary_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model = decoder_make(
@@ -161,7 +161,7 @@ static double log_prob_of(tfm_model *model, const int32_t *text, int prompt, int
 }
 
 /* A text that grows over the border goes on as one that was as long from the beginning. */
-static void test_crossing(void **state) {
+static void test_generation_crosses_the_longrope_boundary(void **state) {
     (void)state;
     enum { PROMPT = 5, NEW = 14 };
     tfm_model *model = decoder_make(
@@ -201,9 +201,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_border),
-        cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_decode_steps_and_chunks_equal_the_whole),
+        cmocka_unit_test(test_longrope_cache_across_its_boundary_is_rejected),
+        cmocka_unit_test(test_generation_crosses_the_longrope_boundary),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

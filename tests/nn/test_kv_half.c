@@ -36,7 +36,7 @@ static void close_kept(tfm_tensor got, const double *want, const char *what) {
 }
 
 /* As tfm_cast, but that what F16 does not reach becomes the largest that it has. */
-static void test_rounding(void **state) {
+static void test_half_store_rounds_and_clamps_fp16(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float odd[] = {65503, 65504, 65519, 65520, 65536, -1e9f, 3.4e38f, INFINITY, -INFINITY, NAN, 0, -0.0f, 1e-7f};
@@ -143,7 +143,7 @@ static void check_layers(layers l, harness_random *random) {
     free(norm);
 }
 
-static void test_layers(void **state) {
+static void test_half_store_of_layers_matches_oracle(void **state) {
     (void)state;
     harness_random random = {2};
     const int64_t rows[] = {1, 3, 8, 40, 2}, widths[] = {36, 132, 516, 64, 33};
@@ -166,7 +166,7 @@ static void test_layers(void **state) {
 }
 
 /* Queries stay, and keys that turn with them are kept. */
-static void test_turned(void **state) {
+static void test_rope_keys_are_stored_in_half_precision(void **state) {
     (void)state;
     enum { B = 2, T = 3, H = 4, KEYS = 2, P = 9, FIRST = 5 };
     const int64_t widths[][2] = {{2, 1}, {7, 3}, {64, 32}, {66, 33}, {128, 40}};
@@ -212,7 +212,7 @@ static void test_turned(void **state) {
 
 /* ---- Memory ---- */
 
-static void test_log(void **state) {
+static void test_kv_cache_of_each_dtype_appends(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_kv_cache cache;
@@ -255,7 +255,7 @@ static uint64_t bytes_of(tfm_dtype dtype) {
     return bytes;
 }
 
-static void test_half_the_bytes(void **state) {
+static void test_half_kv_cache_takes_half_the_memory(void **state) {
     (void)state;
     const uint64_t whole = bytes_of(TFM_F32);
     assert_true(whole >= 6 * UINT64_C(512) * 4096 * 4);
@@ -308,7 +308,7 @@ static tfm_dtype kept_by(tfm_precision precision) {
     return kept;
 }
 
-static void test_searches(void **state) {
+static void test_search_with_half_kv_cache_is_near_fp32(void **state) {
     (void)state;
     if (harness_slow())
         skip();
@@ -330,7 +330,7 @@ static void test_searches(void **state) {
 }
 
 /* What a model says that it takes: half for what is kept so. */
-static void test_estimate(void **state) {
+static void test_memory_estimate_counts_half_kv_cache(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     const bool keeps = tfm__context_tuning(harness_context())->kv_half;
@@ -350,9 +350,13 @@ static void test_estimate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding), cmocka_unit_test(test_layers),         cmocka_unit_test(test_turned),
-        cmocka_unit_test(test_log),      cmocka_unit_test(test_half_the_bytes), cmocka_unit_test(test_searches),
-        cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_half_store_rounds_and_clamps_fp16),
+        cmocka_unit_test(test_half_store_of_layers_matches_oracle),
+        cmocka_unit_test(test_rope_keys_are_stored_in_half_precision),
+        cmocka_unit_test(test_kv_cache_of_each_dtype_appends),
+        cmocka_unit_test(test_half_kv_cache_takes_half_the_memory),
+        cmocka_unit_test(test_search_with_half_kv_cache_is_near_fp32),
+        cmocka_unit_test(test_memory_estimate_counts_half_kv_cache),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -112,7 +112,7 @@ static bool is_gpu(void) {
     return strcmp(tfm__context_tuning(harness_context())->name, "gpu") == 0;
 }
 
-static void test_translation(void **state) {
+static void test_translation_step_launch_count_is_bounded(void **state) {
     (void)state;
     const most m = is_gpu() ? (most){8, 4} : (most){13, 4};
     if (harness_slow())
@@ -120,7 +120,7 @@ static void test_translation(void **state) {
     hold("translation", translate(LAYERS, 4), translate(FEWER, 4), m.layer, m.step);
 }
 
-static void test_language_models(void **state) {
+static void test_decoder_step_launch_count_is_bounded(void **state) {
     (void)state;
     const struct {
         const char *family;
@@ -146,7 +146,7 @@ static void test_language_models(void **state) {
 }
 
 /* On a GPU, to keep keys and values in 16 bits takes no launch more. */
-static void test_kept(void **state) {
+static void test_half_kv_cache_adds_no_launch(void **state) {
     (void)state;
     if (!is_gpu())
         skip();
@@ -160,7 +160,7 @@ static void test_kept(void **state) {
 }
 
 /* Keys and a vocabulary that several work-groups share: one launch more where attention sums up. */
-static void test_shared(void **state) {
+static void test_split_k_decode_adds_one_launch(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;
@@ -175,7 +175,7 @@ static void test_shared(void **state) {
 }
 
 /* The same texts and scores, whoever shares the vocabulary: ties go to the lower token. */
-static void test_same_texts(void **state) {
+static void test_split_vocabulary_gives_the_same_texts(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;
@@ -211,8 +211,11 @@ static void test_same_texts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_translation), cmocka_unit_test(test_language_models), cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_shared),      cmocka_unit_test(test_same_texts),
+        cmocka_unit_test(test_translation_step_launch_count_is_bounded),
+        cmocka_unit_test(test_decoder_step_launch_count_is_bounded),
+        cmocka_unit_test(test_half_kv_cache_adds_no_launch),
+        cmocka_unit_test(test_split_k_decode_adds_one_launch),
+        cmocka_unit_test(test_split_vocabulary_gives_the_same_texts),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -255,7 +255,7 @@ static void check_output(tfm_tensor y, const double *want, const char *what) {
 
 /* ---- Small layers ---------------------------------------------------------------------------------- */
 
-static void test_dense(void **state) {
+static void test_dense_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (int biased = 0; biased < 2; biased++) {
@@ -273,7 +273,7 @@ static void test_dense(void **state) {
     }
 }
 
-static void test_norm(void **state) {
+static void test_norm_with_residual_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_norm layer = make_norm();
@@ -290,7 +290,7 @@ static void test_norm(void **state) {
     tfm_norm_free(ctx, &layer);
 }
 
-static void test_feed_forward(void **state) {
+static void test_feed_forward_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
@@ -308,7 +308,7 @@ static void test_feed_forward(void **state) {
 
 static const int32_t LENGTHS[] = {4, 7, 1}, SOURCES[] = {0, 0, 1};
 
-static void test_multi_head(void **state) {
+static void test_multi_head_attention_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_multi_head layer = make_multi_head();
@@ -350,7 +350,7 @@ static void test_multi_head(void **state) {
 
 /* ---- Blocks ---------------------------------------------------------------------------------------- */
 
-static void test_encoder_block(void **state) {
+static void test_encoder_block_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B);
@@ -368,7 +368,7 @@ static void test_encoder_block(void **state) {
     }
 }
 
-static void test_decoder_block(void **state) {
+static void test_decoder_block_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (int pre_norm = 0; pre_norm < 2; pre_norm++)
@@ -392,7 +392,7 @@ static void test_decoder_block(void **state) {
 }
 
 /* The weights of a block's attention, and that asking for them leaves its output alone. */
-static void test_encoder_weights(void **state) {
+static void test_encoder_attention_weights_match(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B);
@@ -417,7 +417,7 @@ static void test_encoder_weights(void **state) {
     }
 }
 
-static void test_decoder_weights(void **state) {
+static void test_decoder_attention_weights_match(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
@@ -524,7 +524,7 @@ static void decode_steps(decoder *d, tfm_kv_cache *cache) {
 }
 
 /* Steps give what the whole gives, while the cache grows, and again when it was cleared. */
-static void test_steps(void **state) {
+static void test_decode_steps_equal_the_whole_as_cache_grows(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
@@ -550,7 +550,7 @@ static void test_steps(void **state) {
 }
 
 /* What was written stays through a growth, which doubles, or more where more is asked. */
-static void test_growth(void **state) {
+static void test_kv_cache_growth_keeps_its_content(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_kv_cache cache;
@@ -578,16 +578,16 @@ static void test_growth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_dense, drop_taken),
-        cmocka_unit_test_teardown(test_norm, drop_taken),
-        cmocka_unit_test_teardown(test_feed_forward, drop_taken),
-        cmocka_unit_test_teardown(test_multi_head, drop_taken),
-        cmocka_unit_test_teardown(test_encoder_block, drop_taken),
-        cmocka_unit_test_teardown(test_decoder_block, drop_taken),
-        cmocka_unit_test_teardown(test_encoder_weights, drop_taken),
-        cmocka_unit_test_teardown(test_decoder_weights, drop_taken),
-        cmocka_unit_test_teardown(test_steps, drop_taken),
-        cmocka_unit_test_teardown(test_growth, drop_taken),
+        cmocka_unit_test_teardown(test_dense_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_norm_with_residual_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_feed_forward_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_multi_head_attention_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_encoder_block_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_decoder_block_matches_double_precision, drop_taken),
+        cmocka_unit_test_teardown(test_encoder_attention_weights_match, drop_taken),
+        cmocka_unit_test_teardown(test_decoder_attention_weights_match, drop_taken),
+        cmocka_unit_test_teardown(test_decode_steps_equal_the_whole_as_cache_grows, drop_taken),
+        cmocka_unit_test_teardown(test_kv_cache_growth_keeps_its_content, drop_taken),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

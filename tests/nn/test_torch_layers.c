@@ -157,12 +157,12 @@ static void check_all(void (*check)(const variant *)) {
     }
 }
 
-static void test_encoder(void **state) {
+static void test_encoder_layer_matches_pytorch(void **state) {
     (void)state;
     check_all(check_encoder);
 }
 
-static void test_decoder(void **state) {
+static void test_decoder_layer_matches_pytorch(void **state) {
     (void)state;
     check_all(check_decoder);
 }
@@ -181,8 +181,8 @@ static int close_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder),
-        cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_encoder_layer_matches_pytorch),
+        cmocka_unit_test(test_decoder_layer_matches_pytorch),
     };
     return cmocka_run_group_tests(tests, open_file, close_file);
 }

@@ -97,7 +97,7 @@ static char *root_folder(void) {
     return folder ? tfm__strdup(folder) : harness_source("tests/golden/tokenizers");
 }
 
-static void test_kinds(void **state) {
+static void test_tokenizer_json_of_every_kind_matches_tokenizers(void **state) {
     static const char *const KINDS[] = {"gpt2",    "llama3",        "roberta", "bert",  "wordpiece",
                                         "unigram", "unigram_bytes", "llama2",  "gemma", "suffix",
                                         "prefix",  "words",         "classes"};
@@ -110,7 +110,7 @@ static void test_kinds(void **state) {
 
 /* Letters of added tokens that stand for bytes elsewhere come back as they are, also of one that trainers put into the
  * vocabulary; a piece that the model makes of bytes is bytes. */
-static void test_added_tokens_keep_their_letters(void **state) {
+static void test_added_tokens_keep_byte_letters(void **state) {
     (void)state;
     static const char *const ADDED[] = {"<\xc4\x8d>",
                                         "\xc4\x8d"
@@ -150,7 +150,7 @@ static void test_added_tokens_keep_their_letters(void **state) {
 }
 
 /* The files from before tokenizer.json. */
-static void test_older(void **state) {
+static void test_older_tokenizer_files_match_transformers(void **state) {
     static const char *const KINDS[] = {"bert",      "mpnet", "gpt2",    "roberta", "qwen2", "t5",    "pegasus", "xlmr",
                                         "camembert", "mbart", "mbart50", "nllb",    "llama", "gemma", "m2m100"};
     char *root = root_folder();
@@ -164,7 +164,7 @@ static void test_older(void **state) {
 }
 
 /* BERT's classes make their normalizer by tokenizer_config.json; the ids are transformers' for the same files. */
-static void test_classes(void **state) {
+static void test_bert_classes_set_the_normalizer(void **state) {
     (void)state;
     static const char line[] = "Été Ünï 日本 TEST abc";
     static const struct {
@@ -198,7 +198,7 @@ static void test_classes(void **state) {
 }
 
 /* An added token becomes special by a name of its own, and not by standing in a list of special ones. */
-static void test_specials(void **state) {
+static void test_added_token_is_special_by_its_own_name_only(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer;
     int32_t *ids;
@@ -228,7 +228,7 @@ static void test_specials(void **state) {
 
 /* A token that tokenizer.json has keeps its flags where a name of its own says others; added_tokens_decoder says them
  * anew. */
-static void test_flags(void **state) {
+static void test_tokenizer_json_flags_precede_token_names(void **state) {
     (void)state;
     static const char *const CONFIGS[] = {
         "{\"tokenizer_class\": \"RobertaTokenizer\"}",
@@ -255,7 +255,7 @@ static void test_flags(void **state) {
 }
 
 /* A script's characters are its own: a full stop that Han uses is none of them. */
-static void test_scripts(void **state) {
+static void test_unicode_script_excludes_shared_punctuation(void **state) {
     (void)state;
     static const char *const PATTERNS[] = {"\\\\p{Han}+", "[^\\\\P{Han}]+", "\\\\P{^Han}+", "[\\\\p{Han}\\\\p{Thai}]+"};
     for (size_t i = 0; i < TFM__COUNT(PATTERNS); i++) {
@@ -280,7 +280,7 @@ static void test_scripts(void **state) {
 }
 
 /* A language that the class has by itself is one also where its token was not added; another word is none. */
-static void test_plain_language(void **state) {
+static void test_class_language_without_added_token_is_known(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer;
     int32_t *ids;
@@ -327,7 +327,7 @@ static void speak(const tfm_tokenizer *tokenizer, const char *name, const int32_
 }
 
 /* Tokens that are a part of a character: of real texts, and any tokens, whose bytes are mostly none. */
-static void test_streams(void **state) {
+static void test_incremental_detokenizer_handles_split_characters(void **state) {
     static const char *const KINDS[] = {"gpt2", "llama2", "older_gemma", "unigram_bytes"};
     (void)state;
     for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
@@ -357,15 +357,15 @@ static void test_streams(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),
-                                       cmocka_unit_test(test_older),
-                                       cmocka_unit_test(test_streams),
-                                       cmocka_unit_test(test_specials),
-                                       cmocka_unit_test(test_flags),
-                                       cmocka_unit_test(test_scripts),
-                                       cmocka_unit_test(test_classes),
-                                       cmocka_unit_test(test_plain_language),
-                                       cmocka_unit_test(test_added_tokens_keep_their_letters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokenizer_json_of_every_kind_matches_tokenizers),
+                                       cmocka_unit_test(test_older_tokenizer_files_match_transformers),
+                                       cmocka_unit_test(test_incremental_detokenizer_handles_split_characters),
+                                       cmocka_unit_test(test_added_token_is_special_by_its_own_name_only),
+                                       cmocka_unit_test(test_tokenizer_json_flags_precede_token_names),
+                                       cmocka_unit_test(test_unicode_script_excludes_shared_punctuation),
+                                       cmocka_unit_test(test_bert_classes_set_the_normalizer),
+                                       cmocka_unit_test(test_class_language_without_added_token_is_known),
+                                       cmocka_unit_test(test_added_tokens_keep_byte_letters)};
     if (count > 1) {
         folder = arguments[1];
         return _cmocka_run_group_tests("lines", tests, 3, scratch_setup, scratch_teardown);

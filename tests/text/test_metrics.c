@@ -68,7 +68,7 @@ static void check_scores(const char *name, const json_t *corpus, const json_t *w
     assert_null(metrics);
 }
 
-static void test_corpora(void **state) {
+static void test_bleu_and_chrf_match_sacrebleu(void **state) {
     (void)state;
     json_t *golden = open_golden(), *corpora = json_object_get(golden, "corpora"), *corpus, *scores;
     size_t i, k, count = 0;
@@ -96,7 +96,7 @@ static char *join_words(const char *text, size_t bytes) {
     return joined;
 }
 
-static void test_lines(void **state) {
+static void test_metric_tokenizers_match_sacrebleu(void **state) {
     (void)state;
     json_t *golden = open_golden(), *lines = json_object_get(golden, "lines"), *line;
     assert_true(json_array_size(lines) > 200);
@@ -132,7 +132,7 @@ static uint64_t matches_by_hand(int n, const int32_t *h, size_t h_count, const i
     return matches;
 }
 
-static void test_ngrams(void **state) {
+static void test_ngram_matches_equal_naive_count(void **state) {
     (void)state;
     harness_random random = {3};
     tfm__ngram_scratch scratch = {0};
@@ -160,7 +160,7 @@ static void same_metrics(const tfm_metrics *a, const tfm_metrics *b) {
     assert_true(tfm_metrics_chrf(a) == tfm_metrics_chrf(b));
 }
 
-static void test_refused(void **state) {
+static void test_metrics_reject_bad_arguments(void **state) {
     (void)state;
     tfm_metrics *metrics, *clean;
     scratch_refused(tfm_metrics_new(&metrics, &(tfm_metrics_options){.tokenizer = (tfm_metrics_tokenizer)3}),
@@ -215,7 +215,7 @@ static size_t random_line(harness_random *random, char *line, size_t most) {
 
 /* Whatever the bytes: what is text is counted, what is none is refused and leaves no trace, and scores stay
  * scores. Lines lie in blocks of their own, for the sanitizers. */
-static void test_random_bytes(void **state) {
+static void test_metrics_reject_invalid_utf8_without_trace(void **state) {
     (void)state;
     harness_random random = {11};
     for (int tokenizer = 0; tokenizer < 3; tokenizer++) {
@@ -249,7 +249,7 @@ static void test_random_bytes(void **state) {
 
 /* A megabyte without a space, in tests/run.sh a quarter but for the first kind: time must not grow with the square of a
  * line. */
-static void test_long_line(void **state) {
+static void test_metrics_of_long_line_take_linear_time(void **state) {
     (void)state;
     const size_t most = 1 << 20;
     char *line = tfm__alloc(most, 1);
@@ -273,8 +273,12 @@ static void test_long_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_corpora), cmocka_unit_test(test_lines),        cmocka_unit_test(test_ngrams),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_bleu_and_chrf_match_sacrebleu),
+        cmocka_unit_test(test_metric_tokenizers_match_sacrebleu),
+        cmocka_unit_test(test_ngram_matches_equal_naive_count),
+        cmocka_unit_test(test_metrics_reject_bad_arguments),
+        cmocka_unit_test(test_metrics_reject_invalid_utf8_without_trace),
+        cmocka_unit_test(test_metrics_of_long_line_take_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void check(const char *language, const char *line, const char *want) {
     assert_null(found);
 }
 
-static void test_plain(void **state) {
+static void test_sentences_are_split_at_final_punctuation(void **state) {
     (void)state;
     check(NULL, "One line. Two lines!  Three?", "One line.|Two lines!|Three?");
     check("en", " \t He left. She stayed. ", "He left.|She stayed.");
@@ -37,7 +37,7 @@ static void test_plain(void **state) {
     check(NULL, "No stop", "No stop");
 }
 
-static void test_no_end(void **state) {
+static void test_abbreviations_do_not_end_sentences(void **state) {
     (void)state;
     check("en", "Dr. Smith met Mrs. Jones. They spoke.", "Dr. Smith met Mrs. Jones.|They spoke.");
     check("en", "J. R. R. Tolkien wrote. I read.", "J. R. R. Tolkien wrote.|I read.");
@@ -66,7 +66,7 @@ static void test_no_end(void **state) {
     check("en", "Wait... what? :-) Yes.", "Wait... what? :-) Yes.");
 }
 
-static void test_refused(void **state) {
+static void test_sentence_split_rejects_bad_input(void **state) {
     (void)state;
     tfm_sentence *found = (tfm_sentence *)1;
     size_t count = 9;
@@ -85,9 +85,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_no_end),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_sentences_are_split_at_final_punctuation),
+        cmocka_unit_test(test_abbreviations_do_not_end_sentences),
+        cmocka_unit_test(test_sentence_split_rejects_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static bool opens(const unsigned char *bytes, size_t size) {
     return status == TFM_OK;
 }
 
-static void test_cut(void **state) {
+static void test_truncated_sentencepiece_model_is_rejected(void **state) {
     (void)state;
     size_t size;
     unsigned char *bytes = (unsigned char *)scratch_source("apps/demo/source.spm", &size);
@@ -73,7 +73,7 @@ static void test_cut(void **state) {
     free(bytes);
 }
 
-static void test_damage(void **state) {
+static void test_damaged_sentencepiece_model_is_rejected_or_safe(void **state) {
     (void)state;
     size_t length;
     unsigned char *good = (unsigned char *)scratch_source("apps/demo/source.spm", &length), *bytes = malloc(length);
@@ -164,7 +164,7 @@ static model make_model(void) {
     return m;
 }
 
-static void test_table(void **state) {
+static void test_inconsistent_normalizer_table_is_rejected(void **state) {
     (void)state;
     tfm__spm *spm;
     tfm__pieces pieces = {0};
@@ -225,7 +225,7 @@ static void test_table(void **state) {
 
 /* SentencePiece reads beyond its room for a long one, however its kind is written: protobuf takes 32 bits of
  * it, and leaves out a later one that it does not know. */
-static void test_user_defined(void **state) {
+static void test_overlong_user_defined_piece_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *bytes;
@@ -256,10 +256,10 @@ static void test_user_defined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_user_defined),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_overlong_user_defined_piece_is_rejected),
+        cmocka_unit_test(test_truncated_sentencepiece_model_is_rejected),
+        cmocka_unit_test(test_damaged_sentencepiece_model_is_rejected_or_safe),
+        cmocka_unit_test(test_inconsistent_normalizer_table_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

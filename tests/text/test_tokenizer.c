@@ -106,7 +106,7 @@ static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t cou
     decodes(tokenizer, want, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]){__VA_ARGS__})
 
 /* The ids are those of vocab.json, whatever SentencePiece calls the pieces. */
-static void test_demo(void **state) {
+static void test_demo_tokenizer_uses_vocab_json_ids(void **state) {
     (void)state;
     demo();
     tfm_tokenizer *tokenizer = open_scratch();
@@ -138,7 +138,7 @@ static void test_demo(void **state) {
 }
 
 /* Whole files of the demo come back from their ids. */
-static void test_round_trip(void **state) {
+static void test_demo_files_survive_encode_and_decode(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer = open_demo();
     static const char *const FILES[] = {"apps/demo/greedy.en", "apps/demo/beam4.en", "apps/demo/test.de"};
@@ -219,7 +219,7 @@ static void compare_texts(const char *dir) {
 }
 
 /* Small models with goldens by Hugging Face's tokenizer, one of them with separate vocabularies. */
-static void test_goldens(void **state) {
+static void test_marian_tokenizer_matches_transformers(void **state) {
     (void)state;
     static const char *const NAMES[] = {"postnorm-relu-bias", "prenorm-embedding-norm", "prenorm-silu-f16",
                                         "untied-gelu-bf16"};
@@ -234,7 +234,7 @@ static void test_goldens(void **state) {
 }
 
 /* The shared model, with the ids that PyTorch was given. */
-static void test_shared(void **state) {
+static void test_shared_model_ids_match_pytorch(void **state) {
     (void)state;
     static const int PLACES[] = {0, 62, 125, 187, 250, 312, 375, 437};
     char *dir = harness_shared("models/tatoeba-de-en");
@@ -244,7 +244,7 @@ static void test_shared(void **state) {
     free(dir);
 }
 
-static void test_check(void **state) {
+static void test_invalid_utf8_and_nul_are_rejected(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -297,7 +297,7 @@ static void test_check(void **state) {
 
 /* ---- Vocabularies ------------------------------------------------------------------------------------------------ */
 
-static void test_language_code(void **state) {
+static void test_language_code_prefix_is_one_token(void **state) {
     (void)state;
     demo();
     write_vocab("vocab.json", 0, json_pack("{s:i, s:i}", ">>fra<<", entries, ">>x y<<", entries + 1));
@@ -321,7 +321,7 @@ static void test_language_code(void **state) {
 }
 
 /* Tokens beside the vocabulary are one id wherever they stand, and text between them is text of its own. */
-static void test_added(void **state) {
+static void test_added_tokens_are_one_id_anywhere(void **state) {
     (void)state;
     static const char DECODER[] = "{\"added_tokens_decoder\": {\"0\": {\"content\": \"</s>\", \"special\": true},"
                                   "\"%d\": {\"content\": \">>nds<<\", \"special\": true},"
@@ -370,7 +370,7 @@ static void test_added(void **state) {
 }
 
 /* Padding is the configuration's affair: a vocabulary need not name it. */
-static void test_no_pad(void **state) {
+static void test_vocabulary_without_padding_is_accepted(void **state) {
     (void)state;
     demo();
     json_t *vocab = json_load_file(scratch_path("vocab.json"), 0, NULL);
@@ -386,7 +386,7 @@ static void test_no_pad(void **state) {
 }
 
 /* What neither SentencePiece nor the vocabulary knows is <unk>; what only the vocabulary knows has its id. */
-static void test_unknown(void **state) {
+static void test_unknown_pieces_become_unk(void **state) {
     (void)state;
     demo();
     tfm_tokenizer *tokenizer = open_scratch();
@@ -409,7 +409,7 @@ static void test_unknown(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-static void test_separate(void **state) {
+static void test_separate_vocabularies_follow_the_config(void **state) {
     (void)state;
     demo();
     write_vocab("target_vocab.json", 100, NULL);
@@ -438,7 +438,7 @@ static void test_separate(void **state) {
     scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_IO, "target_vocab.json");
 }
 
-static void test_vocab_refused(void **state) {
+static void test_invalid_vocab_json_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *text, *part;
@@ -486,7 +486,7 @@ static void test_vocab_refused(void **state) {
 }
 
 /* The largest vocabularies of the family have some 65,000 pieces. */
-static void test_large_vocab(void **state) {
+static void test_vocabulary_of_65000_pieces_is_read(void **state) {
     (void)state;
     FILE *file = fopen(scratch_path("large.json"), "w");
     assert_non_null(file);
@@ -507,10 +507,18 @@ static void test_large_vocab(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),     cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_shared),   cmocka_unit_test(test_check),         cmocka_unit_test(test_language_code),
-        cmocka_unit_test(test_added),    cmocka_unit_test(test_no_pad),        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_separate), cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
+        cmocka_unit_test(test_demo_tokenizer_uses_vocab_json_ids),
+        cmocka_unit_test(test_demo_files_survive_encode_and_decode),
+        cmocka_unit_test(test_marian_tokenizer_matches_transformers),
+        cmocka_unit_test(test_shared_model_ids_match_pytorch),
+        cmocka_unit_test(test_invalid_utf8_and_nul_are_rejected),
+        cmocka_unit_test(test_language_code_prefix_is_one_token),
+        cmocka_unit_test(test_added_tokens_are_one_id_anywhere),
+        cmocka_unit_test(test_vocabulary_without_padding_is_accepted),
+        cmocka_unit_test(test_unknown_pieces_become_unk),
+        cmocka_unit_test(test_separate_vocabularies_follow_the_config),
+        cmocka_unit_test(test_invalid_vocab_json_is_rejected),
+        cmocka_unit_test(test_vocabulary_of_65000_pieces_is_read),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

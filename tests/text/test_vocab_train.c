@@ -149,7 +149,7 @@ static void file_comes_back(const tfm_tokenizer *tokenizer, tfm_side side, const
 
 /* ---- Tests ---- */
 
-static void test_joint(void **state) {
+static void test_joint_vocabulary_covers_both_languages(void **state) {
     (void)state;
     corpora();
     harness_ok(train("joint", "train.de", "train.en",
@@ -181,7 +181,7 @@ static void test_joint(void **state) {
 
 /* Lines that begin with the language that they are to be translated into: a code is one token, and no piece has part of
  * one. */
-static void test_codes(void **state) {
+static void test_language_codes_are_single_tokens(void **state) {
     (void)state;
     corpora();
     char *text, *all = NULL;
@@ -222,7 +222,7 @@ static void test_codes(void **state) {
     }
 }
 
-static void test_separate(void **state) {
+static void test_separate_vocabularies_are_trained(void **state) {
     (void)state;
     corpora();
     harness_ok(
@@ -256,7 +256,7 @@ static void test_separate(void **state) {
 }
 
 /* The columns of one file are the lines of two. */
-static void test_tsv(void **state) {
+static void test_tsv_columns_train_the_vocabulary_of_two_files(void **state) {
     (void)state;
     corpora();
     char *text, *line;
@@ -280,7 +280,7 @@ static void test_tsv(void **state) {
     assert_true(same("tsv", "columns", "target_vocab.json"));
 }
 
-static void test_unigram(void **state) {
+static void test_unigram_vocabulary_is_trained(void **state) {
     (void)state;
     corpora();
     harness_ok(train("unigram", "train.de", "train.en", (tfm_vocabulary_options){.vocab_size = 90, .unigram = true}));
@@ -298,7 +298,7 @@ static void test_unigram(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-static void test_repeats(void **state) {
+static void test_vocabulary_training_is_deterministic_by_seed(void **state) {
     (void)state;
     corpora();
     tfm_vocabulary_options options = {.vocab_size = 170, .max_sentences = 400, .seed = 5};
@@ -315,7 +315,7 @@ static void test_repeats(void **state) {
 }
 
 /* Which characters the joint vocabulary knows tells which lines were looked at. */
-static void test_draw(void **state) {
+static void test_sampled_lines_are_uniform(void **state) {
     (void)state;
     FILE *file = fopen(scratch_path("letters"), "w");
     assert_non_null(file);
@@ -354,7 +354,7 @@ static void test_draw(void **state) {
 }
 
 /* Lines that do not count change nothing, not even which of the others are drawn. */
-static void test_bad_lines(void **state) {
+static void test_bad_lines_do_not_change_the_vocabulary(void **state) {
     (void)state;
     corpora();
     const tfm_vocabulary_options options = {.vocab_size = 180, .max_sentences = 500};
@@ -378,7 +378,7 @@ static void test_bad_lines(void **state) {
         assert_true(same("clean", "dirty", FILES[i]));
 }
 
-static void test_normalization(void **state) {
+static void test_normalization_rules_are_applied(void **state) {
     (void)state;
     corpora();
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
@@ -393,7 +393,7 @@ static void test_normalization(void **state) {
 }
 
 /* A character that is one of two thousand is a piece, but where not all are covered. */
-static void test_coverage(void **state) {
+static void test_character_coverage_drops_rare_characters(void **state) {
     (void)state;
     corpora();
     FILE *file = fopen(scratch_path("train.de"), "ab");
@@ -414,7 +414,7 @@ static void test_coverage(void **state) {
 }
 
 /* Every way in which SentencePiece ends a program over a text is one in which a call fails. */
-static void test_tiny(void **state) {
+static void test_tiny_texts_train_or_fail_without_crash(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"a",
                                         "ab",
@@ -456,7 +456,7 @@ static void test_tiny(void **state) {
 }
 
 /* Nothing is written where nothing was learned, not even to the standard error. */
-static void test_refused(void **state) {
+static void test_failed_vocabulary_training_writes_nothing(void **state) {
     (void)state;
     corpora();
     fflush(stderr);
@@ -502,7 +502,7 @@ static void test_refused(void **state) {
 }
 
 /* More characters than the usual number of pieces, as in Chinese: nobody asked for so few. */
-static void test_many_characters(void **state) {
+static void test_vocabulary_grows_for_many_characters(void **state) {
     (void)state;
     enum { CHARACTERS = 9000, LINE = 30, FIRST = 0x4e00 };
     FILE *file = fopen(scratch_path("many"), "wb");
@@ -522,7 +522,7 @@ static void test_many_characters(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-static void test_arguments(void **state) {
+static void test_vocabulary_training_rejects_bad_arguments(void **state) {
     (void)state;
     corpora();
     static const struct {
@@ -573,7 +573,7 @@ static void check_line(const tfm_tokenizer *tokenizer, const tfm__spm *spm, cons
     tfm__pieces_free(&pieces);
 }
 
-static void test_texts(void **state) {
+static void test_vocabulary_of_plain_texts_is_trained(void **state) {
     (void)state;
     char german[4096], english[4096];
     corpora();
@@ -637,7 +637,7 @@ static void split(const char *name, int lines) {
 }
 
 /* Of several pairs of files it learns what it learns of one that has all lines: together, apart, and of TSV files. */
-static void test_pairs(void **state) {
+static void test_several_files_train_the_vocabulary_of_one(void **state) {
     (void)state;
     static const char *const names[] = {"train.de.1", "none",        "train.de.2", "train.en.1", "none",
                                         "train.en.2", "train.tsv.1", "none",       "train.tsv.2"};
@@ -672,22 +672,22 @@ static void test_pairs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joint),
-        cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_separate),
-        cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_draw),
-        cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_coverage),
-        cmocka_unit_test(test_normalization),
-        cmocka_unit_test(test_tiny),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_many_characters),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_joint_vocabulary_covers_both_languages),
+        cmocka_unit_test(test_language_codes_are_single_tokens),
+        cmocka_unit_test(test_separate_vocabularies_are_trained),
+        cmocka_unit_test(test_tsv_columns_train_the_vocabulary_of_two_files),
+        cmocka_unit_test(test_unigram_vocabulary_is_trained),
+        cmocka_unit_test(test_vocabulary_training_is_deterministic_by_seed),
+        cmocka_unit_test(test_sampled_lines_are_uniform),
+        cmocka_unit_test(test_bad_lines_do_not_change_the_vocabulary),
+        cmocka_unit_test(test_character_coverage_drops_rare_characters),
+        cmocka_unit_test(test_normalization_rules_are_applied),
+        cmocka_unit_test(test_tiny_texts_train_or_fail_without_crash),
+        cmocka_unit_test(test_failed_vocabulary_training_writes_nothing),
+        cmocka_unit_test(test_vocabulary_grows_for_many_characters),
+        cmocka_unit_test(test_vocabulary_training_rejects_bad_arguments),
+        cmocka_unit_test(test_vocabulary_of_plain_texts_is_trained),
+        cmocka_unit_test(test_several_files_train_the_vocabulary_of_one),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

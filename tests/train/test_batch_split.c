@@ -37,7 +37,7 @@ static void draw(drawn *d, harness_random *random, bool texts) {
 }
 
 /* Each row is one rank's, in order, and each rank has its share of the tokens but for a row at either end. */
-static void test_parts(void **state) {
+static void test_split_rows_follow_the_shares(void **state) {
     (void)state;
     harness_random random = {11};
     drawn *d = malloc(sizeof(*d));
@@ -78,7 +78,7 @@ static void test_parts(void **state) {
     free(d);
 }
 
-static void test_refused(void **state) {
+static void test_split_rejects_bad_arguments(void **state) {
     (void)state;
     int32_t ids[4] = {0}, lengths[2] = {1, 1};
     const tfm_batch good = {2, 1, 1, ids, ids, lengths, lengths};
@@ -111,7 +111,7 @@ static tfm_trainer made(int world) {
     return t;
 }
 
-static void test_set(void **state) {
+static void test_trainer_shares_are_set_and_cleared(void **state) {
     (void)state;
     const double shares[] = {0.3, 0.1, 0}, negative[] = {1, 1, -1};
     tfm_trainer t = made(3);
@@ -126,7 +126,7 @@ static void test_set(void **state) {
 }
 
 /* What a checkpoint has comes back; what is not of this many ranks, or damaged, makes the shares equal. */
-static void test_text(void **state) {
+static void test_shares_are_saved_and_loaded_as_text(void **state) {
     (void)state;
     static const char *const BAD[] = {"", "1", "1 2 3 4", "1 2 x", "1 2 -3", "0 0 0", "1  2 3 ", "a b c"};
     const double shares[] = {3, 1, 2};
@@ -157,10 +157,10 @@ static void test_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_split_rows_follow_the_shares),
+        cmocka_unit_test(test_split_rejects_bad_arguments),
+        cmocka_unit_test(test_trainer_shares_are_set_and_cleared),
+        cmocka_unit_test(test_shares_are_saved_and_loaded_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static tfm_trainer_options dropping(void) {
 
 /* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same bits. The
  * caller chooses the file's name, even one that ends as PyTorch's files do. */
-static void test_resume(void **state) {
+static void test_resumed_training_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     const char *path = scratch_path("resume.bin");
@@ -68,7 +68,7 @@ static void count_retuned(void *user, tfm_log_level level, const char *line) {
 }
 
 /* Another table of `tfm tune` is said in one sentence, and the run goes on. */
-static void test_another_table(void **state) {
+static void test_other_tuning_table_gives_one_warning(void **state) {
     (void)state;
     static const struct {
         const char *saved, *loaded; /* of a row that nobody reads */
@@ -108,7 +108,7 @@ static void write_corpus(void) {
 
 /* Twelve updates in one go, over two passes of several buffers; and stopped after each of some, with both
  * trainer and data opened anew. */
-static void test_data_position(void **state) {
+static void test_resumed_data_position_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     const tfm_data_options d = {.batch_tokens = 150, .buffer_size = 40, .seed = 4};
@@ -166,7 +166,7 @@ static void write_sealed(const char *name, char *bytes, size_t size) {
 }
 
 /* A file without a position where one is needed, and one that is no position: nothing moves. */
-static void test_no_position(void **state) {
+static void test_checkpoint_without_position_changes_nothing(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
     char *dir = harness_source("apps/demo"), path[4400];
@@ -216,7 +216,7 @@ static void test_no_position(void **state) {
 
 /* ---- Notes ---- */
 
-static void test_note(void **state) {
+static void test_checkpoint_note_round_trip(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
     const char *path = scratch_path("note");
@@ -281,7 +281,7 @@ static void take_snapshots(tfm_trainer *trainer, char (*paths)[4400], float **va
 }
 
 /* Averages of one and of all, to the last bit of a sum in double; and that what the device packs follows. */
-static void test_average(void **state) {
+static void test_snapshot_average_is_exact(void **state) {
     (void)state;
     tfm_trainer_options o = dropping();
     tfm_model *model;
@@ -328,7 +328,7 @@ static void test_average(void **state) {
 }
 
 /* What is written, and summed, in several pieces. */
-static void test_large(void **state) {
+static void test_large_checkpoint_round_trip(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
     const char *path = scratch_path("large");
@@ -353,7 +353,7 @@ static void test_large(void **state) {
 /* ---- What is no checkpoint ---- */
 
 /* A file of another model, a cut one, none: the trainer stays as it was. */
-static void test_wrong_checkpoint(void **state) {
+static void test_wrong_checkpoint_leaves_trainer_unchanged(void **state) {
     (void)state;
     tfm_model *models[2];
     tfm_trainer *trainers[2];
@@ -381,7 +381,7 @@ static void test_wrong_checkpoint(void **state) {
 }
 
 /* One bit of it turned, in the header, in the numbers, in the checksum: the trainer stays as it was. */
-static void test_damaged_checkpoint(void **state) {
+static void test_damaged_checkpoint_leaves_trainer_unchanged(void **state) {
     (void)state;
     const tfm_trainer_options o = plain_options();
     const char *path = scratch_path("sealed");
@@ -425,15 +425,15 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_data_position),
-        cmocka_unit_test(test_another_table),
-        cmocka_unit_test(test_no_position),
-        cmocka_unit_test(test_note),
-        cmocka_unit_test(test_wrong_checkpoint),
-        cmocka_unit_test(test_damaged_checkpoint),
-        cmocka_unit_test(test_average),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_resumed_training_is_bit_identical),
+        cmocka_unit_test(test_resumed_data_position_is_bit_identical),
+        cmocka_unit_test(test_other_tuning_table_gives_one_warning),
+        cmocka_unit_test(test_checkpoint_without_position_changes_nothing),
+        cmocka_unit_test(test_checkpoint_note_round_trip),
+        cmocka_unit_test(test_wrong_checkpoint_leaves_trainer_unchanged),
+        cmocka_unit_test(test_damaged_checkpoint_leaves_trainer_unchanged),
+        cmocka_unit_test(test_snapshot_average_is_exact),
+        cmocka_unit_test(test_large_checkpoint_round_trip),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -169,7 +169,7 @@ static void check_seeks(const batches *b, const given *g, const tfm_data_options
 }
 
 /* Several files are as one, whatever their lengths and ends, whatever is asked for. */
-static void test_as_one(void **state) {
+static void test_several_files_give_the_batches_of_one(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 1, 3, 7, 14};
     static batches one, several;
@@ -212,7 +212,7 @@ static void test_as_one(void **state) {
 }
 
 /* Places that are in none of the files, or where the two sides are not in step. */
-static void test_no_place(void **state) {
+static void test_invalid_corpus_position_is_rejected(void **state) {
     (void)state;
     given parts, whole;
     struct stat info[2];
@@ -257,7 +257,7 @@ static given make(const char *const texts[][2], size_t count) {
 }
 
 /* `strict` gives the good pairs before what it refuses, and names the files and the line in them, from anywhere on. */
-static void test_strict(void **state) {
+static void test_strict_names_file_and_line(void **state) {
     (void)state;
     static const struct {
         const char *texts[3][2];
@@ -311,7 +311,7 @@ static void test_strict(void **state) {
 
 /* A file that is changed, or gone, by the time that it is read; also one that a single buffer has all of, in a later
  * pass. */
-static void test_changed(void **state) {
+static void test_changed_or_missing_file_is_reported(void **state) {
     (void)state;
     for (int way = 0; way < 4; way++) {
         given parts, whole;
@@ -343,7 +343,7 @@ static void test_changed(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_files_without_a_good_pair_are_rejected(void **state) {
     (void)state;
     static const char *const nothing[][2] = {{"", ""}, {"a\n", ""}, {"\n", "b\n"}};
     given g = make(nothing, 3);
@@ -380,8 +380,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_one),  cmocka_unit_test(test_no_place), cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_changed), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_several_files_give_the_batches_of_one),
+        cmocka_unit_test(test_invalid_corpus_position_is_rejected),
+        cmocka_unit_test(test_strict_names_file_and_line),
+        cmocka_unit_test(test_changed_or_missing_file_is_reported),
+        cmocka_unit_test(test_files_without_a_good_pair_are_rejected),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

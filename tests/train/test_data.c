@@ -73,7 +73,7 @@ enum { LINES = 500, MOST = 4000 };
 
 /* Every pair once a pass, other orders in other passes and by other seeds, the same by the same; with one
  * buffer, and with many that do not divide the files. */
-static void test_passes(void **state) {
+static void test_every_pair_comes_once_a_pass_in_seeded_order(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t a[MOST], b[MOST];
@@ -98,7 +98,7 @@ static void test_passes(void **state) {
 }
 
 /* From any batch on, another reader gives what the first one gave; drawn segmentations too. */
-static void test_seek(void **state) {
+static void test_seek_gives_the_same_batches(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t all[MOST];
@@ -216,7 +216,7 @@ static uint64_t count_tokens(const char *path) {
 }
 
 /* Each token but the first of a buffer is learned once in a pass, in another order in each, from any batch on again. */
-static void test_texts(void **state) {
+static void test_every_token_is_a_target_once_a_pass(void **state) {
     (void)state;
     static uint64_t all[MOST], again[MOST];
     static tfm_data_position places[MOST], others[MOST];
@@ -258,7 +258,7 @@ static void test_texts(void **state) {
 }
 
 /* Files one after the other are as one; in order they are what the text is, with what ends a text after each. */
-static void test_texts_in_order(void **state) {
+static void test_texts_in_order_have_end_tokens(void **state) {
     (void)state;
     const char text[] = "Haus\n\nHaus Haus\n\xff\n  \nHaus\n";
     char *files[] = {write_file(text, 6), write_file(text + 6, 10), write_file("", 0),
@@ -345,7 +345,7 @@ static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
 
 /* Drawn segmentations say the same text, are another in each line and pass, and those of a reader do not
  * depend on what other readers of the process draw. */
-static void test_drawn(void **state) {
+static void test_sampled_segmentations_keep_the_text(void **state) {
     (void)state;
     enum { SAME = 200 };
     static const char LINE[] = "What a beautiful house this is!";
@@ -396,7 +396,7 @@ static void test_drawn(void **state) {
 }
 
 /* Where the longest lines just fit, drawn pieces do not always: a pass has the same pairs all the same. */
-static void test_drawn_length(void **state) {
+static void test_sampled_segmentations_keep_all_pairs(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t hashes[MOST];
@@ -416,7 +416,7 @@ static void test_drawn_length(void **state) {
 }
 
 /* What is cut otherwise makes other batches: the buffer begins again. */
-static void test_seek_other_cuts(void **state) {
+static void test_seek_with_other_segmentation_restarts_the_buffer(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     const tfm_data_options fine = {.batch_tokens = 128, .subword_alpha = 0.9f}, coarse = {.batch_tokens = 128};
@@ -441,7 +441,7 @@ static void test_seek_other_cuts(void **state) {
 
 /* A pass whose last buffer is full ends there, whether bad pairs follow or nothing; those are of that pass.
  */
-static void test_full_buffers(void **state) {
+static void test_pass_ends_with_a_full_last_buffer(void **state) {
     (void)state;
     enum { GOOD = 100 };
     char text[GOOD * 9 + 16], *files[2];
@@ -492,7 +492,7 @@ static void test_full_buffers(void **state) {
 }
 
 /* Counts of part of a pass are not taken for those of all of it. */
-static void test_counts(void **state) {
+static void test_pair_count_is_of_whole_passes(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     const tfm_data_options o = {.batch_tokens = 128, .seed = 7, .buffer_size = 77};
@@ -537,7 +537,7 @@ static int64_t bytes_before(const char *text, int lines) {
 }
 
 /* Bad pairs are left out and counted, or refused with their line. */
-static void test_bad_pairs(void **state) {
+static void test_bad_pairs_are_counted_or_rejected_with_line(void **state) {
     (void)state;
     const char source_text[] =
         "\xef\xbb\xbf"
@@ -582,7 +582,7 @@ static void test_bad_pairs(void **state) {
     free(target);
 }
 
-static void test_tsv(void **state) {
+static void test_tsv_pairs_are_read(void **state) {
     (void)state;
     const char text[] = "Gut.\tGood.\tCC-BY\nkein Tab\nHaus\tHouse\n";
     char *path = write_file(text, sizeof(text) - 1);
@@ -603,7 +603,7 @@ static void test_tsv(void **state) {
     free(path);
 }
 
-static void test_refused(void **state) {
+static void test_data_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_data *data;
     tfm_batch batch;
@@ -637,7 +637,7 @@ static void test_refused(void **state) {
 
 /* Places in a file that was written to are nobody's: the next buffer is refused. One that is gone is missing;
  * one that has another time and the same text is itself. */
-static void test_changed(void **state) {
+static void test_changed_file_is_rejected(void **state) {
     (void)state;
     for (int way = 0; way < 4; way++) {
         char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
@@ -685,11 +685,19 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),         cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
-        cmocka_unit_test(test_counts),         cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_drawn),     cmocka_unit_test(test_seek_other_cuts),
-        cmocka_unit_test(test_drawn_length),   cmocka_unit_test(test_changed),   cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_texts_in_order),
+        cmocka_unit_test(test_every_pair_comes_once_a_pass_in_seeded_order),
+        cmocka_unit_test(test_seek_gives_the_same_batches),
+        cmocka_unit_test(test_pass_ends_with_a_full_last_buffer),
+        cmocka_unit_test(test_pair_count_is_of_whole_passes),
+        cmocka_unit_test(test_bad_pairs_are_counted_or_rejected_with_line),
+        cmocka_unit_test(test_tsv_pairs_are_read),
+        cmocka_unit_test(test_data_rejects_bad_arguments),
+        cmocka_unit_test(test_sampled_segmentations_keep_the_text),
+        cmocka_unit_test(test_seek_with_other_segmentation_restarts_the_buffer),
+        cmocka_unit_test(test_sampled_segmentations_keep_all_pairs),
+        cmocka_unit_test(test_changed_file_is_rejected),
+        cmocka_unit_test(test_every_token_is_a_target_once_a_pass),
+        cmocka_unit_test(test_texts_in_order_have_end_tokens),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

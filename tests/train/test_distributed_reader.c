@@ -232,7 +232,7 @@ static seat pair_of(const char *source, const char *target, int64_t buffer) {
 }
 
 /* Whole lines, in one buffer and in many; the last of them is full, or not. */
-static void test_whole(void **state) {
+static void test_ranks_give_the_batches_of_one_reader(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 77, 100, LINES, 1, 3};
     char source[4096], target[4096];
@@ -254,7 +254,7 @@ static void test_whole(void **state) {
 }
 
 /* More than ranks tell each other in one piece. */
-static void test_pieces(void **state) {
+static void test_lines_beyond_one_message_are_exchanged(void **state) {
     (void)state;
     enum { MANY = 16000 };
     char source[4096], target[4096];
@@ -268,7 +268,7 @@ static void test_pieces(void **state) {
 }
 
 /* What is shared is the tokenizing: a rank that did all of it would fail here. */
-static void test_portion(void **state) {
+static void test_ranks_share_the_tokenization(void **state) {
     (void)state;
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 0, 0, 0));
@@ -294,7 +294,7 @@ static void test_portion(void **state) {
 
 /* Damaged lines here and there, more of them on end than are read ahead, and most of all; also at the end of the files,
  * and with lines that have no partner. */
-static void test_damaged(void **state) {
+static void test_damaged_lines_are_skipped_alike_on_all_ranks(void **state) {
     (void)state;
     static const struct {
         int lines, more, often, from, many;
@@ -327,7 +327,7 @@ static void test_damaged(void **state) {
 }
 
 /* Plain text, of one file and of several. */
-static void test_texts(void **state) {
+static void test_ranks_read_plain_texts_as_one_reader(void **state) {
     (void)state;
     char paths[3][4096];
     snprintf(paths[0], sizeof(paths[0]), "%s", put_lines("one", LINES, 1, 6, 0, 0));
@@ -366,7 +366,7 @@ static seat several_of(int64_t buffer) {
 }
 
 /* Pairs of files one after the other: what has no partner is counted in the buffer that it is in. */
-static void test_several(void **state) {
+static void test_ranks_read_several_files_as_one_reader(void **state) {
     (void)state;
     static const int64_t buffers[] = {0, 1, 77};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
@@ -390,7 +390,7 @@ static void test_several(void **state) {
 }
 
 /* From the place of any batch on, in the middle of a buffer or between two, other ranks give what one gave. */
-static void test_seek(void **state) {
+static void test_ranks_seek_as_one_reader(void **state) {
     (void)state;
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 8, 0, 0));
@@ -432,7 +432,7 @@ static void test_seek(void **state) {
 }
 
 /* What one cannot read, another text, another place, and ranks that cannot talk: all end, and none waits. */
-static void test_failures(void **state) {
+static void test_failure_of_one_rank_ends_all(void **state) {
     (void)state;
     enum { WORLD = 3 };
     char source[4096], target[4096], other[4096], link[4096];
@@ -522,9 +522,14 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),   cmocka_unit_test(test_pieces),   cmocka_unit_test(test_portion),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_texts),    cmocka_unit_test(test_several),
-        cmocka_unit_test(test_seek),    cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_ranks_give_the_batches_of_one_reader),
+        cmocka_unit_test(test_lines_beyond_one_message_are_exchanged),
+        cmocka_unit_test(test_ranks_share_the_tokenization),
+        cmocka_unit_test(test_damaged_lines_are_skipped_alike_on_all_ranks),
+        cmocka_unit_test(test_ranks_read_plain_texts_as_one_reader),
+        cmocka_unit_test(test_ranks_read_several_files_as_one_reader),
+        cmocka_unit_test(test_ranks_seek_as_one_reader),
+        cmocka_unit_test(test_failure_of_one_rank_ends_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -112,22 +112,22 @@ static void learn(bool reverse) {
     free(s);
 }
 
-static void test_copy(void **state) {
+static void test_model_learns_to_copy(void **state) {
     (void)state;
     if (harness_brief())
         skip(); /* to turn a text around is harder */
     learn(false);
 }
 
-static void test_reverse(void **state) {
+static void test_model_learns_to_reverse(void **state) {
     (void)state;
     learn(true);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_reverse),
+        cmocka_unit_test(test_model_learns_to_copy),
+        cmocka_unit_test(test_model_learns_to_reverse),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

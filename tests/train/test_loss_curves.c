@@ -103,7 +103,7 @@ static void compare(const char *folder) {
     json_decref(root);
 }
 
-static void test_curves(void **state) {
+static void test_loss_curves_match_pytorch(void **state) {
     (void)state;
     static const char *const OURS[] = {"tests/golden/curves/t5", "tests/golden/curves/gpt2",
                                        "tests/golden/curves/llama"};
@@ -117,7 +117,7 @@ static void test_curves(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_curves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loss_curves_match_pytorch)};
     folder_count = argc - 1;
     folders = argv + 1;
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

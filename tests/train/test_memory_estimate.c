@@ -153,7 +153,7 @@ static tfm_model *model_of(tfm_context *ctx, const char *config) {
     return model;
 }
 
-static void test_other_families(void **state) {
+static void test_memory_estimate_of_other_architectures_is_close(void **state) {
     (void)state;
     static const char *const CONFIGS[] = {
         "{\"model_type\": \"t5\", \"d_model\": 96, \"d_kv\": 16, \"num_heads\": 8, \"d_ff\": 256, \"num_layers\": 2, "
@@ -194,7 +194,7 @@ static void test_other_families(void **state) {
     }
 }
 
-static void test_close(void **state) {
+static void test_memory_estimate_is_close(void **state) {
     (void)state;
     for (size_t i = harness_slow() ? 3 : 0; i < (harness_slow() ? 4 : 2 * sizeof(EXAMPLES) / sizeof(*EXAMPLES)); i++) {
         if (harness_brief() && (i == 2 || i == 5))
@@ -207,7 +207,7 @@ static void test_close(void **state) {
 }
 
 /* Where the device has products of bf16. */
-static void test_narrow(void **state) {
+static void test_memory_estimate_of_bf16_training_is_close(void **state) {
     (void)state;
     for (size_t i = 0; i < (harness_brief() || harness_slow() ? 1 : sizeof(EXAMPLES) / sizeof(*EXAMPLES)); i++) {
         const double got = ratio(&EXAMPLES[i], true, TFM_BF16);
@@ -218,7 +218,7 @@ static void test_narrow(void **state) {
 }
 
 /* More of anything takes more; with few tokens it is what the parameters need while they move in. */
-static void test_grows(void **state) {
+static void test_memory_estimate_grows_with_the_batch(void **state) {
     (void)state;
     tfm_model *model;
     tfm_model_shape shape = EXAMPLES[0].shape;
@@ -242,10 +242,10 @@ static void test_grows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_close),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_other_families),
-        cmocka_unit_test(test_grows),
+        cmocka_unit_test(test_memory_estimate_is_close),
+        cmocka_unit_test(test_memory_estimate_of_bf16_training_is_close),
+        cmocka_unit_test(test_memory_estimate_of_other_architectures_is_close),
+        cmocka_unit_test(test_memory_estimate_grows_with_the_batch),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

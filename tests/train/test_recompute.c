@@ -104,7 +104,7 @@ static void compare(const char *dir, tfm_trainer_options plain) {
     free(got);
 }
 
-static void test_same_bits(void **state) {
+static void test_activation_checkpointing_is_bit_identical(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(MODELS) / sizeof(*MODELS); i += harness_slow() ? 4 : harness_brief() ? 2 : 1) {
         char name[256];
@@ -116,7 +116,7 @@ static void test_same_bits(void **state) {
 }
 
 /* Of a block that is frozen, of which the gradient passes through or of which none is wanted. */
-static void test_frozen(void **state) {
+static void test_activation_checkpointing_of_frozen_blocks(void **state) {
     (void)state;
     static const char *const PARTS[] = {"model.encoder.*", "model.decoder.*", "model.shared.weight,model.encoder.*"};
     char *dir = harness_source("tests/golden/gradients-bart");
@@ -176,7 +176,7 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
     return most;
 }
 
-static void test_memory(void **state) {
+static void test_activation_checkpointing_saves_memory(void **state) {
     (void)state;
     double want, got;
     if (harness_slow())
@@ -198,7 +198,7 @@ static tfm_status never(tfm_context *ctx, const tfm__record *record, tfm_tensor 
 }
 
 /* An op that has made gradients already would make them twice. */
-static void test_refused(void **state) {
+static void test_op_with_ready_gradients_cannot_be_recomputed(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0}, gradient = {0}, targets = {0}, loss = {0}, nll = {0};
@@ -230,10 +230,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_activation_checkpointing_is_bit_identical),
+        cmocka_unit_test(test_activation_checkpointing_of_frozen_blocks),
+        cmocka_unit_test(test_activation_checkpointing_saves_memory),
+        cmocka_unit_test(test_op_with_ready_gradients_cannot_be_recomputed),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

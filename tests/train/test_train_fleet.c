@@ -108,7 +108,7 @@ static float *run(size_t devices, size_t batches, const tfm_trainer_options *opt
 /* ---- Tests ----------------------------------------------------------------------------------------------------- */
 
 /* Fewer batches than devices, as many, and more. */
-static void test_accumulation(void **state) {
+static void test_devices_accumulate_as_one_device(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     for (size_t devices = 2; devices <= MOST; devices++)
@@ -135,7 +135,7 @@ static void test_accumulation(void **state) {
 }
 
 /* A fleet of one device is that device, to the bit. */
-static void test_one(void **state) {
+static void test_fleet_of_one_device_is_bit_identical(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     tfm_update_report alone, fleet;
@@ -150,7 +150,7 @@ static void test_one(void **state) {
 }
 
 /* Each device with its own part of the moments: the same bits, and checkpoints of both kinds for both, and for one. */
-static void test_saved(void **state) {
+static void test_sharded_and_whole_checkpoints_are_exchangeable(void **state) {
     (void)state;
     const char *path = scratch_path("fleet.safetensors");
     tfm_trainer_options whole = dropping(), sharded = dropping();
@@ -180,7 +180,7 @@ static void test_saved(void **state) {
 }
 
 /* An average is that of all devices, and so is what is updated after it. */
-static void test_average(void **state) {
+static void test_snapshot_average_reaches_all_devices(void **state) {
     (void)state;
     const char *a = scratch_path("a.safetensors"), *b = scratch_path("b.safetensors");
     const tfm_trainer_options o = dropping();
@@ -198,7 +198,7 @@ static void test_average(void **state) {
 }
 
 /* Meanwhile the model is the first device's, and afterwards it is that of all of them again. */
-static void test_alone_meanwhile(void **state) {
+static void test_model_runs_on_first_device_between_updates(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     int32_t ids[TOKENS], lengths[8];
@@ -220,7 +220,7 @@ static void test_alone_meanwhile(void **state) {
 }
 
 /* One device fails before the step: the update fails on all, changes nothing, and the sentence has the device. */
-static void test_one_fails(void **state) {
+static void test_failure_of_one_device_changes_nothing(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
     made m = make(2, &o);
@@ -241,7 +241,7 @@ static void test_one_fails(void **state) {
 
 /* Dealt in shares, which cut batches: the updates of one device with all of them, and the same bits again, also where a
  * run goes on. Where rows are dropped out, it is by other numbers. */
-static void test_shares(void **state) {
+static void test_load_balancing_matches_one_device(void **state) {
     (void)state;
     static const double SHARES[][MOST] = {{3, 1, 0}, {1, 5, 2}};
     const char *path = scratch_path("shares.safetensors");
@@ -283,7 +283,7 @@ static bool deaf(void *user, void *in, const void *out, size_t bytes) {
     return false;
 }
 
-static void test_refused(void **state) {
+static void test_fleet_training_rejects_bad_arguments(void **state) {
     (void)state;
     const tfm_process_group ranks = {0, 2, deaf, deaf, NULL};
     tfm_trainer_options o = dropping();
@@ -312,10 +312,14 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_one),
-        cmocka_unit_test(test_saved),           cmocka_unit_test(test_average),
-        cmocka_unit_test(test_alone_meanwhile), cmocka_unit_test(test_one_fails),
-        cmocka_unit_test(test_shares),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_devices_accumulate_as_one_device),
+        cmocka_unit_test(test_fleet_of_one_device_is_bit_identical),
+        cmocka_unit_test(test_sharded_and_whole_checkpoints_are_exchangeable),
+        cmocka_unit_test(test_snapshot_average_reaches_all_devices),
+        cmocka_unit_test(test_model_runs_on_first_device_between_updates),
+        cmocka_unit_test(test_failure_of_one_device_changes_nothing),
+        cmocka_unit_test(test_load_balancing_matches_one_device),
+        cmocka_unit_test(test_fleet_training_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

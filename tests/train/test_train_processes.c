@@ -210,7 +210,7 @@ static void check_same(const job *a, const job *b) {
 /* ---- Tests ---- */
 
 /* One batch, of which the second rank has none; as many as ranks; and one more. */
-static void test_accumulation(void **state) {
+static void test_ranks_accumulate_as_one_trainer(void **state) {
     (void)state;
     for (int batches = 1; batches <= MOST_BATCHES; batches++) {
         job alone = dropping(batches), ranks[RANKS], again[RANKS];
@@ -233,7 +233,7 @@ static void test_accumulation(void **state) {
     }
 }
 
-static void test_world_of_one(void **state) {
+static void test_one_rank_is_bit_identical(void **state) {
     (void)state;
     job alone = dropping(2), one = dropping(2);
     one.world_of_one = true;
@@ -246,7 +246,7 @@ static void test_world_of_one(void **state) {
 }
 
 /* A rank without room for a whole batch. What pieces drop is not what the batch does, so nothing is dropped. */
-static void test_pieces(void **state) {
+static void test_rank_with_split_batch_matches_whole(void **state) {
     (void)state;
     job alone = dropping(2);
     alone.options.dropout = alone.options.attention_dropout = alone.options.activation_dropout = 0;
@@ -261,7 +261,7 @@ static void test_pieces(void **state) {
 }
 
 /* An update that fails on one rank fails on both and changes nothing; the other updates are made. */
-static void test_one_fails(void **state) {
+static void test_failed_update_of_one_rank_changes_nothing(void **state) {
     (void)state;
     job ranks[RANKS] = {dropping(2), dropping(2)}, twice[RANKS] = {dropping(2), dropping(2)};
     ranks[1].failing = twice[0].failing = twice[1].failing = 2;
@@ -281,7 +281,7 @@ static void test_one_fails(void **state) {
 }
 
 /* Ranks that did not begin alike, and ranks that hear nothing. */
-static void test_unlike(void **state) {
+static void test_ranks_with_different_setup_are_rejected(void **state) {
     (void)state;
     job ranks[RANKS] = {dropping(2), dropping(2)}, rates[RANKS] = {dropping(2), dropping(2)},
         deaf[RANKS] = {dropping(2), dropping(2)};
@@ -305,7 +305,7 @@ static void test_unlike(void **state) {
 /* ---- Buckets ---- */
 
 /* Every number is in one bucket, and there in one rank's block; every bucket is sent once. */
-static void test_cuts(void **state) {
+static void test_gradient_buckets_cover_every_number_once(void **state) {
     (void)state;
     const tfm__bucket_layout examples[] = {
         {64, 64, 64, 2}, {640, 64, 128, 3}, {640, 0, 6400, 8}, {6400, 6336, 64 * 7, 4}};
@@ -353,7 +353,7 @@ static void check_ranks(const job *jobs, int world) {
 
 /* All buckets are on their way before the host has enqueued the rest of the backward pass, and the sum is the same as
  * in one bucket. */
-static void test_early(void **state) {
+static void test_allreduce_overlaps_the_backward_pass(void **state) {
     (void)state;
     job one[RANKS], many[RANKS], like = dropping(2);
     fill_jobs(one, RANKS, like);
@@ -370,7 +370,7 @@ static void test_early(void **state) {
 
 /* ---- Shards ---- */
 
-static void test_shards(void **state) {
+static void test_sharded_optimizer_state_is_bit_identical(void **state) {
     (void)state;
     for (int world = 2; world <= MOST_RANKS; world += harness_brief() ? 2 : 1) {
         job whole[MOST_RANKS], shards[MOST_RANKS], like = dropping(3);
@@ -397,7 +397,7 @@ static void test_shards(void **state) {
 
 /* Blocks that the backward pass runs again: parts of the gradient are on their way while it does, and none too early.
  */
-static void test_recomputed(void **state) {
+static void test_allreduce_overlaps_recomputation(void **state) {
     (void)state;
     job kept[RANKS], again[RANKS], like = dropping(2);
     like.bucket = BUCKET;
@@ -414,7 +414,7 @@ static void test_recomputed(void **state) {
 }
 
 /* Four ranks, two, then four: whole, sharded, and now the one and now the other. */
-static void test_resumed(void **state) {
+static void test_resuming_with_other_ranks_is_bit_identical(void **state) {
     (void)state;
     static const bool plans[][3] = {
         {false, false, false}, {true, true, true}, {true, false, true}, {false, true, false}};
@@ -453,7 +453,7 @@ static size_t count_files(const char *beginning) {
 }
 
 /* Shards of an older checkpoint are removed once the next one is whole; one that is damaged or missing is named. */
-static void test_parts(void **state) {
+static void test_old_checkpoint_shards_are_removed(void **state) {
     (void)state;
     job jobs[RANKS], like = dropping(2);
     tfm_model *model;
@@ -493,7 +493,7 @@ static void test_parts(void **state) {
 }
 
 /* One cannot write: neither can the others, and the older checkpoint is whole. */
-static void test_unwritten(void **state) {
+static void test_unwritable_shard_keeps_the_old_checkpoint(void **state) {
     (void)state;
     job jobs[RANKS], like = dropping(2);
     like.options.shard_optimizer = true;
@@ -515,7 +515,7 @@ static void test_unwritten(void **state) {
 }
 
 /* A quarter of the moments' memory, by the estimate too. */
-static void test_room(void **state) {
+static void test_sharded_optimizer_state_saves_memory(void **state) {
     (void)state;
     tfm_model *model;
     tfm_model_shape shape = SMALL;
@@ -547,7 +547,7 @@ static uint64_t bytes_of_updates(const job *j, size_t number, size_t header) {
 }
 
 /* Gradients of 16 bits: the same on all ranks, sharded or not, near those of 32, and half the bytes. */
-static void test_wire(void **state) {
+static void test_half_precision_allreduce_is_near_fp32(void **state) {
     (void)state;
     static const struct {
         tfm_dtype dtype;
@@ -584,7 +584,7 @@ static void test_wire(void **state) {
     free_values(full, RANKS);
 }
 
-static void test_refused(void **state) {
+static void test_process_group_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_model *model;
     tfm_trainer *trainer;
@@ -624,11 +624,21 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation), cmocka_unit_test(test_world_of_one), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_one_fails),    cmocka_unit_test(test_unlike),       cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_early),        cmocka_unit_test(test_shards),       cmocka_unit_test(test_recomputed),
-        cmocka_unit_test(test_resumed),      cmocka_unit_test(test_parts),        cmocka_unit_test(test_unwritten),
-        cmocka_unit_test(test_room),         cmocka_unit_test(test_wire),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ranks_accumulate_as_one_trainer),
+        cmocka_unit_test(test_one_rank_is_bit_identical),
+        cmocka_unit_test(test_rank_with_split_batch_matches_whole),
+        cmocka_unit_test(test_failed_update_of_one_rank_changes_nothing),
+        cmocka_unit_test(test_ranks_with_different_setup_are_rejected),
+        cmocka_unit_test(test_gradient_buckets_cover_every_number_once),
+        cmocka_unit_test(test_allreduce_overlaps_the_backward_pass),
+        cmocka_unit_test(test_sharded_optimizer_state_is_bit_identical),
+        cmocka_unit_test(test_allreduce_overlaps_recomputation),
+        cmocka_unit_test(test_resuming_with_other_ranks_is_bit_identical),
+        cmocka_unit_test(test_old_checkpoint_shards_are_removed),
+        cmocka_unit_test(test_unwritable_shard_keeps_the_old_checkpoint),
+        cmocka_unit_test(test_sharded_optimizer_state_saves_memory),
+        cmocka_unit_test(test_half_precision_allreduce_is_near_fp32),
+        cmocka_unit_test(test_process_group_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -121,14 +121,14 @@ static void check_gradients(const char *folder, double most) {
     free(dir);
 }
 
-static void test_gradients(void **state) {
+static void test_gradients_match_pytorch(void **state) {
     (void)state;
     check_gradients("tests/golden/gradients", 1e-5);
 }
 
 /* Learned positions and a norm over them; sinusoids as fairseq has them, and norms before; biases by distance, root
  * mean square norms, gates, and a scaled output; a bias by distance in each layer. */
-static void test_other_families(void **state) {
+static void test_gradients_of_encoder_decoders_match_pytorch(void **state) {
     (void)state;
     /* Gradients like those of UMT5 and mT5 are up to 6 and 1.5. Work-groups that share a row, as on GPUs, sum in
      * another order, and were off by up to 3.3e-5. */
@@ -145,7 +145,7 @@ static void test_other_families(void **state) {
 /* Learned positions, matrices the other way round and three in one; an embedding that is widened, a result that is
  * narrowed, and norms without parameters; rotation, root mean square norms, gates and fewer
  * heads of keys; norms of heads, and a window; norms around the sub-layers, and capped scores and logits. */
-static void test_language_models(void **state) {
+static void test_gradients_of_decoders_match_pytorch(void **state) {
     (void)state;
     check_gradients("tests/golden/gradients-gpt2", 1e-5);
     check_gradients("tests/golden/gradients-opt", 1e-5);
@@ -156,7 +156,7 @@ static void test_language_models(void **state) {
 
 /* ---- Models of our own ---- */
 
-static void test_repeats(void **state) {
+static void test_training_is_deterministic_by_seed(void **state) {
     (void)state;
     tfm_trainer_options o = {0};
     tfm_trainer_paper(&o);
@@ -187,7 +187,7 @@ static void test_repeats(void **state) {
 }
 
 /* Each of the three rates does something of its own, and the same each time. */
-static void test_rates(void **state) {
+static void test_each_dropout_rate_has_its_own_effect(void **state) {
     (void)state;
     double first, last;
     float *trained[4];
@@ -209,7 +209,7 @@ static void test_rates(void **state) {
 
 /* An evaluation drops nothing, changes nothing, and its perplexity is the update's without dropout and
  * smoothing. */
-static void test_evaluate(void **state) {
+static void test_evaluation_changes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model;
@@ -241,7 +241,7 @@ static tfm_status update_or_look(tfm_trainer *trainer, const tfm_batch *batch, b
 }
 
 /* What did not fit, and went well in pieces, is no failure of the call: the thread's sentence is the one before. */
-static void test_pieces_say_nothing(void **state) {
+static void test_split_batch_leaves_no_error_message(void **state) {
     (void)state;
     enum { PARTS = 64 };
     static const char BEFORE[] = "what failed before";
@@ -278,7 +278,7 @@ static void test_pieces_say_nothing(void **state) {
 }
 
 /* Padding that is what ends a sentence is written, by a new model as by one that is opened. */
-static void test_one_id(void **state) {
+static void test_eos_used_as_padding_is_generated(void **state) {
     (void)state;
     tfm_model_shape shape = SMALL;
     tfm_model *model;
@@ -293,7 +293,7 @@ static void test_one_id(void **state) {
 
 /* Training in two stages: the second trainer finds the parameters where the first has left them. Two at a time would
  * each have parameters of its own, and the first learn from passes through the other's. */
-static void test_second_trainer(void **state) {
+static void test_second_trainer_continues_with_the_parameters(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model;
@@ -354,7 +354,7 @@ static values values_of(tfm_model *model) {
 
 /* What is frozen keeps its values and needs no memory for more, also where a trainer before has moved it into one block
  * with the rest; a trainer after learns it again. */
-static void test_freeze(void **state) {
+static void test_frozen_parameters_keep_their_values(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/gradients-t5");
     golden g;
@@ -412,7 +412,7 @@ static void test_freeze(void **state) {
 
 /* A file that was saved without its head has names without a prefix: parameters are named by these, and by those that
  * they are saved with. */
-static void test_freeze_base_names(void **state) {
+static void test_freeze_accepts_names_without_prefix(void **state) {
     (void)state;
     static const char FROM[] = "tests/golden/gradients-gpt2/", NAME[] = "\"transformer.", BASE[] = "            \"";
     static const char *const WAYS[] = {"h.0.*,wte.weight", "transformer.h.0.*,transformer.wte.weight",
@@ -458,7 +458,7 @@ static void test_freeze_base_names(void **state) {
 }
 
 /* A loss that is not finite is told, and nothing is spoiled. */
-static void test_not_finite(void **state) {
+static void test_non_finite_loss_changes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model;
@@ -487,7 +487,7 @@ static void test_not_finite(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_schedules(void **state) {
+static void test_learning_rate_schedules_match_formulas(void **state) {
     (void)state;
     tfm_trainer_options o = {0};
     tfm_trainer_paper(&o);
@@ -517,7 +517,7 @@ static void test_schedules(void **state) {
 }
 
 /* What is no batch of a language model, and what is none of a translator. */
-static void test_texts_refused(void **state) {
+static void test_batches_of_the_wrong_kind_are_rejected(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/gradients-gpt2");
     tfm_model *model;
@@ -543,7 +543,7 @@ static void test_texts_refused(void **state) {
 }
 
 /* New models of each family that makes them: they learn, are saved, and say the same when they are opened again. */
-static void test_new_language_models(void **state) {
+static void test_new_decoder_models_learn_and_are_saved(void **state) {
     (void)state;
     static const char *const FAMILIES[] = {"gpt2",    "llama", "mistral", "qwen2",  "qwen3",
                                            "smollm3", "phi3",  "gemma",   "gemma2", "gemma3_text"};
@@ -621,7 +621,7 @@ static void test_new_language_models(void **state) {
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "init 3");
 }
 
-static void test_refused(void **state) {
+static void test_trainer_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model;
@@ -658,22 +658,22 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_other_families),
-        cmocka_unit_test(test_language_models),
-        cmocka_unit_test(test_texts_refused),
-        cmocka_unit_test(test_new_language_models),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_pieces_say_nothing),
-        cmocka_unit_test(test_one_id),
-        cmocka_unit_test(test_freeze),
-        cmocka_unit_test(test_freeze_base_names),
-        cmocka_unit_test(test_second_trainer),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gradients_match_pytorch),
+        cmocka_unit_test(test_gradients_of_encoder_decoders_match_pytorch),
+        cmocka_unit_test(test_gradients_of_decoders_match_pytorch),
+        cmocka_unit_test(test_batches_of_the_wrong_kind_are_rejected),
+        cmocka_unit_test(test_new_decoder_models_learn_and_are_saved),
+        cmocka_unit_test(test_training_is_deterministic_by_seed),
+        cmocka_unit_test(test_each_dropout_rate_has_its_own_effect),
+        cmocka_unit_test(test_evaluation_changes_nothing),
+        cmocka_unit_test(test_split_batch_leaves_no_error_message),
+        cmocka_unit_test(test_eos_used_as_padding_is_generated),
+        cmocka_unit_test(test_frozen_parameters_keep_their_values),
+        cmocka_unit_test(test_freeze_accepts_names_without_prefix),
+        cmocka_unit_test(test_second_trainer_continues_with_the_parameters),
+        cmocka_unit_test(test_non_finite_loss_changes_nothing),
+        cmocka_unit_test(test_learning_rate_schedules_match_formulas),
+        cmocka_unit_test(test_trainer_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

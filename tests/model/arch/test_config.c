@@ -67,7 +67,7 @@ static tfm_status load(said *c, const char *changes) {
     return load_dir(c, scratch_root);
 }
 
-static void test_demo(void **state) {
+static void test_config_of_demo_is_read(void **state) {
     (void)state;
     said c;
     char *dir = harness_source("apps/demo");
@@ -119,7 +119,7 @@ static void test_demo(void **state) {
 }
 
 /* What Hugging Face's MarianConfig says when the file says nothing. */
-static void test_defaults(void **state) {
+static void test_config_defaults_are_those_of_marian(void **state) {
     (void)state;
     said c;
     scratch_text("config.json", "{\"model_type\": \"marian\", \"d_model\": null}");
@@ -140,7 +140,7 @@ static void test_defaults(void **state) {
     harness_ok(load_dir(&c, scratch_root));
 }
 
-static void test_keys(void **state) {
+static void test_config_keys_set_architecture(void **state) {
     (void)state;
     said c;
     harness_ok(
@@ -191,7 +191,7 @@ static void test_keys(void **state) {
     }
 }
 
-static void test_precedence(void **state) {
+static void test_generation_config_precedes_config(void **state) {
     (void)state;
     said c;
     scratch_text("generation_config.json",
@@ -268,7 +268,7 @@ static void count_words(void *user, tfm_log_level level, const char *line) {
 }
 
 /* Words that there is no room for are counted in one sentence. */
-static void test_many_words(void **state) {
+static void test_surplus_bad_words_give_one_warning(void **state) {
     (void)state;
     said c;
     json_t *root = json_object(), *words = json_array();
@@ -288,7 +288,7 @@ static void test_many_words(void **state) {
 
 /* What the search does not know is said, if it asks for anything. */
 /* The first models of Gemma say "gelu" and mean its approximation; other names for the exact one are what they say. */
-static void test_gelu_of_gemma(void **state) {
+static void test_gelu_of_gemma_is_the_tanh_approximation(void **state) {
     (void)state;
     static const struct {
         const char *name;
@@ -304,7 +304,7 @@ static void test_gelu_of_gemma(void **state) {
     }
 }
 
-static void test_unknown_search(void **state) {
+static void test_unsupported_generation_keys_give_warnings(void **state) {
     (void)state;
     said c;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
@@ -345,7 +345,7 @@ static void test_unknown_search(void **state) {
 }
 
 /* What transformers' search obeys besides beams and their penalty. */
-static void test_obeyed_search(void **state) {
+static void test_generation_config_keys_set_search(void **state) {
     (void)state;
     said c;
     scratch_text("generation_config.json",
@@ -394,7 +394,7 @@ static void test_obeyed_search(void **state) {
 }
 
 /* Sizes by the names that all configurations of transformers have in common, which count where both are there. */
-static void test_common_names(void **state) {
+static void test_common_size_names_precede_own_names(void **state) {
     (void)state;
     said c;
     harness_ok(load(&c, "{\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 8}"));
@@ -409,7 +409,7 @@ static void test_common_names(void **state) {
 }
 
 /* T5's feed-forward layers: what follows from one key stands beside it, and counts. */
-static void test_t5_projection(void **state) {
+static void test_t5_feed_forward_proj_sets_activation_and_gate(void **state) {
     (void)state;
     static const struct {
         const char *keys;
@@ -438,7 +438,7 @@ static void test_t5_projection(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_invalid_config_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *changes, *part;
@@ -533,7 +533,7 @@ static void test_refused(void **state) {
 }
 
 /* Whatever is in the file, what is accepted is something that can be computed with. */
-static void test_damage(void **state) {
+static void test_damaged_config_is_rejected_or_computable(void **state) {
     (void)state;
     const size_t length = strlen(BASE);
     unsigned char *bytes = malloc(length);
@@ -563,12 +563,18 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),          cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_keys),          cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_gelu_of_gemma), cmocka_unit_test(test_unknown_search),
-        cmocka_unit_test(test_many_words),    cmocka_unit_test(test_obeyed_search),
-        cmocka_unit_test(test_common_names),  cmocka_unit_test(test_t5_projection),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_config_of_demo_is_read),
+        cmocka_unit_test(test_config_defaults_are_those_of_marian),
+        cmocka_unit_test(test_config_keys_set_architecture),
+        cmocka_unit_test(test_generation_config_precedes_config),
+        cmocka_unit_test(test_gelu_of_gemma_is_the_tanh_approximation),
+        cmocka_unit_test(test_unsupported_generation_keys_give_warnings),
+        cmocka_unit_test(test_surplus_bad_words_give_one_warning),
+        cmocka_unit_test(test_generation_config_keys_set_search),
+        cmocka_unit_test(test_common_size_names_precede_own_names),
+        cmocka_unit_test(test_t5_feed_forward_proj_sets_activation_and_gate),
+        cmocka_unit_test(test_invalid_config_is_rejected),
+        cmocka_unit_test(test_damaged_config_is_rejected_or_computable),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -49,7 +49,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 }
 
 /* One norm's weights are not numbers, as after a torn download. */
-static void test_not_numbers(void **state) {
+static void test_nan_weights_are_reported(void **state) {
     (void)state;
     scratch_model("tests/golden/prenorm-embedding-norm");
     char *content = NULL;
@@ -75,7 +75,7 @@ static void set_number(const char *name, const char *key, int old, int value) {
     scratch_edit(name, from, to);
 }
 
-static void test_other_configuration(void **state) {
+static void test_config_that_does_not_fit_weights_is_rejected(void **state) {
     (void)state;
     const int layers = demo_number("decoder_layers");
     char first_left[64];
@@ -120,7 +120,7 @@ static const struct {
     {"model.safetensors", LFS, "model.safetensors is a pointer of Git LFS", TFM_ERROR_FORMAT},
 };
 
-static void test_other_files(void **state) {
+static void test_replaced_model_files_are_rejected(void **state) {
     (void)state;
     static const char FROM[] = "tests/golden/prenorm-embedding-norm";
     for (size_t i = 0; i < sizeof(OTHER_FILES) / sizeof(*OTHER_FILES); i++) {
@@ -145,7 +145,7 @@ static void note_adapter(void *user, tfm_log_level level, const char *message) {
 }
 
 /* What lies in the place of a file that is missing says what the directory is. */
-static void test_other_directories(void **state) {
+static void test_directory_without_weights_says_what_it_holds(void **state) {
     (void)state;
     static const char *const AWAY[] = {"config.json", "model.safetensors"};
     static const struct {
@@ -187,7 +187,7 @@ static void test_other_directories(void **state) {
 }
 
 /* Weights that were cut, and those of another shape or without a layer; and a directory for ids alone. */
-static void test_other_weights(void **state) {
+static void test_truncated_or_misshaped_weights_are_rejected(void **state) {
     (void)state;
     static const char FROM[] = "tests/golden/prenorm-embedding-norm";
     char *content = NULL;
@@ -226,7 +226,7 @@ static const char *translated(const char *line) {
     return emitted[0];
 }
 
-static void test_other_vocabulary(void **state) {
+static void test_vocabulary_that_does_not_fit_is_rejected(void **state) {
     (void)state;
     const int pad = demo_number("pad_token_id");
     char text[128];
@@ -251,7 +251,7 @@ static void test_other_vocabulary(void **state) {
 }
 
 /* A model that was saved without its head: the same names with nothing in front, those of stored positions too. */
-static void test_bare_names(void **state) {
+static void test_weights_without_model_prefix_load(void **state) {
     (void)state;
     static const char NAME[] = "\"model.", BARE[] = "      \"";
     scratch_model("tests/golden/untied-gelu-bf16");
@@ -269,7 +269,7 @@ static void test_bare_names(void **state) {
 }
 
 /* The same weights from PyTorch's files give the same text. */
-static void test_torch_weights(void **state) {
+static void test_torch_weights_give_the_same_translation(void **state) {
     (void)state;
     static const char *const FILES[] = {"pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
                                         "pytorch_model-00002-of-00002.bin"};
@@ -286,7 +286,7 @@ static void test_torch_weights(void **state) {
     free(want);
 }
 
-static void test_lines(void **state) {
+static void test_translate_and_score_reject_bad_arguments(void **state) {
     (void)state;
     scratch_model("apps/demo");
     tfm_model *model = opened();
@@ -312,7 +312,7 @@ static void test_lines(void **state) {
 }
 
 /* The directory's own first token is forced, in front of the caller's prefix. */
-static void test_forced_first(void **state) {
+static void test_forced_bos_precedes_the_prefix(void **state) {
     (void)state;
     scratch_model("apps/demo");
     scratch_edit("generation_config.json", "{", "{\"forced_bos_token_id\": 17,");
@@ -331,16 +331,19 @@ static void test_forced_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_other_files, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_other_directories, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_other_weights, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_bare_names, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_torch_weights, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_forced_first, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_nan_weights_are_reported, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_config_that_does_not_fit_weights_is_rejected, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_replaced_model_files_are_rejected, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_directory_without_weights_says_what_it_holds, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_truncated_or_misshaped_weights_are_rejected, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_vocabulary_that_does_not_fit_is_rejected, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_weights_without_model_prefix_load, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_torch_weights_give_the_same_translation, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_translate_and_score_reject_bad_arguments, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forced_bos_precedes_the_prefix, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -5,7 +5,7 @@
 #include "support/decoder_models.h"
 
 /* What transformers' configuration classes say where config.json says nothing. */
-static void test_defaults(void **state) {
+static void test_decoder_defaults_are_those_of_transformers(void **state) {
     (void)state;
     static const struct {
         const char *type;
@@ -55,7 +55,7 @@ static void test_defaults(void **state) {
 }
 
 /* Two spellings of one thing. */
-static void test_spellings(void **state) {
+static void test_alternative_config_spellings_are_equal(void **state) {
     (void)state;
     static const char *const PAIRS[][2] = {
         {"{\"model_type\": \"llama\", " DECODER_SIZES
@@ -150,7 +150,7 @@ static void test_spellings(void **state) {
 /* Which files say the ids: each of these is what transformers 5.23 makes of such a directory. generation_config.json is
  * taken as it is; where there is none, config.json is, of a wrapper with what its text's has besides. Defaults of
  * configuration classes are of no account. */
-static void test_ids(void **state) {
+static void test_special_ids_come_from_the_right_file(void **state) {
     (void)state;
     static const struct {
         const char *config, *generation; /* NULL: there is no such file */
@@ -204,7 +204,7 @@ static void test_ids(void **state) {
     free(c);
 }
 
-static void test_refused(void **state) {
+static void test_invalid_decoder_config_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *config, *part;
@@ -315,7 +315,7 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
 }
 
 /* Saved and opened again, a model gives the same logits, to the bit. */
-static void test_saved(void **state) {
+static void test_saved_decoder_gives_the_same_logits(void **state) {
     (void)state;
     int number = 0;
     for (size_t k = 0; k < TFM__COUNT(DECODERS); k++) {
@@ -342,7 +342,7 @@ static void test_saved(void **state) {
 }
 
 /* Gammas that a family stores less 1 are stored so. */
-static void test_gammas(void **state) {
+static void test_norm_weights_stored_minus_one_are_saved_so(void **state) {
     (void)state;
     tfm_model *model = decoder_make(DECODERS[TFM__COUNT(DECODERS) - 1].config);
     tfm__weights *file;
@@ -362,7 +362,7 @@ static void test_gammas(void **state) {
 }
 
 /* Hidden states of an OPT model with projections are as wide as its embedding. */
-static void test_projected_hidden(void **state) {
+static void test_projected_opt_hidden_states_have_embedding_width(void **state) {
     (void)state;
     tfm_model *model = decoder_make(DECODERS[2].config);
     tfm_tensor hidden = {0};
@@ -375,7 +375,7 @@ static void test_projected_hidden(void **state) {
 }
 
 /* A model that was saved without its head has no logits. */
-static void test_headless(void **state) {
+static void test_model_without_head_has_no_logits(void **state) {
     (void)state;
     tfm_model *model =
         decoder_make("{\"model_type\": \"llama\", \"architectures\": [\"LlamaModel\"], " DECODER_SIZES "}");
@@ -399,9 +399,14 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_spellings), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_refused),          cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
-        cmocka_unit_test(test_projected_hidden), cmocka_unit_test(test_headless),
+        cmocka_unit_test(test_decoder_defaults_are_those_of_transformers),
+        cmocka_unit_test(test_alternative_config_spellings_are_equal),
+        cmocka_unit_test(test_special_ids_come_from_the_right_file),
+        cmocka_unit_test(test_invalid_decoder_config_is_rejected),
+        cmocka_unit_test(test_saved_decoder_gives_the_same_logits),
+        cmocka_unit_test(test_norm_weights_stored_minus_one_are_saved_so),
+        cmocka_unit_test(test_projected_opt_hidden_states_have_embedding_width),
+        cmocka_unit_test(test_model_without_head_has_no_logits),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -251,7 +251,7 @@ static void close_golden(golden *g) {
     json_decref(g->json);
 }
 
-static void test_case(void **state) {
+static void test_model_matches_transformers(void **state) {
     golden g;
     if (!open_golden(&g, *state)) {
         close_golden(&g);
@@ -289,8 +289,10 @@ static size_t find_cases(struct CMUnitTest *tests, size_t count, const char *dir
         const char *name = entries[i]->d_name;
         if (name[0] == '.' || strncmp(name, start, strlen(start)) != 0 || count == MOST_CASES)
             continue;
-        tests[count++] = (struct CMUnitTest){
-            .name = strdup(name), .test_func = test_case, .setup_func = renew, .initial_state = within(dir, name)};
+        tests[count++] = (struct CMUnitTest){.name = strdup(name),
+                                             .test_func = test_model_matches_transformers,
+                                             .setup_func = renew,
+                                             .initial_state = within(dir, name)};
     }
     free(entries);
     return count;
@@ -315,7 +317,7 @@ int main(int count, char **names) {
             found = find_cases(tests, found, own, start);
         else if (is_case(names[i]))
             tests[found++] = (struct CMUnitTest){.name = strdup(names[i]),
-                                                 .test_func = test_case,
+                                                 .test_func = test_model_matches_transformers,
                                                  .setup_func = renew,
                                                  .initial_state = strdup(names[i])};
         else

@@ -124,7 +124,7 @@ static void check_search(tfm_model *model, const char *name, const char *what) {
 
 static const char *const MODELS[] = {"ssru", "attention", "normed", "shared"};
 
-static void test_models(void **state) {
+static void test_marian_nmt_logits_and_search_match_reference(void **state) {
     (void)state;
     for (size_t i = 0; i < TFM__COUNT(MODELS); i++) {
         place(MODELS[i], false);
@@ -161,7 +161,7 @@ static double rescored(tfm_model *model, tfm_tensor encoded, const tfm_hypothesi
     return sum;
 }
 
-static void test_beam(void **state) {
+static void test_marian_nmt_beam_scores_match_teacher_forcing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (size_t i = 0; i < TFM__COUNT(MODELS); i++) {
@@ -187,7 +187,7 @@ static void test_beam(void **state) {
     }
 }
 
-static void test_text(void **state) {
+static void test_marian_nmt_tokenizer_and_translation_work(void **state) {
     (void)state;
     place("ssru", true);
     tfm_model *model = opened();
@@ -241,7 +241,7 @@ static char *config_of(void) {
     return text;
 }
 
-static void test_binary(void **state) {
+static void test_marian_nmt_bin_weights_equal_npz(void **state) {
     (void)state;
     place("ssru", true);
     char *config = config_of();
@@ -260,7 +260,7 @@ static void refused(tfm_status want, const char *part) {
     scratch_refused(tfm_model_read_info(&info, scratch_root, NULL), want, part);
 }
 
-static void test_refused(void **state) {
+static void test_unsupported_marian_nmt_config_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *old, *with;
@@ -307,7 +307,7 @@ static void test_refused(void **state) {
 }
 
 /* Which files are taken. */
-static void test_files(void **state) {
+static void test_marian_nmt_config_selects_its_files(void **state) {
     (void)state;
     static const struct {
         const char *yaml;
@@ -357,8 +357,12 @@ static void test_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models), cmocka_unit_test(test_beam),    cmocka_unit_test(test_text),
-        cmocka_unit_test(test_binary), cmocka_unit_test(test_refused), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_marian_nmt_logits_and_search_match_reference),
+        cmocka_unit_test(test_marian_nmt_beam_scores_match_teacher_forcing),
+        cmocka_unit_test(test_marian_nmt_tokenizer_and_translation_work),
+        cmocka_unit_test(test_marian_nmt_bin_weights_equal_npz),
+        cmocka_unit_test(test_unsupported_marian_nmt_config_is_rejected),
+        cmocka_unit_test(test_marian_nmt_config_selects_its_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

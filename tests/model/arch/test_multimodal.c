@@ -6,7 +6,7 @@
 
 #define GOLDEN "tests/golden/families/gemma3-linear-f16"
 
-static void test_texts(void **state) {
+static void test_text_config_of_multimodal_model_is_read(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
     /* As google/gemma-3-4b-it has it: nothing that the class has by itself. */
@@ -60,7 +60,7 @@ static void test_texts(void **state) {
 }
 
 /* Who says that the output is tied. */
-static void test_ties(void **state) {
+static void test_tied_output_of_multimodal_config_is_resolved(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
     static const struct {
@@ -90,7 +90,7 @@ static void test_ties(void **state) {
 }
 
 /* A Mistral that is a part is none of the kind that a list of layers makes of one by itself. */
-static void test_windows(void **state) {
+static void test_mistral_text_config_ignores_layer_types(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
     harness_ok(load(c,
@@ -101,7 +101,7 @@ static void test_windows(void **state) {
     free(c);
 }
 
-static void test_refused(void **state) {
+static void test_invalid_text_config_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *config, *part;
@@ -152,7 +152,7 @@ static tfm_status open_dir(tfm_model **out, const char *dir) {
 }
 
 /* One line says at opening what is left aside, and `tfm info` has a word of it. */
-static void test_said(void **state) {
+static void test_vision_part_left_out_is_logged_once(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
     tfm_model *model;
@@ -176,7 +176,7 @@ static void test_said(void **state) {
 }
 
 /* What is saved is a model of the text alone, and computes the same to the bit. */
-static void test_saved(void **state) {
+static void test_saved_multimodal_model_is_text_only_and_equal(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
     tfm_model *model, *again;
@@ -195,7 +195,7 @@ static void test_saved(void **state) {
 }
 
 /* What is quantised keeps the parts that see, as they are. */
-static void test_quantised(void **state) {
+static void test_quantize_keeps_vision_tensors(void **state) {
     (void)state;
     char *dir = harness_source(GOLDEN);
     tfm__weights *before, *after;
@@ -235,7 +235,7 @@ static void put_changed(const char *golden, const char *weights, const char *key
 }
 
 /* A layer of the text that the configuration does not know is refused, and so is a single tensor of one. */
-static void test_left_over(void **state) {
+static void test_tensors_of_unknown_text_layers_are_rejected(void **state) {
     (void)state;
     tfm_model *model;
     put_changed(GOLDEN, "model.safetensors", "num_hidden_layers", json_integer(3));
@@ -257,9 +257,14 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),     cmocka_unit_test(test_ties),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_said),      cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_quantised), cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_text_config_of_multimodal_model_is_read),
+        cmocka_unit_test(test_tied_output_of_multimodal_config_is_resolved),
+        cmocka_unit_test(test_mistral_text_config_ignores_layer_types),
+        cmocka_unit_test(test_invalid_text_config_is_rejected),
+        cmocka_unit_test(test_vision_part_left_out_is_logged_once),
+        cmocka_unit_test(test_saved_multimodal_model_is_text_only_and_equal),
+        cmocka_unit_test(test_quantize_keeps_vision_tensors),
+        cmocka_unit_test(test_tensors_of_unknown_text_layers_are_rejected),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -84,7 +84,7 @@ static float *train(run *r, uint64_t most, double *losses, batch *batches) {
     return harness_floats(r->trainer->m);
 }
 
-static void test_same(void **state) {
+static void test_split_batches_train_to_the_same_parameters(void **state) {
     (void)state;
     static batch batches[3];
     fill_batch(&batches[0], 24, 20, 17, 1);
@@ -120,7 +120,7 @@ static void test_same(void **state) {
 
 /* Nothing fits: an error with the lengths of the pair, and the parameters as they were; and with memory
  * again, the update as if nothing had been. */
-static void test_too_large(void **state) {
+static void test_pair_beyond_memory_is_an_error_without_change(void **state) {
     (void)state;
     static batch b;
     tfm_update_report want, got;
@@ -157,7 +157,7 @@ static void test_too_large(void **state) {
 }
 
 /* What the caller did wrong before is not forgotten. */
-static void test_failed_before(void **state) {
+static void test_trainer_rejects_a_context_that_failed_before(void **state) {
     (void)state;
     static batch b;
     run r;
@@ -174,9 +174,9 @@ static void test_failed_before(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_failed_before),
+        cmocka_unit_test(test_split_batches_train_to_the_same_parameters),
+        cmocka_unit_test(test_pair_beyond_memory_is_an_error_without_change),
+        cmocka_unit_test(test_trainer_rejects_a_context_that_failed_before),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -227,13 +227,13 @@ static void check_golden(const char *relative) {
     free(dir);
 }
 
-static void test_golden(void **state) {
+static void test_model_matches_its_training_framework(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(GOLDEN) / sizeof(GOLDEN[0]); i++)
         check_golden(GOLDEN[i]);
 }
 
-static void test_demo(void **state) {
+static void test_demo_translations_match_original_framework(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -247,7 +247,7 @@ static void test_demo(void **state) {
     free(dir);
 }
 
-static void test_shared(void **state) {
+static void test_shared_model_matches_original_framework(void **state) {
     (void)state;
     char *dir = harness_shared(SHARED_MODEL);
     if (!dir || harness_slow()) { /* the demo's is as large */
@@ -309,7 +309,7 @@ static float *batched_logits(tfm_model *model, const int32_t *source, size_t cou
     return host;
 }
 
-static void test_batched(void **state) {
+static void test_padding_does_not_change_logits(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -330,7 +330,7 @@ static void test_batched(void **state) {
 }
 
 /* The same text whether lines are translated together or one by one, in any order. */
-static void test_batched_text(void **state) {
+static void test_batching_does_not_change_translations(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -353,7 +353,7 @@ static void test_batched_text(void **state) {
 }
 
 /* Search's sum of log p, from the cache step by step, is the full forward's of the same text. */
-static void test_cached(void **state) {
+static void test_search_score_equals_uncached_forward(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -390,7 +390,7 @@ static void test_cached(void **state) {
 }
 
 /* A forced prefix begins the translation, and forcing the search's own result changes nothing. */
-static void test_prefix(void **state) {
+static void test_forced_prefix_begins_the_translation(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -441,7 +441,7 @@ static bool no_score(void *user, size_t line, double log_prob, size_t tokens) {
 
 /* Stopped at the first batch, in the middle of its search, and at the next one; then the model does what it
  * did. */
-static void test_stopped(void **state) {
+static void test_cancelled_search_leaves_the_model_usable(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -495,7 +495,7 @@ static bool arrive(void *user, const tfm_translation *translation) {
 }
 
 /* Lines come out in order, and none waits for one that follows it and is translated later. */
-static void test_streamed(void **state) {
+static void test_translations_arrive_in_order_without_delay(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
     tfm_model *model = open_model(dir);
@@ -534,9 +534,15 @@ static void test_streamed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_demo),         cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_batched), cmocka_unit_test(test_batched_text), cmocka_unit_test(test_cached),
-        cmocka_unit_test(test_prefix),  cmocka_unit_test(test_stopped),      cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_model_matches_its_training_framework),
+        cmocka_unit_test(test_demo_translations_match_original_framework),
+        cmocka_unit_test(test_shared_model_matches_original_framework),
+        cmocka_unit_test(test_padding_does_not_change_logits),
+        cmocka_unit_test(test_batching_does_not_change_translations),
+        cmocka_unit_test(test_search_score_equals_uncached_forward),
+        cmocka_unit_test(test_forced_prefix_begins_the_translation),
+        cmocka_unit_test(test_cancelled_search_leaves_the_model_usable),
+        cmocka_unit_test(test_translations_arrive_in_order_without_delay),
     };
     int failed = cmocka_run_group_tests(tests, harness_setup, harness_teardown);
     collected_free(&found);

@@ -65,7 +65,7 @@ static void check(tfm_model *model, int vocabulary, tfm_dtype dtype) {
     rmdir(root);
 }
 
-static void test_created(void **state) {
+static void test_new_model_is_saved_and_opened(void **state) {
     (void)state;
     const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU, TFM_NO_ACTIVATION};
     for (int i = 0; i < 5; i++) {
@@ -94,7 +94,7 @@ static void test_created(void **state) {
 
 /* Models of other makers: separate vocabularies, stored positions, a bias, norms after the embeddings; and of families
  * with other names and orders. */
-static void test_opened(void **state) {
+static void test_opened_models_are_saved_and_opened(void **state) {
     (void)state;
     static const char *const names[] = {"prenorm-silu-f16",
                                         "untied-gelu-bf16",
@@ -142,7 +142,7 @@ static void test_opened(void **state) {
 }
 
 /* With an output projection of its own, BART's transformers ties no table to another: either side's is in the file. */
-static void test_untied_tables(void **state) {
+static void test_untied_bart_saves_both_embedding_tables(void **state) {
     (void)state;
     char root[] = "/tmp/tfm-test-save-XXXXXX", path[64], *dir = harness_source("tests/golden/families/bart-untied-f32");
     tfm_model *model;
@@ -185,7 +185,7 @@ static bool append(void *user, size_t line, int best, const char *translation, d
 }
 
 /* Saving changes nothing in the model: what it translates, and what is saved once more, are the same. */
-static void test_nothing_changes(void **state) {
+static void test_saving_does_not_change_the_model(void **state) {
     (void)state;
     static const char *const names[] = {"prenorm-silu-f16", "untied-gelu-bf16", "postnorm-relu-bias",
                                         "prenorm-embedding-norm"};
@@ -252,7 +252,7 @@ static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int
 
 /* Three matrices that files have in one tensor, one after another along the outputs, also where they are stored as
  * (inputs, outputs). */
-static void test_fused(void **state) {
+static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
     (void)state;
     enum { WIDTH = 8 };
     for (int turned = 0; turned < 2; turned++) {
@@ -281,7 +281,7 @@ static void test_fused(void **state) {
 }
 
 /* A learned table of positions that begins with rows before position 0 is saved with them, as it was read. */
-static void test_position_offset(void **state) {
+static void test_position_table_offset_is_saved(void **state) {
     (void)state;
     enum { ROWS = 6, OFFSET = 2, WIDTH = 8 };
     tfm_context *ctx = harness_context();
@@ -350,7 +350,7 @@ static json_t *saved_rules(const char *from, const char *rules, bool chosen, con
     "\"do_sample\": true, \"of_later\": 0.30000000000000004, \"length_penalty\": 0.5, \"forced_eos_token_id\": 4, "
 
 /* What a directory's generation_config.json says is written along: what tfm does not know, and what it does not do. */
-static void test_own_rules(void **state) {
+static void test_unknown_generation_config_keys_are_saved(void **state) {
     (void)state;
     static const struct {
         const char *from, *rules, *want, *words; /* numbers as they were written, and none changed by that */
@@ -377,7 +377,7 @@ static void test_own_rules(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_save_rejects_bad_dtype_and_path(void **state) {
     (void)state;
     tfm_model *model;
     char *dir = harness_source("tests/golden/gradients");
@@ -390,9 +390,14 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_created),         cmocka_unit_test(test_opened),  cmocka_unit_test(test_untied_tables),
-        cmocka_unit_test(test_nothing_changes), cmocka_unit_test(test_fused),   cmocka_unit_test(test_position_offset),
-        cmocka_unit_test(test_own_rules),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_new_model_is_saved_and_opened),
+        cmocka_unit_test(test_opened_models_are_saved_and_opened),
+        cmocka_unit_test(test_untied_bart_saves_both_embedding_tables),
+        cmocka_unit_test(test_saving_does_not_change_the_model),
+        cmocka_unit_test(test_fused_qkv_tensor_is_split_and_joined),
+        cmocka_unit_test(test_position_table_offset_is_saved),
+        cmocka_unit_test(test_unknown_generation_config_keys_are_saved),
+        cmocka_unit_test(test_save_rejects_bad_dtype_and_path),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

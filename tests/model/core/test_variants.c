@@ -142,7 +142,7 @@ static void store_weights(int front, float pad_bias) {
 
 /* PAD is never generated, whether or not the directory lists it among its bad words: here it would always be.
  */
-static void test_pad_unlisted(void **state) {
+static void test_padding_token_is_never_generated(void **state) {
     (void)state;
     scratch_model(GOLDEN);
     scratch_edit("generation_config.json", "bad_words_ids", "other_ids");
@@ -163,7 +163,7 @@ static tfm_model *opened_short(void) {
 }
 
 /* A limit above the positions is brought down to them: the search ends there as with that limit. */
-static void test_limit_clamped(void **state) {
+static void test_max_length_is_clamped_to_positions(void **state) {
     (void)state;
     tfm__weights *golden = golden_file("golden.safetensors");
     scratch_model(GOLDEN);
@@ -215,7 +215,7 @@ static void split_lines(const char **lines, char *text, size_t count) {
 }
 
 /* A line that is cut still ends with EOS: it is translated as its first tokens and EOS are. */
-static void test_truncated(void **state) {
+static void test_truncated_line_ends_with_eos(void **state) {
     (void)state;
     static emitted got;
     const size_t count = lines_wanted();
@@ -269,7 +269,7 @@ static tfm_model *opened_with_positions(const char *settings, int front) {
 
 /* Learned positions with the sinusoid's numbers translate as the sinusoid does, with rows in front of them
  * and without, and count as parameters; a stored sinusoid does not. */
-static void test_stored_positions(void **state) {
+static void test_stored_positions_translate_as_sinusoid(void **state) {
     (void)state;
     static const struct {
         const char *settings;
@@ -296,7 +296,7 @@ static void test_stored_positions(void **state) {
 
 /* A table that is neither the positions nor the positions after the rows that it should have in front, and
  * none. */
-static void test_wrong_positions(void **state) {
+static void test_misshaped_position_table_is_rejected(void **state) {
     (void)state;
     tfm_model *model = NULL;
     scratch_model(GOLDEN);
@@ -325,7 +325,7 @@ static void check_limits(tfm_model *model, uint64_t most) {
     assert_int_equal(tfm__batch_limits(model, 77, 4).tokens, 77);
 }
 
-static void test_batch_limits(void **state) {
+static void test_batch_limit_follows_max_allocation(void **state) {
     (void)state;
     tfm_model model = {.ctx = harness_context()};
     tfm__limits *limits = (tfm__limits *)(uintptr_t)tfm__context_limits(model.ctx), own = *limits;
@@ -336,7 +336,7 @@ static void test_batch_limits(void **state) {
     *limits = own;
 }
 
-static void test_batch_next(void **state) {
+static void test_next_batch_keeps_token_and_line_limits(void **state) {
     (void)state;
     tfm__line lines[17], *order[17];
     for (size_t i = 0; i < 17; i++) {
@@ -355,13 +355,13 @@ static void test_batch_next(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_pad_unlisted, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_limit_clamped, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_truncated, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_stored_positions, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_positions, scratch_setup, scratch_teardown),
-        cmocka_unit_test(test_batch_limits),
-        cmocka_unit_test(test_batch_next),
+        cmocka_unit_test_setup_teardown(test_padding_token_is_never_generated, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_max_length_is_clamped_to_positions, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_truncated_line_ends_with_eos, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_stored_positions_translate_as_sinusoid, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_misshaped_position_table_is_rejected, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_batch_limit_follows_max_allocation),
+        cmocka_unit_test(test_next_batch_keeps_token_and_line_limits),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

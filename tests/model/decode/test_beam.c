@@ -487,7 +487,7 @@ static int64_t check(const setting *s) {
     return rows;
 }
 
-static void test_searches(void **state) {
+static void test_beam_search_matches_host_search(void **state) {
     (void)state;
     static const setting settings[] = {
         {.width = 4, .n_best = 1, .sentences = 40, .shortest = 8, .longest = 40, .alpha = 0.6},
@@ -529,7 +529,7 @@ static void test_searches(void **state) {
 }
 
 /* Sentences that begin at any step, in the places of others, are searched for as they are by themselves. */
-static void test_joins(void **state) {
+static void test_beam_search_of_admitted_sentences_equals_alone(void **state) {
     (void)state;
     static const setting settings[] = {
         {.width = 4, .n_best = 1, .sentences = 40, .shortest = 4, .longest = 30, .alpha = 0.6, .places = 12, .end = 1},
@@ -585,7 +585,7 @@ static void test_joins(void **state) {
 }
 
 /* Who asks for one hypothesis has fewer rows than who asks for all, and rows that are over leave at once. */
-static void test_rows(void **state) {
+static void test_finished_beam_rows_leave_the_batch(void **state) {
     (void)state;
     if (tfm__context_tuning(harness_context())->search_ragged_rows == 0 || harness_poses())
         skip(); /* this device does not wait for how many rows there are */
@@ -600,9 +600,9 @@ static void test_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_searches),
-        cmocka_unit_test(test_joins),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_beam_search_matches_host_search),
+        cmocka_unit_test(test_beam_search_of_admitted_sentences_equals_alone),
+        cmocka_unit_test(test_finished_beam_rows_leave_the_batch),
     };
     return cmocka_run_group_tests_name("beam", tests, harness_setup, harness_teardown);
 }

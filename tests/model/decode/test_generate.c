@@ -131,7 +131,7 @@ static int check_greedy(tfm_model *model, const prompts *p, const tfm_generate_o
 
 static const manner PLAIN = {0};
 
-static void test_greedy(void **state) {
+static void test_greedy_generation_matches_uncached_passes(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 9, 2, 14}, equal[] = {6, 6, 6};
     for (int kind = 0; kind < TOY_KINDS; kind++) {
@@ -145,7 +145,7 @@ static void test_greedy(void **state) {
 }
 
 /* A prompt of several pieces, among shorter ones; and one that fills all positions. */
-static void test_long(void **state) {
+static void test_chunked_prefill_of_long_prompts_matches_uncached(void **state) {
     (void)state;
     const size_t counts[] = {3, 530, 513, 20}, full = TOY_POSITIONS;
     if (harness_slow())
@@ -164,7 +164,7 @@ static void test_long(void **state) {
 
 /* ---- What is forbidden, penalized, and what ends --------------------------------------------------------------- */
 
-static void test_manners(void **state) {
+static void test_min_length_bans_and_penalties_match_definition(void **state) {
     (void)state;
     const size_t counts[] = {4, 7, 1, 12};
     const prompts p = make_prompts(counts, 4);
@@ -301,7 +301,7 @@ static void end_soon(tfm_model *model, float by) {
     harness_ok(tfm_tensor_write(model->ctx, model->logits_bias, bias));
 }
 
-static void test_beam(void **state) {
+static void test_beam_generation_matches_uncached_search(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 3};
     const size_t others[] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -392,7 +392,7 @@ static void check_frequencies(const int *counts, int draws, const double *chance
         fail_msg("%d draws: chi-square is %g at %d degrees of freedom", draws, sum, degrees);
 }
 
-static void test_draws(void **state) {
+static void test_sampled_tokens_have_the_exact_distribution(void **state) {
     (void)state;
     enum { DRAWS = 4000 };
     const size_t count = 6;
@@ -438,7 +438,7 @@ static void test_draws(void **state) {
 }
 
 /* One seed gives one text for a prompt, whatever batch it is in. */
-static void test_seeds(void **state) {
+static void test_seed_gives_one_text_in_any_batch(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 9, 2};
     const prompts p = make_prompts(counts, 5);
@@ -489,7 +489,7 @@ static bool on_step(void *user) {
     return ++t->steps != t->last_step;
 }
 
-static void test_watched(void **state) {
+static void test_generation_callbacks_see_tokens_and_cancel(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 9, 2, 3, 3, 3};
     const prompts p = make_prompts(counts, 8);
@@ -543,7 +543,7 @@ static bool fail_once(void *user) {
 }
 
 /* Where texts cannot share a batch, each is a search of its own; what is begun anew after some of them counts once. */
-static void test_counted_once(void **state) {
+static void test_restarted_generation_counts_tokens_once(void **state) {
     (void)state;
     enum { PROMPTS = 3, NEW = 4 };
     const size_t counts[PROMPTS] = {5, 1, 9};
@@ -644,7 +644,7 @@ static bool ignore(void *user, const tfm_generation *g) {
     return true;
 }
 
-static void test_refused(void **state) {
+static void test_generate_rejects_bad_arguments(void **state) {
     (void)state;
     const size_t counts[] = {3, 2}, none[] = {3, 0}, too_many = TOY_POSITIONS + 1;
     const prompts p = make_prompts(counts, 2), q = make_prompts(&too_many, 1);
@@ -736,7 +736,7 @@ static void generate_text(tfm_model *model, heard *h, const prompts *p, const ch
 }
 
 /* Pieces make up the text, which is that of all tokens after the prompt, and ends before a stop. */
-static void test_text(void **state) {
+static void test_generated_text_ends_before_stop_string(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 3};
     const prompts p = make_prompts(counts, 4);
@@ -812,7 +812,7 @@ static bool on_reject(void *user, size_t prompt, const char *message) {
 }
 
 /* tfm_generate: in the order of the prompts, in small batches of like lengths, one of them bad, and none of one. */
-static void test_many(void **state) {
+static void test_many_prompts_keep_order_and_report_bad_ones(void **state) {
     (void)state;
     static int32_t ids[PROMPTS][TOY_POSITIONS + 1], joined[PROMPTS * 40];
     tfm_prompt list[PROMPTS];
@@ -842,12 +842,18 @@ static void test_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_long),
-        cmocka_unit_test(test_manners),      cmocka_unit_test(test_beam),
-        cmocka_unit_test(test_draws),        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_watched),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_many),         cmocka_unit_test(test_text),
-        cmocka_unit_test(test_counted_once), cmocka_unit_test(test_exhausted_vocabulary_ends_the_text),
+        cmocka_unit_test(test_greedy_generation_matches_uncached_passes),
+        cmocka_unit_test(test_chunked_prefill_of_long_prompts_matches_uncached),
+        cmocka_unit_test(test_min_length_bans_and_penalties_match_definition),
+        cmocka_unit_test(test_beam_generation_matches_uncached_search),
+        cmocka_unit_test(test_sampled_tokens_have_the_exact_distribution),
+        cmocka_unit_test(test_seed_gives_one_text_in_any_batch),
+        cmocka_unit_test(test_generation_callbacks_see_tokens_and_cancel),
+        cmocka_unit_test(test_generate_rejects_bad_arguments),
+        cmocka_unit_test(test_many_prompts_keep_order_and_report_bad_ones),
+        cmocka_unit_test(test_generated_text_ends_before_stop_string),
+        cmocka_unit_test(test_restarted_generation_counts_tokens_once),
+        cmocka_unit_test(test_exhausted_vocabulary_ends_the_text),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -57,7 +57,7 @@ static void same(const tfm_hypothesis *got, const json_t *want) {
     assert_true(fabs(got->log_prob - sum) < 1e-4);
 }
 
-static void test_transformers(void **state) {
+static void test_generation_rules_match_transformers(void **state) {
     (void)state;
     json_t *root = goldens(), *of, *one, *want;
     size_t m, c, i;
@@ -88,7 +88,7 @@ static void test_transformers(void **state) {
 
 /* In the paper's scoring a forced end counts with the probability that the model gives it, and with it the hypothesis
  * is one that has ended. */
-static void test_paper(void **state) {
+static void test_forced_eos_counts_in_paper_length_norm(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0), *want;
     size_t i;
@@ -123,7 +123,7 @@ static bool repeats(const tfm_hypothesis *h) {
 }
 
 /* What else a directory forbids is not written, in either form and with any beam; without it, it is. */
-static void test_forbidden(void **state) {
+static void test_suppressed_tokens_are_never_generated(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0);
     const json_t *sources = json_object_get(of, "sources");
@@ -195,7 +195,7 @@ static void test_exhausted_vocabulary_ends_the_translation(void **state) {
 }
 
 /* What is forced comes, though it has been there before, or is in the source: a beginning, and the end at the limit. */
-static void test_forced(void **state) {
+static void test_forced_tokens_override_suppression(void **state) {
     (void)state;
     json_t *root = goldens(), *of = json_array_get(root, 0);
     json_t *base = json_object_get(json_array_get(json_object_get(of, "cases"), 0), "keys");
@@ -226,7 +226,7 @@ static void test_forced(void **state) {
 }
 
 /* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
-static void test_prefixes(void **state) {
+static void test_prefix_that_completes_a_bad_word_is_rejected(void **state) {
     (void)state;
     const tfm__generation_rules rules = {.pad_id = 0,
                                          .eos_id = 5,
@@ -250,7 +250,7 @@ static void test_prefixes(void **state) {
 }
 
 /* What is read is written again. */
-static void test_written(void **state) {
+static void test_generation_rules_are_saved_as_read(void **state) {
     (void)state;
     tfm__generation_rules rules = {.pad_id = 0,
                                    .eos_id = 5,
@@ -296,7 +296,7 @@ static bool keep_line(void *user, const tfm_translation *t) {
 
 /* An end that is a word as any other is part of the text, as in transformers, whose decoding leaves out special tokens
  * alone; </s> is not. */
-static void test_end_in_text(void **state) {
+static void test_eos_that_is_a_word_stays_in_the_text(void **state) {
     (void)state;
     static const char *const line = ">>rev<< a heavy door hears a summer again.";
     written_line whole, cut;
@@ -324,15 +324,15 @@ static void test_end_in_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_forbidden, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_generation_rules_match_transformers, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forced_eos_counts_in_paper_length_norm, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_suppressed_tokens_are_never_generated, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_exhausted_vocabulary_ends_the_translation, scratch_setup,
                                         scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_forced, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_end_in_text, scratch_setup, scratch_teardown),
-        cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_written),
+        cmocka_unit_test_setup_teardown(test_forced_tokens_override_suppression, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_eos_that_is_a_word_stays_in_the_text, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_prefix_that_completes_a_bad_word_is_rejected),
+        cmocka_unit_test(test_generation_rules_are_saved_as_read),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -84,7 +84,7 @@ static float *logits_of(tfm_model *model, const int32_t *ids, int rows, int toke
     return host;
 }
 
-static void test_partials(void **state) {
+static void test_gpt2_activations_match_pytorch(void **state) {
     (void)state;
     json_t *weights, *partials;
     char *path = harness_shared("models/gpt-nano-sort/gpt-nano-sort-model.json");
@@ -226,7 +226,7 @@ static void tell(char *text, tfm_model *model, char pieces[V][32], int count) {
     tfm_kv_cache_free(ctx, &cache);
 }
 
-static void test_story(void **state) {
+static void test_llama_greedy_text_matches_llama2c(void **state) {
     (void)state;
     static const char *const NAMES[] = {"stories260K.bin", "tok512.bin", "expected_greedy_200.txt"};
     char *bytes[3], pieces[V][32], text[4096] = "";
@@ -271,8 +271,8 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_partials),
-        cmocka_unit_test(test_story),
+        cmocka_unit_test(test_gpt2_activations_match_pytorch),
+        cmocka_unit_test(test_llama_greedy_text_matches_llama2c),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

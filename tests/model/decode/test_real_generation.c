@@ -101,7 +101,7 @@ static char *read_shared(const char *relative, size_t *size) {
     return bytes;
 }
 
-static void test_stories(void **state) {
+static void test_llama_directory_generates_the_reference_story(void **state) {
     (void)state;
     size_t size, unused;
     char *bytes = read_shared("models/stories260K/stories260K.bin", &size);
@@ -186,7 +186,7 @@ static void make_sorter(const json_t *stored) {
         "\"tie_word_embeddings\": false}");
 }
 
-static void test_sorts(void **state) {
+static void test_gpt2_directory_sorts_letters(void **state) {
     (void)state;
     size_t size;
     char *bytes = read_shared("models/gpt-nano-sort/gpt-nano-sort-model.json", &size);
@@ -226,8 +226,9 @@ static void test_sorts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_stories, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_sorts, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_llama_directory_generates_the_reference_story, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_gpt2_directory_sorts_letters, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

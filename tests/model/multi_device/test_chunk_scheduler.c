@@ -125,7 +125,7 @@ static void test_equal_devices_share_evenly(void **state) {
 }
 
 /* Contexts on one device, whoever asks and however fast he was: the batches that one alone makes, in their order. */
-static void test_one_device(void **state) {
+static void test_scheduler_on_one_device_keeps_batches_and_order(void **state) {
     (void)state;
     const tfm__batch_limit limit = {.tokens = 512, .lines = 64, .ahead = 4};
     tfm__throughput throughputs[MEMBERS] = {{100, 1, 100}, {0, 0, 0}, {100, 1000, 1}};
@@ -154,7 +154,7 @@ static void test_one_device(void **state) {
 }
 
 /* Ten and a hundred times slower, whichever stands first: small chunks, its share at most, and never the last one. */
-static void test_a_slow_device(void **state) {
+static void test_slow_device_gets_small_chunks_and_never_the_last(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) {
         const double slow = k < 2 ? 100 : 10;
@@ -173,7 +173,7 @@ static void test_a_slow_device(void **state) {
 
 /* With the little that is left at the end, and where there is little from the beginning, the fast one is not kept
  * waiting. */
-static void test_a_few_lines(void **state) {
+static void test_few_lines_do_not_wait_for_a_slow_device(void **state) {
     (void)state;
     for (size_t count = 1; count <= 12; count++) {
         run r = made(3, 500, 1000, 10);
@@ -189,7 +189,7 @@ static void test_a_few_lines(void **state) {
     }
 }
 
-static void test_three_devices(void **state) {
+static void test_three_devices_share_by_speed(void **state) {
     (void)state;
     run r = made(3, 1000, 300, 40);
     make_lines(&r, MOST_LINES, 3);
@@ -199,7 +199,7 @@ static void test_three_devices(void **state) {
 }
 
 /* What fails at any time is done by the others, once. */
-static void test_a_device_fails(void **state) {
+static void test_chunks_of_a_failed_device_are_done_once_by_others(void **state) {
     (void)state;
     for (int k = 0; k < 60; k++) {
         run r = made(3, 1000, 700, 100);
@@ -213,7 +213,7 @@ static void test_a_device_fails(void **state) {
 }
 
 /* Limits of memory hold for every chunk: harness lines of one token, few at a time. */
-static void test_limits(void **state) {
+static void test_scheduler_keeps_batch_limits(void **state) {
     (void)state;
     run r = made(2, 1000, 900, 0);
     r.limit.lines = 3;
@@ -227,12 +227,12 @@ static void test_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_devices_share_evenly),
-        cmocka_unit_test(test_one_device),
-        cmocka_unit_test(test_a_slow_device),
-        cmocka_unit_test(test_a_few_lines),
-        cmocka_unit_test(test_three_devices),
-        cmocka_unit_test(test_a_device_fails),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_scheduler_on_one_device_keeps_batches_and_order),
+        cmocka_unit_test(test_slow_device_gets_small_chunks_and_never_the_last),
+        cmocka_unit_test(test_few_lines_do_not_wait_for_a_slow_device),
+        cmocka_unit_test(test_three_devices_share_by_speed),
+        cmocka_unit_test(test_chunks_of_a_failed_device_are_done_once_by_others),
+        cmocka_unit_test(test_scheduler_keeps_batch_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

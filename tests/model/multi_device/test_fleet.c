@@ -133,7 +133,7 @@ static int teardown(void **state) {
 }
 
 /* The second call knows how fast both are. The model outlives the caller's hold on the fleet. */
-static void test_translate(void **state) {
+static void test_fleet_translation_equals_one_device(void **state) {
     (void)state;
     kept together = {0};
     tfm_search_stats stats = {0};
@@ -161,7 +161,7 @@ static bool never(void *user) {
     return false;
 }
 
-static void test_stops(void **state) {
+static void test_fleet_stops_when_a_callback_cancels(void **state) {
     (void)state;
     kept together = {.stop = 20};
     int asked = 0;
@@ -232,7 +232,7 @@ static const tfm_model_shape TAKER = {.width = 256,
 
 /* The first device has no room for the model, and is left out, once, for every later call; or for any batch, and is
  * tried again after one call, and after two, when it has room. */
-static void test_a_device_without_room(void **state) {
+static void test_device_without_memory_is_left_out_or_retried(void **state) {
     (void)state;
     uint64_t limits[2];
     find_limits(limits);
@@ -270,7 +270,7 @@ static void on_build(void *user, int count, double seconds) {
 }
 
 /* A context that outlives its fleet tells nobody of the kernels that it builds. */
-static void test_a_context_that_lives_on(void **state) {
+static void test_context_outliving_its_fleet_reports_no_builds(void **state) {
     (void)state;
     int heard = 0;
     tfm_fleet *fleet = NULL;
@@ -295,7 +295,7 @@ static void test_a_context_that_lives_on(void **state) {
 }
 
 /* The last one's failure is the call's, and not a warning. */
-static void test_the_last_device(void **state) {
+static void test_failure_of_last_device_is_the_calls_error(void **state) {
     (void)state;
     kept together = {0};
     tfm_context *contexts[2] = {NULL};
@@ -320,7 +320,7 @@ static void test_the_last_device(void **state) {
         tfm_context_free(&contexts[i]);
 }
 
-static void test_refusals(void **state) {
+static void test_fleet_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *twice[] = {ctx, ctx}, *none[] = {NULL};
     tfm_fleet *fleet = NULL;
@@ -348,7 +348,7 @@ static void test_refusals(void **state) {
 }
 
 /* One word is a fleet too; a list takes each device once. */
-static void test_lists(void **state) {
+static void test_device_list_opens_each_device_once(void **state) {
     (void)state;
     tfm_fleet *fleet = NULL;
     char list[64];
@@ -376,7 +376,7 @@ static void same_bits(const kept *a) {
         assert_true(isnan(alone.score[i]) ? isnan(a->score[i]) : a->score[i] == alone.score[i]);
 }
 
-static void test_workers(void **state) {
+static void test_workers_equal_one_worker_to_the_bit(void **state) {
     (void)state;
     static const int COUNTS[] = {1, 3};
     for (size_t k = 0; k < sizeof(COUNTS) / sizeof(*COUNTS); k++) {
@@ -419,7 +419,7 @@ static bool hear(void *user, size_t line, int best, const char *text, double sco
 }
 
 /* A second one comes with much work, and has the language that the first was given. */
-static void test_a_spare_worker(void **state) {
+static void test_spare_worker_starts_under_load_with_same_language(void **state) {
     (void)state;
     kept together = {0};
     tfm_model *model = NULL;
@@ -449,7 +449,7 @@ static void test_a_spare_worker(void **state) {
 }
 
 /* Files that were replaced under an open model are another one, of which no worker is made. */
-static void test_no_spare_of_other_files(void **state) {
+static void test_replaced_model_files_prevent_a_spare_worker(void **state) {
     (void)state;
     static const char *const FILES[] = {
         "config.json", "generation_config.json", "model.safetensors", "source.spm", "target.spm",
@@ -487,7 +487,7 @@ static void test_no_spare_of_other_files(void **state) {
 }
 
 /* The first device fails another model, and the second has only that one: this one tries its own again. */
-static void test_the_only_one_of_a_model(void **state) {
+static void test_last_device_of_a_model_is_retried(void **state) {
     (void)state;
     kept together = {0};
     tfm_model *first = NULL, *second = NULL;
@@ -510,7 +510,7 @@ static void test_the_only_one_of_a_model(void **state) {
 }
 
 /* What is trained is on one alone: a second worker would have what the directory has. */
-static void test_no_spare_for_what_learns(void **state) {
+static void test_trained_model_gets_no_spare_worker(void **state) {
     (void)state;
     kept together = {0};
     tfm_model *model = NULL;
@@ -535,7 +535,7 @@ static bool keep_score(void *user, size_t line, double log_prob, size_t tokens) 
     return true;
 }
 
-static void test_score(void **state) {
+static void test_fleet_scores_equal_one_device(void **state) {
     (void)state;
     double one[2 * LINES], both[2 * LINES];
     tfm_model *model = NULL, *single = NULL;
@@ -553,7 +553,7 @@ static void test_score(void **state) {
     tfm_fleet_free(&fleet);
 }
 
-static void test_embed(void **state) {
+static void test_fleet_embeddings_equal_one_device(void **state) {
     (void)state;
     char *dir = harness_source("tests/golden/embedder");
     tfm_embedder *embedder = NULL, *single = NULL;
@@ -579,20 +579,21 @@ static void test_embed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_translate),
-        cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_a_device_without_room),
-        cmocka_unit_test(test_a_context_that_lives_on),
-        cmocka_unit_test(test_the_last_device),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_a_spare_worker),
-        cmocka_unit_test_setup_teardown(test_no_spare_of_other_files, scratch_setup, scratch_teardown),
-        cmocka_unit_test(test_the_only_one_of_a_model),
-        cmocka_unit_test(test_no_spare_for_what_learns),
-        cmocka_unit_test(test_score),
-        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_fleet_translation_equals_one_device),
+        cmocka_unit_test(test_fleet_stops_when_a_callback_cancels),
+        cmocka_unit_test(test_device_without_memory_is_left_out_or_retried),
+        cmocka_unit_test(test_context_outliving_its_fleet_reports_no_builds),
+        cmocka_unit_test(test_failure_of_last_device_is_the_calls_error),
+        cmocka_unit_test(test_fleet_rejects_bad_arguments),
+        cmocka_unit_test(test_device_list_opens_each_device_once),
+        cmocka_unit_test(test_workers_equal_one_worker_to_the_bit),
+        cmocka_unit_test(test_spare_worker_starts_under_load_with_same_language),
+        cmocka_unit_test_setup_teardown(test_replaced_model_files_prevent_a_spare_worker, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test(test_last_device_of_a_model_is_retried),
+        cmocka_unit_test(test_trained_model_gets_no_spare_worker),
+        cmocka_unit_test(test_fleet_scores_equal_one_device),
+        cmocka_unit_test(test_fleet_embeddings_equal_one_device),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

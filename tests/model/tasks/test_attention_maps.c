@@ -176,7 +176,7 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
 }
 
 /* A padded batch through each model: every map is its layer's. */
-static void test_layers(void **state) {
+static void test_attention_maps_match_host_softmax(void **state) {
     (void)state;
     static const char *const models[] = {"tests/golden/prenorm-silu-f16", "tests/golden/postnorm-relu-bias",
                                          "tests/golden/prenorm-embedding-norm", "tests/golden/untied-gelu-bf16",
@@ -220,7 +220,7 @@ static bool wants_one(void *user, tfm_attention_kind kind, int layer) {
 
 /* An observer that wants one layer's weights is shown just those, the same as if it wanted all; and no layer is run
  * once it has stopped. */
-static void test_wanted(void **state) {
+static void test_observer_of_one_layer_stops_after_it(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model = open_model("apps/demo");
@@ -296,7 +296,7 @@ static void reads(const char *axis, const char *before, const char *line, const 
 }
 
 /* Without a target it is the translation. */
-static void test_own(void **state) {
+static void test_attention_maps_without_target_use_the_translation(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     char *german = demo_line("test.de", 6), *english = demo_line("beam4.en", 6);
@@ -315,7 +315,7 @@ static void test_own(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_text(void **state) {
+static void test_attention_maps_of_text_have_pieces_as_axes(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     told t = {.id_count = 0};
@@ -338,7 +338,7 @@ static void test_text(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_refusals(void **state) {
+static void test_attention_maps_reject_bad_arguments(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo"), *mute = NULL;
     told t = {.id_count = 0};
@@ -368,8 +368,11 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers), cmocka_unit_test(test_wanted),   cmocka_unit_test(test_own),
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_attention_maps_match_host_softmax),
+        cmocka_unit_test(test_observer_of_one_layer_stops_after_it),
+        cmocka_unit_test(test_attention_maps_without_target_use_the_translation),
+        cmocka_unit_test(test_attention_maps_of_text_have_pieces_as_axes),
+        cmocka_unit_test(test_attention_maps_reject_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -57,7 +57,7 @@ static tfm_embedder *open_golden(const tfm_embedder_options *options) {
 
 /* ---- Vectors ------------------------------------------------------------------------------------------ */
 
-static void test_vectors(void **state) {
+static void test_embeddings_match_sentence_transformers(void **state) {
     (void)state;
     json_t *golden = golden_of("embedder");
     const char *texts[MOST];
@@ -89,7 +89,7 @@ static void test_vectors(void **state) {
 }
 
 /* A directory like those of gtr-t5 and sentence-t5. */
-static void test_sentence_t5(void **state) {
+static void test_sentence_t5_embeddings_match_reference(void **state) {
     (void)state;
     enum { SIZE = 6 };
     json_t *golden = golden_of("sentence_t5");
@@ -119,7 +119,7 @@ static double length_of(const float *x, size_t count) {
 }
 
 /* The options of the caller stand above the directory's. */
-static void test_options(void **state) {
+static void test_embedder_options_precede_the_directory(void **state) {
     (void)state;
     const char *const texts[] = {"the cat", "a dog plays in the garden"};
     float vectors[2 * 16];
@@ -144,7 +144,7 @@ static void test_options(void **state) {
 }
 
 /* Ids alone need no tokenizer, and give what the text of them gives. */
-static void test_ids(void **state) {
+static void test_embeddings_of_ids_equal_those_of_text(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const char *const texts[] = {"the cat sits", "a dog plays in the garden"};
@@ -187,7 +187,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return strstr(message, "UTF-8") != NULL;
 }
 
-static void test_bad_lines(void **state) {
+static void test_bad_line_has_nan_embedding_and_is_reported(void **state) {
     (void)state;
     const char *const texts[] = {"the cat", "\xff", "a dog"};
     float vectors[3 * WIDTH], alone[WIDTH];
@@ -214,7 +214,7 @@ static tfm_model *open_model(const char *folder) {
     return model;
 }
 
-static void test_classes(void **state) {
+static void test_class_probabilities_match_transformers(void **state) {
     (void)state;
     json_t *golden = golden_of("classifier"), *pairs = json_object_get(golden, "pairs");
     const char *texts[MOST], *firsts[MOST], *seconds[MOST];
@@ -256,7 +256,7 @@ static bool on_guess(void *user, const tfm_mask_prediction *guess) {
     return !g->stop;
 }
 
-static void test_words(void **state) {
+static void test_fill_mask_matches_transformers(void **state) {
     (void)state;
     json_t *golden = golden_of("masked");
     const char *texts[MOST];
@@ -304,7 +304,7 @@ static void copy_embedder(void) {
 
 /* What a directory says is told without a device, and as opening it tells it; also where its limits stand in a file of
  * old. */
-static void test_info(void **state) {
+static void test_embedder_info_without_device_equals_opened(void **state) {
     (void)state;
     tfm_embedder *e = NULL;
     tfm_embedder_info info;
@@ -380,7 +380,7 @@ static void make_bf16(const char *name) {
 }
 
 /* A driver that does not take a kernel's work-groups while an embedder is opened: it is opened with smaller ones. */
-static void test_smaller_groups(void **state) {
+static void test_embedder_opens_with_reduced_workgroups(void **state) {
     (void)state;
     const char *const texts[] = {"the cat sits"};
     char device[16];
@@ -408,7 +408,7 @@ static void test_smaller_groups(void **state) {
 
 /* White space around a line is left to the tokenizer, as sentence-transformers does from version 5.4 on: this one takes
  * a line as a word. */
-static void test_white_space(void **state) {
+static void test_white_space_around_a_line_reaches_the_tokenizer(void **state) {
     (void)state;
     static const char *const lines[] = {"cat", " cat", "[UNK]"};
     tfm_embedder *e = NULL;
@@ -428,7 +428,7 @@ static void test_white_space(void **state) {
 }
 
 /* The keys of newer versions; vectors of several poolings stand in the order of the list. */
-static void test_newer_keys(void **state) {
+static void test_newer_sentence_transformers_keys_are_read(void **state) {
     (void)state;
     tfm_embedder_info info;
     tfm_model_info encoder;
@@ -548,7 +548,7 @@ static void test_dense_module_has_each_activation_of_torch(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_invalid_embedder_directory_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *file, *text, *part;
@@ -637,20 +637,20 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_sentence_t5),
-        cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_info),
-        cmocka_unit_test(test_smaller_groups),
+        cmocka_unit_test(test_embeddings_match_sentence_transformers),
+        cmocka_unit_test(test_embedder_options_precede_the_directory),
+        cmocka_unit_test(test_embeddings_of_ids_equal_those_of_text),
+        cmocka_unit_test(test_sentence_t5_embeddings_match_reference),
+        cmocka_unit_test(test_bad_line_has_nan_embedding_and_is_reported),
+        cmocka_unit_test(test_class_probabilities_match_transformers),
+        cmocka_unit_test(test_fill_mask_matches_transformers),
+        cmocka_unit_test(test_embedder_info_without_device_equals_opened),
+        cmocka_unit_test(test_embedder_opens_with_reduced_workgroups),
         cmocka_unit_test(test_layer_norm_module_normalizes_the_pooled_vector),
         cmocka_unit_test(test_dense_module_has_each_activation_of_torch),
-        cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_newer_keys),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_white_space_around_a_line_reaches_the_tokenizer),
+        cmocka_unit_test(test_newer_sentence_transformers_keys_are_read),
+        cmocka_unit_test(test_invalid_embedder_directory_is_rejected),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -126,7 +126,7 @@ static double by_hand(tfm_model *model, const int32_t *source, int64_t sources, 
 
 static const char *const NLLB[] = {"deu_Latn", "eng_Latn", "fra_Latn"};
 
-static void test_tokens(void **state) {
+static void test_language_tokens_surround_source_and_force_target(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     seen s = translate(model, &(tfm_text_options){.source_language = "fra_Latn", .target_language = "deu_Latn"});
@@ -163,7 +163,7 @@ static bool see_map(void *user, const tfm_attention_map *map) {
 }
 
 /* mBART's first models begin to write after the token of the language: so do the passes that look at attention. */
-static void test_starts(void **state) {
+static void test_decoder_start_id_is_the_language_for_mbart(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     model->rules.forced_bos_id = -1;
@@ -194,7 +194,7 @@ static void test_starts(void **state) {
 }
 
 /* A source of nothing but blanks has no words, though a language stands before its end. */
-static void test_no_words(void **state) {
+static void test_blank_source_with_language_token_is_rejected(void **state) {
     (void)state;
     tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
     seen s = {0};
@@ -207,7 +207,7 @@ static void test_no_words(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_words(void **state) {
+static void test_target_language_prefix_is_a_source_token(void **state) {
     (void)state;
     static const char *const madlad[] = {"<2de>", "<2en>", "<2fr>"};
     tfm_model *model = open_model("gradients-t5", madlad, "T5Tokenizer");
@@ -222,7 +222,7 @@ static void test_words(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_refused(void **state) {
+static void test_unknown_language_is_rejected_with_suggestion(void **state) {
     (void)state;
     const struct {
         const char *source, *target, *part;
@@ -259,8 +259,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_starts),  cmocka_unit_test(test_no_words),
-        cmocka_unit_test(test_words),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_language_tokens_surround_source_and_force_target),
+        cmocka_unit_test(test_decoder_start_id_is_the_language_for_mbart),
+        cmocka_unit_test(test_blank_source_with_language_token_is_rejected),
+        cmocka_unit_test(test_target_language_prefix_is_a_source_token),
+        cmocka_unit_test(test_unknown_language_is_rejected_with_suggestion),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -102,7 +102,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-static void test_definition(void **state) {
+static void test_text_scores_equal_sum_of_log_probabilities(void **state) {
     (void)state;
     static const char *const FAMILIES[] = {"gpt2", "llama", "gemma2"};
     for (size_t i = 0; i < sizeof(FAMILIES) / sizeof(*FAMILIES); i++) {
@@ -156,7 +156,7 @@ static bool stop(void *user, size_t line, double log_prob, size_t tokens) {
     return false;
 }
 
-static void test_refused(void **state) {
+static void test_score_texts_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_model *model = make_model("llama", 1), *translator;
     harness_refused(tfm_score_texts(model, TEXTS + 4, 1, NULL, on_score, NULL), TFM_ERROR_INPUT, "line 1: ");
@@ -179,9 +179,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_definition, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_text_scores_equal_sum_of_log_probabilities, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bos_is_added_only_when_requested, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_refused, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_score_texts_rejects_bad_arguments, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -193,7 +193,7 @@ static size_t check(const tfm_text_options *text, const tfm_search_options *sear
 }
 
 /* Where sentences join others, short ones overtake long ones. */
-static void test_lines(void **state) {
+static void test_streamed_lines_equal_translated_lines(void **state) {
     (void)state;
     static const tfm_search_options searches[] = {
         {.beam_size = 4, .n_best = 1},
@@ -216,7 +216,7 @@ static void test_lines(void **state) {
 }
 
 /* Greedy without scores, which the model is large enough to find its tokens otherwise for. */
-static void test_unscored(void **state) {
+static void test_streamed_greedy_without_scores_equals_scored(void **state) {
     (void)state;
     const tfm_text_options text = {.batch_tokens = 300};
     expect(&text, &(tfm_search_options){.beam_size = 1});
@@ -229,7 +229,7 @@ static void test_unscored(void **state) {
 }
 
 /* Lines of several sentences, blank ones, and bad ones, of which the caller is told. */
-static void test_kinds_of_lines(void **state) {
+static void test_streamed_split_blank_and_bad_lines_are_handled(void **state) {
     (void)state;
     char *kept[] = {lines[3], lines[7], lines[11], lines[12]};
     char joined[1024];
@@ -267,7 +267,7 @@ static bool never(void *user) {
     return ++*(int *)user < 3;
 }
 
-static void test_ends(void **state) {
+static void test_stream_callbacks_can_cancel(void **state) {
     (void)state;
     const tfm_text_options text = {.batch_tokens = 150};
     source s = {.lines = lines, .count = line_count, .random = {4}, .stop_after = 5};
@@ -297,7 +297,7 @@ static void test_ends(void **state) {
 }
 
 /* Alignments take a batch that nobody joins. */
-static void test_alignments(void **state) {
+static void test_streamed_alignments_equal_translated_lines(void **state) {
     (void)state;
     const tfm_text_options text = {.alignments = true, .batch_tokens = 200};
     expect(&text, &(tfm_search_options){.beam_size = 2});
@@ -325,7 +325,7 @@ static double memory_of(bool feeds, source *s) {
 }
 
 /* A long line among short ones does not make all as large as it is. */
-static void test_memory(void **state) {
+static void test_long_line_in_stream_does_not_enlarge_the_others(void **state) {
     (void)state;
     char longest[2048] = "", *kept = lines[30];
     if (harness_poses())
@@ -347,8 +347,12 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_unscored),   cmocka_unit_test(test_kinds_of_lines),
-        cmocka_unit_test(test_ends),  cmocka_unit_test(test_alignments), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_streamed_lines_equal_translated_lines),
+        cmocka_unit_test(test_streamed_greedy_without_scores_equals_scored),
+        cmocka_unit_test(test_streamed_split_blank_and_bad_lines_are_handled),
+        cmocka_unit_test(test_stream_callbacks_can_cancel),
+        cmocka_unit_test(test_streamed_alignments_equal_translated_lines),
+        cmocka_unit_test(test_long_line_in_stream_does_not_enlarge_the_others),
     };
     return cmocka_run_group_tests_name("feed", tests, begin, end);
 }

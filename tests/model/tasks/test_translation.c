@@ -89,7 +89,7 @@ static void check_golden(const char *relative) {
     free(dir);
 }
 
-static void test_log_probs(void **state) {
+static void test_token_log_probs_match_pytorch(void **state) {
     (void)state;
     check_golden("tests/golden/untied-gelu-bf16");
     if (!harness_slow())
@@ -176,7 +176,7 @@ static void check_alignment(tfm_model *model, const kept *k, size_t index, const
     assert_true(s.seen);
 }
 
-static void test_alignments(void **state) {
+static void test_alignments_equal_attention_maps(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     const int layers = model->arch.decoder.layers;
@@ -203,7 +203,7 @@ static void test_alignments(void **state) {
 }
 
 /* A search that can find only one hypothesis gives an empty one for each that it did not find. */
-static void test_fewer(void **state) {
+static void test_missing_hypotheses_are_empty(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     const char *line = "Danke.";
@@ -228,7 +228,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 }
 
 /* The language code of a line is for all its sentences. */
-static void test_split_code(void **state) {
+static void test_language_code_applies_to_all_split_sentences(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     const char *line = ">>fra<< Guten Morgen. Wo ist Tom?", *parts[] = {">>fra<< Guten Morgen.", ">>fra<< Wo ist Tom?"};
@@ -245,7 +245,7 @@ static void test_split_code(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_split(void **state) {
+static void test_split_lines_equal_their_sentences(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     const char *parts[] = {"Guten Morgen.", "Wo ist Tom?", "Danke."};
@@ -303,7 +303,7 @@ static bool no_score(void *user, size_t line, double log_prob, size_t tokens) {
 
 /* What failed before a call stays failed: the call says so and does nothing, even where it could have gone on after a
  * failure of its own. */
-static void test_failed_before(void **state) {
+static void test_failed_context_rejects_further_calls(void **state) {
     (void)state;
     static const tfm_status FAILURES[] = {TFM_ERROR_MEMORY, TFM_ERROR_AGAIN, TFM_ERROR_DEVICE};
     tfm_context *ctx = harness_context();
@@ -324,8 +324,12 @@ static void test_failed_before(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_probs), cmocka_unit_test(test_alignments), cmocka_unit_test(test_fewer),
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_split_code), cmocka_unit_test(test_failed_before),
+        cmocka_unit_test(test_token_log_probs_match_pytorch),
+        cmocka_unit_test(test_alignments_equal_attention_maps),
+        cmocka_unit_test(test_missing_hypotheses_are_empty),
+        cmocka_unit_test(test_split_lines_equal_their_sentences),
+        cmocka_unit_test(test_language_code_applies_to_all_split_sentences),
+        cmocka_unit_test(test_failed_context_rejects_further_calls),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -52,7 +52,7 @@ static void check(const tfm__weights *weights, const char *name, int64_t rows, i
         assert_null(x->encoding);
 }
 
-static void test_good(void **state) {
+static void test_marian_bin_tensors_are_read(void **state) {
     (void)state;
     tfm__weights *weights;
     marian_write("model.bin", ITEMS, TFM__COUNT(ITEMS));
@@ -71,7 +71,7 @@ static void test_good(void **state) {
 }
 
 /* One item at a time that is not as it should be. */
-static void test_items(void **state) {
+static void test_invalid_marian_bin_item_is_rejected(void **state) {
     (void)state;
     static const unsigned char NONE[10] = {0}, BELOW[10] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc2};
     static const struct {
@@ -110,7 +110,7 @@ static void test_items(void **state) {
 }
 
 /* Numbers of the file that lie, at their places: the headers begin at 16, and have 32 bytes each. */
-static void test_lies(void **state) {
+static void test_inconsistent_marian_bin_header_is_rejected(void **state) {
     (void)state;
     static const struct {
         size_t at;
@@ -142,7 +142,7 @@ static void test_lies(void **state) {
 
 /* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
  */
-static void test_damage(void **state) {
+static void test_damaged_marian_bin_never_reads_outside(void **state) {
     (void)state;
     marian_bytes file = marian_file(ITEMS, TFM__COUNT(ITEMS));
     unsigned char *bytes = malloc(file.size);
@@ -175,10 +175,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_items),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_marian_bin_tensors_are_read),
+        cmocka_unit_test(test_invalid_marian_bin_item_is_rejected),
+        cmocka_unit_test(test_inconsistent_marian_bin_header_is_rejected),
+        cmocka_unit_test(test_damaged_marian_bin_never_reads_outside),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

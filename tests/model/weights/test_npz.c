@@ -68,7 +68,7 @@ static void check_all(const char *name) {
     free(whole);
 }
 
-static void test_good(void **state) {
+static void test_npz_of_every_version_is_read(void **state) {
     (void)state;
     check_all("plain.npz");
     check_all("versions.npz");
@@ -82,7 +82,7 @@ static void test_good(void **state) {
 }
 
 /* What is whole, and not read. */
-static void test_others(void **state) {
+static void test_unsupported_npz_features_are_rejected(void **state) {
     (void)state;
     static const struct {
         const char *name, *part;
@@ -111,7 +111,7 @@ static void test_others(void **state) {
 }
 
 /* One thing at a time that is not as it should be: `with` in the place of the beginning of `old`. */
-static void test_lies(void **state) {
+static void test_inconsistent_npz_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *old, *with;
@@ -152,7 +152,7 @@ static void test_lies(void **state) {
 
 /* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
  */
-static void test_damage(void **state) {
+static void test_damaged_npz_never_reads_outside(void **state) {
     (void)state;
     static const char *const FILES[] = {"small.npz", "versions.npz"};
     unsigned sum = 0;
@@ -191,10 +191,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_npz_of_every_version_is_read),
+        cmocka_unit_test(test_unsupported_npz_features_are_rejected),
+        cmocka_unit_test(test_inconsistent_npz_is_rejected),
+        cmocka_unit_test(test_damaged_npz_never_reads_outside),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -52,7 +52,7 @@ static void test_metadata_null_or_with_nul_is_read(void **state) {
     }
 }
 
-static void test_good(void **state) {
+static void test_safetensors_are_read(void **state) {
     (void)state;
     tfm__weights *file;
     make("good", GOOD, 47, -1);
@@ -143,7 +143,7 @@ static const struct {
     {ONE("F32", "2", "4", "12"), 12, -1, "bytes 0 to 4"},
 };
 
-static void test_lies(void **state) {
+static void test_inconsistent_safetensors_header_is_rejected(void **state) {
     (void)state;
     tfm__weights *file;
     for (size_t i = 0; i < TFM__COUNT(LIES); i++) {
@@ -172,7 +172,7 @@ static unsigned touch(const tfm__weights *file) {
     return sum;
 }
 
-static void test_damage(void **state) {
+static void test_damaged_safetensors_never_reads_outside(void **state) {
     (void)state;
     make("good", GOOD, 47, -1);
     char *good;
@@ -213,7 +213,7 @@ static tfm_status open_dir(void) {
     return status;
 }
 
-static void test_directory(void **state) {
+static void test_weights_file_of_a_directory_is_selected(void **state) {
     (void)state;
     tfm__weights *file;
     scratch_refused(tfm__weights_open_dir(&file, scratch_path("nowhere")), TFM_ERROR_IO, "no such folder");
@@ -253,7 +253,7 @@ static void test_directory(void **state) {
     scratch_refused(open_dir(), TFM_ERROR_FORMAT, "tensor x is in both");
 }
 
-static void test_demo(void **state) {
+static void test_demo_weights_are_read(void **state) {
     (void)state;
     tfm__weights *file;
     char *dir = harness_source("apps/demo");
@@ -269,9 +269,12 @@ static void test_demo(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good), cmocka_unit_test(test_metadata_null_or_with_nul_is_read),
-        cmocka_unit_test(test_lies), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_demo), cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_safetensors_are_read),
+        cmocka_unit_test(test_metadata_null_or_with_nul_is_read),
+        cmocka_unit_test(test_inconsistent_safetensors_header_is_rejected),
+        cmocka_unit_test(test_damaged_safetensors_never_reads_outside),
+        cmocka_unit_test(test_demo_weights_are_read),
+        cmocka_unit_test(test_weights_file_of_a_directory_is_selected),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

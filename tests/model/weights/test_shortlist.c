@@ -15,7 +15,7 @@ static void found(const tfm__shortlist *list, const int32_t *ids, size_t count, 
 #define FOUND(ids, ...)                                                                                                \
     found(list, ids, sizeof(ids) / sizeof(*(ids)), (int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / 4)
 
-static void test_find(void **state) {
+static void test_shortlist_contains_frequent_and_source_words(void **state) {
     (void)state;
     unsigned char file[SHORTLIST_BYTES];
     tfm__shortlist *list;
@@ -41,7 +41,7 @@ static void refused(const unsigned char *file, size_t size, const char *part) {
     assert_null(list);
 }
 
-static void test_refused(void **state) {
+static void test_damaged_shortlist_is_rejected(void **state) {
     (void)state;
     static const struct {
         size_t at;
@@ -79,8 +79,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shortlist_contains_frequent_and_source_words),
+        cmocka_unit_test(test_damaged_shortlist_is_rejected),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -85,7 +85,7 @@ static void check_all(const char *name) {
     free(whole);
 }
 
-static void test_good(void **state) {
+static void test_torch_files_of_both_layouts_are_read(void **state) {
     (void)state;
     check_all("zip.bin");
     check_all("legacy.bin");
@@ -100,7 +100,7 @@ static void test_good(void **state) {
 }
 
 /* What is whole, and no file of plain tensors. */
-static void test_others(void **state) {
+static void test_torch_file_without_plain_tensors_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *name, *part;
@@ -150,7 +150,7 @@ static void changed(const char *source, const char *old, const char *with, size_
 }
 
 /* One thing at a time that is not as it should be. */
-static void test_lies(void **state) {
+static void test_inconsistent_torch_file_is_rejected(void **state) {
     (void)state;
     static const struct {
         const char *file, *old, *with;
@@ -190,7 +190,7 @@ static void test_lies(void **state) {
 
 /* Cut at every byte, and damaged at random: a sentence or tensors inside the file, and no fault (under the sanitizers).
  */
-static void test_damage(void **state) {
+static void test_damaged_torch_file_never_reads_outside(void **state) {
     (void)state;
     static const char *const FILES[] = {"legacy.bin", "zip.bin", "small.bin"};
     unsigned sum = 0;
@@ -242,7 +242,7 @@ static void copy_shard(const char *name) {
 }
 
 /* Files in shards of both layouts, and which of several is taken. */
-static void test_directory(void **state) {
+static void test_torch_shards_are_read_and_safetensors_preferred(void **state) {
     (void)state;
     tfm__weights *weights;
     for (size_t i = 0; i < TFM__COUNT(SHARDS); i++)
@@ -276,7 +276,7 @@ static void test_directory(void **state) {
 }
 
 /* What is said of a directory without a device. */
-static void test_info(void **state) {
+static void test_info_of_torch_directory_needs_no_device(void **state) {
     (void)state;
     tfm_model_info info;
     scratch_copy("tests/golden/prenorm-embedding-norm/config.json", "config.json");
@@ -287,7 +287,7 @@ static void test_info(void **state) {
     assert_int_equal(info.weight_files, 1);
     const uint64_t parameters = info.parameters;
     assert_int_equal(remove(scratch_path("model.safetensors")), 0);
-    remove(scratch_path("pytorch_model.bin")); /* if test_directory has left it */
+    remove(scratch_path("pytorch_model.bin")); /* if test_torch_shards_are_read_and_safetensors_preferred has left it */
     for (size_t i = 0; i < TFM__COUNT(SHARDS); i++)
         copy_shard(SHARDS[i]);
     harness_ok(tfm_model_read_info(&info, scratch_root, &ids_only));
@@ -299,8 +299,12 @@ static void test_info(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_others),    cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_directory), cmocka_unit_test(test_info),
+        cmocka_unit_test(test_torch_files_of_both_layouts_are_read),
+        cmocka_unit_test(test_torch_file_without_plain_tensors_is_rejected),
+        cmocka_unit_test(test_inconsistent_torch_file_is_rejected),
+        cmocka_unit_test(test_damaged_torch_file_never_reads_outside),
+        cmocka_unit_test(test_torch_shards_are_read_and_safetensors_preferred),
+        cmocka_unit_test(test_info_of_torch_directory_needs_no_device),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -160,7 +160,7 @@ static const struct {
     {false, false, "SEDO", "EDO"},
 };
 
-static void test_roles(void **state) {
+static void test_stored_tensors_get_roles_by_ties_and_names(void **state) {
     (void)state;
     for (size_t i = 0; i < TFM__COUNT(ROLES); i++) {
         tfm_model *model, *again;
@@ -192,7 +192,7 @@ static void test_roles(void **state) {
 }
 
 /* Copies of one table are one where the configuration ties them, and are counted and held once. */
-static void test_copies(void **state) {
+static void test_copies_of_a_tied_table_are_loaded_once(void **state) {
     (void)state;
     tfm_model *model;
     uint64_t counts[4];
@@ -214,7 +214,7 @@ static void test_copies(void **state) {
 }
 
 /* Tied tables that differ are used as they are stored, with a word about it; what nobody reads is named. */
-static void test_said(void **state) {
+static void test_differing_tied_tables_and_unread_tensors_are_warned(void **state) {
     (void)state;
     static const struct {
         bool share, tie;
@@ -245,7 +245,7 @@ static void test_said(void **state) {
 }
 
 /* What is left over: a stranger is said, a block's part refused; and a table serves both sides if it has both sizes. */
-static void test_left_over(void **state) {
+static void test_unread_block_tensor_is_rejected_and_stranger_warned(void **state) {
     (void)state;
     static const struct {
         const char *name, *said;
@@ -279,7 +279,7 @@ static void test_left_over(void **state) {
 }
 
 /* Names without "model." in front, as of a model that was saved without its head. */
-static void test_bare_names(void **state) {
+static void test_tensor_names_without_model_prefix_are_found(void **state) {
     (void)state;
     static builder b;
     tfm_model *model;
@@ -329,8 +329,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roles),     cmocka_unit_test(test_copies),     cmocka_unit_test(test_said),
-        cmocka_unit_test(test_left_over), cmocka_unit_test(test_bare_names),
+        cmocka_unit_test(test_stored_tensors_get_roles_by_ties_and_names),
+        cmocka_unit_test(test_copies_of_a_tied_table_are_loaded_once),
+        cmocka_unit_test(test_differing_tied_tables_and_unread_tensors_are_warned),
+        cmocka_unit_test(test_unread_block_tensor_is_rejected_and_stranger_warned),
+        cmocka_unit_test(test_tensor_names_without_model_prefix_are_found),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -70,7 +70,7 @@ static void check(harness_random *random, setting c) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_shapes(void **state) {
+static void test_align_matches_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
@@ -90,7 +90,7 @@ static void test_shapes(void **state) {
 }
 
 /* What is not a number shows, where it is not padding; around positions far away there is nothing. */
-static void test_centers(void **state) {
+static void test_non_finite_window_centers_give_nan_or_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float x[4 * 20] = {0}, centers[4] = {NAN, INFINITY, -INFINITY, 3e38f};
@@ -108,7 +108,7 @@ static void test_centers(void **state) {
 
 /* Scores, weights and context of Bahdanau's attention in three calls, the first in double precision beside
  * them. */
-static void test_context(void **state) {
+static void test_bahdanau_context_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { T = 2, S = 5, A = 7, D = 3 };
@@ -183,7 +183,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_align(ctx, y, x[0], &options);
 }
 
-static void test_backward(void **state) {
+static void test_align_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {5};
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
@@ -211,7 +211,7 @@ static void test_backward(void **state) {
             }
 }
 
-static void test_refused(void **state) {
+static void test_align_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -234,8 +234,11 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_centers), cmocka_unit_test(test_context),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_align_matches_double_precision),
+        cmocka_unit_test(test_non_finite_window_centers_give_nan_or_zero),
+        cmocka_unit_test(test_bahdanau_context_matches_double_precision),
+        cmocka_unit_test(test_align_gradients_match_double_precision),
+        cmocka_unit_test(test_align_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

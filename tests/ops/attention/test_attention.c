@@ -31,7 +31,7 @@ static void check_kinds(attention_case s) {
     }
 }
 
-static void test_shapes(void **state) {
+static void test_attention_matches_double_precision(void **state) {
     (void)state;
     const int64_t targets[] = {1, 3, 17, 65}, lengths[] = {1, 3, 17, 65}, widths[] = {1, 3, 8, 17, 32, 64, 65};
     for (size_t i = 0; i < (harness_slow() ? 2 : 4); i++)
@@ -69,7 +69,7 @@ static void test_shapes(void **state) {
                                              .value_width = widths[6 - k]});
 }
 
-static void test_kinds(void **state) {
+static void test_attention_masks_and_layouts_match_oracle(void **state) {
     (void)state;
     check_kinds((attention_case){.batch = 4,
                                  .targets = 5,
@@ -112,7 +112,7 @@ static void test_kinds(void **state) {
 }
 
 /* The calls of a decoder: own keys in a paged cache, keys of the source shared by beams. */
-static void test_decoding(void **state) {
+static void test_paged_and_beam_shared_keys_match_oracle(void **state) {
     (void)state;
     for (int64_t length = 1; length < 70; length += harness_slow() ? 31 : 8)
         for (int64_t kv_heads = 4; kv_heads > 0; kv_heads -= 3)
@@ -142,7 +142,7 @@ static void test_decoding(void **state) {
 
 /* Scores far apart: only the largest counts, and no exponential leaves the range. A score of 400 has five
  * places before the point, of seven. */
-static void test_extremes(void **state) {
+static void test_extreme_scores_stay_finite(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 7; targets += 5) {
         attention_check((attention_case){.batch = 2,
@@ -167,7 +167,7 @@ static void test_extremes(void **state) {
 }
 
 /* Attention does not know an order of keys: turning keys and values round together changes rounding only. */
-static void test_permutation(void **state) {
+static void test_permuted_keys_change_rounding_only(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 12; targets += 10) {
         const attention_case s = {.batch = 2,
@@ -202,7 +202,7 @@ static void test_permutation(void **state) {
 
 /* Keys that come later than a query sees are nothing to it, even as NaN; nor are rows and sources that do not
  * exist. */
-static void test_unseen(void **state) {
+static void test_unseen_nan_keys_do_not_matter(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const attention_case s = {.batch = 1,
@@ -257,7 +257,7 @@ static void test_unseen(void **state) {
 }
 
 /* However many keys come before, and whatever length or source is given, the keys that there are are seen. */
-static void test_limits(void **state) {
+static void test_out_of_range_pasts_and_lengths_are_clamped(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int64_t pasts[] = {INT64_MAX, INT64_MAX - 1, INT32_MAX, 5};
@@ -288,7 +288,7 @@ static void test_limits(void **state) {
 }
 
 /* Heads far wider than any model's: right, or refused where the device has no room for them. */
-static void test_very_wide(void **state) {
+static void test_very_wide_heads_are_right_or_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     if (!harness_slow())
@@ -315,7 +315,7 @@ static void test_very_wide(void **state) {
 }
 
 /* Many sequences: more work-groups than one axis of a grid takes. */
-static void test_many(void **state) {
+static void test_many_sequences_exceed_one_grid_axis(void **state) {
     (void)state;
     if (harness_slow())
         return;
@@ -326,7 +326,7 @@ static void test_many(void **state) {
 }
 
 /* Queries of many work-items, or of few that take more of them: the oracle's results, and those to the bit. */
-static void test_blocks(void **state) {
+static void test_query_blocks_give_the_same_result(void **state) {
     (void)state;
     if (harness_slow())
         return;
@@ -368,7 +368,7 @@ static tfm_tensor log_sum_part(tfm_tensor x) {
     return x;
 }
 
-static void test_refusals(void **state) {
+static void test_attention_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status bad = TFM_ERROR_ARGUMENT;
@@ -430,7 +430,7 @@ static void test_refusals(void **state) {
     harness_guards(wrong);
 }
 
-static void test_shared_memory(void **state) {
+static void test_attention_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -443,10 +443,18 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_kinds),       cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_unseen),      cmocka_unit_test(test_many),
-        cmocka_unit_test(test_blocks),   cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_limits),   cmocka_unit_test(test_very_wide),   cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_attention_matches_double_precision),
+        cmocka_unit_test(test_attention_masks_and_layouts_match_oracle),
+        cmocka_unit_test(test_paged_and_beam_shared_keys_match_oracle),
+        cmocka_unit_test(test_extreme_scores_stay_finite),
+        cmocka_unit_test(test_unseen_nan_keys_do_not_matter),
+        cmocka_unit_test(test_many_sequences_exceed_one_grid_axis),
+        cmocka_unit_test(test_query_blocks_give_the_same_result),
+        cmocka_unit_test(test_permuted_keys_change_rounding_only),
+        cmocka_unit_test(test_attention_rejects_bad_arguments),
+        cmocka_unit_test(test_out_of_range_pasts_and_lengths_are_clamped),
+        cmocka_unit_test(test_very_wide_heads_are_right_or_rejected),
+        cmocka_unit_test(test_attention_rejects_overlapping_output),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

@@ -152,7 +152,7 @@ static void check(harness_random *random, attention a) {
 
 #define PLAIN .mask = TFM_I32
 
-static void test_shapes(void **state) {
+static void test_attention_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {1};
     check(&random, (attention){1, 1, 1, 1, 1, 32, 32, PLAIN});
@@ -164,7 +164,7 @@ static void test_shapes(void **state) {
     check(&random, (attention){1, 2, 3, 1, 1, 600, 3, PLAIN}); /* too wide for the stack */
 }
 
-static void test_who_sees_what(void **state) {
+static void test_masked_attention_gradients_match_oracle(void **state) {
     (void)state;
     harness_random random = {2};
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .causal = true});
@@ -174,7 +174,7 @@ static void test_who_sees_what(void **state) {
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .windowed = true, .heads_first = true});
 }
 
-static void test_scores(void **state) {
+static void test_capped_and_biased_score_gradients_match_oracle(void **state) {
     (void)state;
     harness_random random = {3};
     check(&random, (attention){2, 9, 20, 2, 2, 32, 32, PLAIN, .cap = 1.5f});
@@ -183,7 +183,7 @@ static void test_scores(void **state) {
 }
 
 /* What backward drops is what forward dropped, in whatever blocks the queries come. */
-static void test_dropout(void **state) {
+static void test_backward_drops_the_weights_that_forward_dropped(void **state) {
     (void)state;
     harness_random random = {4};
     const tfm_dropout_options drops[] = {{.rate = 0.1f, .seed = 7, .stream = 3},
@@ -255,7 +255,7 @@ static void check_shared(harness_random *random, int64_t batch, int64_t targets,
 
 /* Gradients that share memory: all of it, rows apart, and the q of one sequence with the k and v of the one
  * before. */
-static void test_one_tensor(void **state) {
+static void test_gradients_accumulate_in_shared_tensors(void **state) {
     (void)state;
     harness_random random = {5};
     check_shared(&random, 2, 9, 0, 0);
@@ -295,7 +295,7 @@ static void check_tiles(void) {
 }
 
 /* In one launch each, and in one for each tile. */
-static void test_tiles(void **state) {
+static void test_tiled_backward_launches_give_the_same_gradients(void **state) {
     (void)state;
     int64_t *most = &harness_context()->tuning.attention_max_launch_macs;
     const int64_t before = *most;
@@ -305,7 +305,7 @@ static void test_tiles(void **state) {
     *most = before;
 }
 
-static void test_refused(void **state) {
+static void test_attention_without_backward_pass_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 5, 4), y = {0};
@@ -321,7 +321,7 @@ static void test_refused(void **state) {
 
 /* A query that sees one key does not depend on its score: gradients of 0, not of rounding errors, of which
  * Adam would make steps. */
-static void test_one_key(void **state) {
+static void test_single_key_gives_zero_score_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {9};
@@ -355,7 +355,7 @@ static void test_one_key(void **state) {
 
 /* A mask that takes so much off all keys of a query that its weights are lost in rounding: where no gradient
  * comes to that query it is as if it saw nothing, and the others have their own, whatever is taken off. */
-static void test_low_masks(void **state) {
+static void test_fully_masked_query_gradients_are_isolated(void **state) {
     (void)state;
     enum { KEYS = 9, WIDTH = 16, QUERIES = 3 };
     enum { LOWS = 400 };
@@ -401,7 +401,7 @@ static void test_low_masks(void **state) {
 }
 
 /* More keys than floats can count: each of them has its share of one query's gradient. */
-static void test_many_keys(void **state) {
+static void test_more_keys_than_float_precision_get_gradients(void **state) {
     (void)state;
     const int64_t length = ((int64_t)1 << 24) + 2;
     const float one = 1, zero = 0;
@@ -436,10 +436,16 @@ static void test_many_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_tiles),     cmocka_unit_test(test_dropout),       cmocka_unit_test(test_one_tensor),
-        cmocka_unit_test(test_one_key),   cmocka_unit_test(test_refused),       cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_low_masks),
+        cmocka_unit_test(test_attention_gradients_match_double_precision),
+        cmocka_unit_test(test_masked_attention_gradients_match_oracle),
+        cmocka_unit_test(test_capped_and_biased_score_gradients_match_oracle),
+        cmocka_unit_test(test_tiled_backward_launches_give_the_same_gradients),
+        cmocka_unit_test(test_backward_drops_the_weights_that_forward_dropped),
+        cmocka_unit_test(test_gradients_accumulate_in_shared_tensors),
+        cmocka_unit_test(test_single_key_gives_zero_score_gradient),
+        cmocka_unit_test(test_attention_without_backward_pass_is_rejected),
+        cmocka_unit_test(test_more_keys_than_float_precision_get_gradients),
+        cmocka_unit_test(test_fully_masked_query_gradients_are_isolated),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

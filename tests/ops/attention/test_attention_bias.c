@@ -145,7 +145,7 @@ static void check(uint64_t seed, biased a) {
 }
 
 /* A bias for every score, for all sequences, for all heads, for all queries, for all keys, and for all. */
-static void test_broadcast(void **state) {
+static void test_broadcast_bias_gradients_match_oracle(void **state) {
     (void)state;
     check(1, (biased){2, 5, 7, 2, 2, 8, 8, .rank = 4, .dims = {2, 2, 5, 7}});
     check(2, (biased){3, 9, 20, 2, 2, 17, 5, .rank = 4, .dims = {1, 2, 9, 20}});
@@ -157,7 +157,7 @@ static void test_broadcast(void **state) {
     check(8, (biased){1, 1, 1, 1, 1, 8, 8, .rank = 4, .dims = {1, 1, 1, 1}});
 }
 
-static void test_who_sees_what(void **state) {
+static void test_masked_bias_gradients_match_oracle(void **state) {
     (void)state;
     check(11, (biased){2, 20, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 20, 20}, .causal = true});
     check(12, (biased){3, 9, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 9, 20}, .padded = true});
@@ -169,7 +169,7 @@ static void test_who_sees_what(void **state) {
 }
 
 /* What backward drops is what forward dropped, wherever a head's queries begin in a block of numbers. */
-static void test_dropout(void **state) {
+static void test_bias_gradient_drops_what_forward_dropped(void **state) {
     (void)state;
     const tfm_dropout_options drops = {.rate = 0.3f, .seed = 7, .stream = 3};
     check(21, (biased){2, 17, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 17, 20}, .dropout = drops});
@@ -182,7 +182,7 @@ static void test_dropout(void **state) {
 }
 
 /* More rows than a work-group has, more columns than one, and a head too wide for a thread's stack. */
-static void test_large(void **state) {
+static void test_large_bias_gradients_match_oracle(void **state) {
     (void)state;
     check(31, (biased){1, 70, 150, 1, 1, 8, 8, .rank = 4, .dims = {1, 1, 70, 150}});
     check(32, (biased){2, 131, 9, 1, 1, 8, 8, .rank = 4, .dims = {1, 1, 131, 9}});
@@ -191,10 +191,10 @@ static void test_large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_who_sees_what),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_broadcast_bias_gradients_match_oracle),
+        cmocka_unit_test(test_masked_bias_gradients_match_oracle),
+        cmocka_unit_test(test_bias_gradient_drops_what_forward_dropped),
+        cmocka_unit_test(test_large_bias_gradients_match_oracle),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

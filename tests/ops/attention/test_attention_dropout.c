@@ -7,7 +7,7 @@
 #include "ops/selftest/selftest.h"
 
 /* The oracle's numbers are Philox's: the known answers that come with Random123. */
-static void test_philox(void **state) {
+static void test_oracle_philox_gives_random123_answers(void **state) {
     (void)state;
     const struct {
         uint32_t counter[4], key[2], want[4];
@@ -56,7 +56,7 @@ static void likely(int64_t hits, int64_t count, double chance) {
 }
 
 /* Each weight is dropped or over 1 - rate, as many as the rate says, whatever its neighbours are. */
-static void test_rate(void **state) {
+static void test_dropout_rate_is_met_independently(void **state) {
     (void)state;
     const float rates[] = {0.1f, 0.5f, 0.9f};
     const int64_t far[] = {1, S, 4 * S, T * S, H * T * S}; /* the next key, target, block, head, sequence */
@@ -80,7 +80,7 @@ static void test_rate(void **state) {
 }
 
 /* The same options draw the same, another seed or stream something else. */
-static void test_streams(void **state) {
+static void test_dropout_seed_and_stream_select_the_mask(void **state) {
     (void)state;
     const tfm_dropout_options one = {.rate = 0.5f, .seed = 1, .stream = 1},
                               others[] = {{.rate = 0.5f, .seed = 2, .stream = 1},
@@ -116,7 +116,7 @@ static attention_case plain(int64_t batch, int64_t targets, int64_t length, floa
                             .dropout = {rate, 3, 1ull << 35 | 7}};
 }
 
-static void test_shapes(void **state) {
+static void test_attention_dropout_matches_oracle(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65};
     for (size_t i = 0; i < 4; i++)
@@ -141,7 +141,7 @@ static void test_shapes(void **state) {
 }
 
 /* With any other option. */
-static void test_together(void **state) {
+static void test_attention_dropout_with_all_options_matches_oracle(void **state) {
     (void)state;
     harness_random random = {78};
     const int64_t sizes[] = {1, 3, 17, 65, 100};
@@ -174,7 +174,7 @@ static void test_together(void **state) {
 /* ---- The door ---- */
 
 /* A rate of 0 gives the bits of none. */
-static void test_none(void **state) {
+static void test_zero_dropout_rate_gives_the_same_bits(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[2 * 9 * 20];
@@ -190,7 +190,7 @@ static void test_none(void **state) {
     free(b);
 }
 
-static void test_refused(void **state) {
+static void test_attention_dropout_rejects_bad_rate(void **state) {
     (void)state;
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 3, 4), y = {0};
     const float bad[] = {-0.1f, 1, 2, NAN};
@@ -202,9 +202,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_philox),  cmocka_unit_test(test_rate),     cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_together), cmocka_unit_test(test_none),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_oracle_philox_gives_random123_answers),
+        cmocka_unit_test(test_dropout_rate_is_met_independently),
+        cmocka_unit_test(test_dropout_seed_and_stream_select_the_mask),
+        cmocka_unit_test(test_attention_dropout_matches_oracle),
+        cmocka_unit_test(test_attention_dropout_with_all_options_matches_oracle),
+        cmocka_unit_test(test_zero_dropout_rate_gives_the_same_bits),
+        cmocka_unit_test(test_attention_dropout_rejects_bad_rate),
     };
     return cmocka_run_group_tests_name("attention_dropout", all, harness_setup, harness_teardown);
 }

@@ -27,7 +27,7 @@ static void set_mask(attention_case *c, tfm_dtype dtype, int rank, int64_t b, in
 }
 
 /* Masks of every rank and way to repeat, for one query and for many. */
-static void test_masks(void **state) {
+static void test_broadcast_masks_match_oracle(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F32, TFM_U8, TFM_F16, TFM_BF16};
     for (int64_t targets = 1; targets < 40; targets += 38)
@@ -49,7 +49,7 @@ static void test_masks(void **state) {
 }
 
 /* Windows of every kind: both sides, one, itself alone, none in reach, wider than all. */
-static void test_windows(void **state) {
+static void test_attention_windows_match_oracle(void **state) {
     (void)state;
     const int64_t sides[][2] = {{0, 0}, {3, 3}, {5, -1}, {-1, 2}, {0, 40}, {INT64_MAX, 1}, {1, INT64_MAX}, {-1, -1}};
     const int64_t pasts[] = {0, 7, -5, 200, -200, INT64_MAX, INT64_MIN};
@@ -70,7 +70,7 @@ static void test_windows(void **state) {
 }
 
 /* The limits of what can be said are as good as no limit. */
-static void test_far_windows(void **state) {
+static void test_extreme_windows_act_as_no_limit(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float one = 1;
@@ -99,7 +99,7 @@ static void test_far_windows(void **state) {
 }
 
 /* Each sequence's queries at the end of its own keys, also where there are more of them than keys. */
-static void test_at_end(void **state) {
+static void test_bottom_right_causal_mask_matches_oracle(void **state) {
     (void)state;
     for (int kind = 0; kind < 16; kind++) {
         attention_case c = plain(5, kind & 1 ? 1 : 17, kind & 2 ? 33 : 9);
@@ -112,7 +112,7 @@ static void test_at_end(void **state) {
     }
 }
 
-static void test_soft_cap(void **state) {
+static void test_soft_cap_matches_oracle(void **state) {
     (void)state;
     for (int kind = 0; kind < 8; kind++) {
         attention_case c = plain(2, kind & 1 ? 1 : 17, 40);
@@ -125,7 +125,7 @@ static void test_soft_cap(void **state) {
 }
 
 /* Scores at each stage. */
-static void test_scores(void **state) {
+static void test_returned_scores_match_oracle_at_each_stage(void **state) {
     (void)state;
     for (int kind = 0; kind < 32; kind++) {
         attention_case c = plain(3, 7, kind & 4 ? 19 : 3);
@@ -146,7 +146,7 @@ static void test_scores(void **state) {
     }
 }
 
-static void test_halves(void **state) {
+static void test_half_precision_attention_matches_oracle(void **state) {
     (void)state;
     for (int kind = 0; kind < 16; kind++) {
         attention_case c = plain(3, kind & 1 ? 1 : 17, 37);
@@ -177,7 +177,7 @@ static void test_halves(void **state) {
 
 /* Prompts, and parts of prompts after a past, whose keys a table names: in what a log may be kept, shared by query
  * heads, of widths that fill no chunk of columns, with rows that are none of the log. */
-static void test_prompts(void **state) {
+static void test_chunked_prefill_over_block_table_matches_oracle(void **state) {
     (void)state;
     const int64_t targets[] = {17, 65, 16, 130},
                   widths[][2] = {{16, 24}, {20, 12}, {64, 64}, {128, 68}, {256, 256}, {196, 132}, {12, 256}};
@@ -209,7 +209,7 @@ static void test_prompts(void **state) {
 }
 
 /* Any of it with any other. */
-static void test_together(void **state) {
+static void test_random_attention_options_match_oracle(void **state) {
     (void)state;
     harness_random random = {77};
     const int64_t sizes[] = {1, 3, 17, 65, 100};
@@ -269,7 +269,7 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
 
 /* Masks of extremes: the lowest float is a score like any other, -inf hides, and NaN is for those who see it.
  */
-static void test_extreme_masks(void **state) {
+static void test_lowest_float_infinite_and_nan_masks_are_exact(void **state) {
     (void)state;
     const float low = -FLT_MAX, none = -INFINITY, nan = NAN;
     const double sum = low * log(2); /* scores are powers of two in the kernels, and the lowest is the lowest */
@@ -292,7 +292,7 @@ static void test_extreme_masks(void **state) {
 
 /* Hidden values of NaN or infinity stay hidden where others of their tile are seen, and spoil those who see
  * them. */
-static void test_hidden_values(void **state) {
+static void test_hidden_nan_values_stay_hidden(void **state) {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int kind = 0; kind < 6; kind++) {
@@ -325,10 +325,17 @@ static void test_hidden_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_masks),         cmocka_unit_test(test_windows),       cmocka_unit_test(test_far_windows),
-        cmocka_unit_test(test_at_end),        cmocka_unit_test(test_soft_cap),      cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_halves),        cmocka_unit_test(test_prompts),       cmocka_unit_test(test_together),
-        cmocka_unit_test(test_extreme_masks), cmocka_unit_test(test_hidden_values),
+        cmocka_unit_test(test_broadcast_masks_match_oracle),
+        cmocka_unit_test(test_attention_windows_match_oracle),
+        cmocka_unit_test(test_extreme_windows_act_as_no_limit),
+        cmocka_unit_test(test_bottom_right_causal_mask_matches_oracle),
+        cmocka_unit_test(test_soft_cap_matches_oracle),
+        cmocka_unit_test(test_returned_scores_match_oracle_at_each_stage),
+        cmocka_unit_test(test_half_precision_attention_matches_oracle),
+        cmocka_unit_test(test_chunked_prefill_over_block_table_matches_oracle),
+        cmocka_unit_test(test_random_attention_options_match_oracle),
+        cmocka_unit_test(test_lowest_float_infinite_and_nan_masks_are_exact),
+        cmocka_unit_test(test_hidden_nan_values_stay_hidden),
     };
     return cmocka_run_group_tests_name("attention_options", all, harness_setup, harness_teardown);
 }

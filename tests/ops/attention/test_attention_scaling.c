@@ -34,7 +34,7 @@ static double variance(tfm_tensor x) {
     return square / (double)count - mean * mean;
 }
 
-static void test_variance(void **state) {
+static void test_scaled_scores_have_unit_variance(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {512};
@@ -118,7 +118,7 @@ static choice choose(tfm_tensor q, tfm_tensor k, float alpha) {
     return look(weights, gradient);
 }
 
-static void test_saturation(void **state) {
+static void test_unscaled_softmax_saturates(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int64_t d = 512;
@@ -139,8 +139,8 @@ static void test_saturation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variance),
-        cmocka_unit_test(test_saturation),
+        cmocka_unit_test(test_scaled_scores_have_unit_variance),
+        cmocka_unit_test(test_unscaled_softmax_saturates),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

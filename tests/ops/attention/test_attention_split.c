@@ -35,7 +35,7 @@ static uint64_t launches_of(float **y, const attention_problem *p) {
     return launches;
 }
 
-static void test_kinds(void **state) {
+static void test_split_k_attention_matches_oracle(void **state) {
     (void)state;
     const int64_t lengths[] = {1, 2, 7, 64, 131, 300}, spans[] = {1, 3, 50};
     if (!shares_rows())
@@ -71,7 +71,7 @@ static void test_kinds(void **state) {
 }
 
 /* Prompts after a long past, by tiles: each has fewer keys than there are spans, or spans end within a tile. */
-static void test_tiles(void **state) {
+static void test_split_k_tiles_match_oracle(void **state) {
     (void)state;
     const int64_t spans[] = {1, 7, 50};
     if (!shares_rows())
@@ -102,7 +102,7 @@ static void test_tiles(void **state) {
     }
 }
 
-static void test_scores_and_numbers(void **state) {
+static void test_split_k_scores_and_half_inputs_match_oracle(void **state) {
     (void)state;
     if (!shares_rows() || harness_slow())
         skip();
@@ -142,7 +142,7 @@ static void test_scores_and_numbers(void **state) {
 
 /* A bound of the work of one launch so low that there are many: of a tile each, of some tiles of a head, of some heads
  * and of some sequences. The results are those of one launch, to the bit. */
-static void test_launches(void **state) {
+static void test_bounded_launches_give_the_same_bits(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;
@@ -191,7 +191,7 @@ static void test_launches(void **state) {
 }
 
 /* However the keys are cut, it is two launches, with the same bits each time, and near what one launch gives. */
-static void test_fixed_order(void **state) {
+static void test_split_k_attention_is_deterministic(void **state) {
     (void)state;
     const attention_case c = {
         .batch = 2, .targets = 1, .length = 700, .heads = 4, .kv_heads = 2, .key_width = 32, .value_width = 32};
@@ -219,7 +219,7 @@ static void test_fixed_order(void **state) {
 }
 
 /* What is seen of a span that has nothing but hidden keys is nothing; a NaN that is seen is told. */
-static void test_unseen(void **state) {
+static void test_split_with_only_hidden_keys_contributes_nothing(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float ones[] = {1, 1, 2, 2, 4, 4};
@@ -247,7 +247,7 @@ static void test_unseen(void **state) {
 }
 
 /* One query and thousands of keys fill a GPU by its own tuning; many queries do so anyway. */
-static void test_own_choice(void **state) {
+static void test_split_k_is_chosen_for_few_queries_of_many_keys(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     harness_ok(tfm_context_open(&ctx, NULL));
@@ -275,13 +275,13 @@ static void test_own_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_choice),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_scores_and_numbers),
-        cmocka_unit_test(test_fixed_order),
-        cmocka_unit_test(test_unseen),
+        cmocka_unit_test(test_split_k_is_chosen_for_few_queries_of_many_keys),
+        cmocka_unit_test(test_split_k_attention_matches_oracle),
+        cmocka_unit_test(test_split_k_tiles_match_oracle),
+        cmocka_unit_test(test_bounded_launches_give_the_same_bits),
+        cmocka_unit_test(test_split_k_scores_and_half_inputs_match_oracle),
+        cmocka_unit_test(test_split_k_attention_is_deterministic),
+        cmocka_unit_test(test_split_with_only_hidden_keys_contributes_nothing),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

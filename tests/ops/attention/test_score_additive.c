@@ -39,7 +39,7 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_shapes(void **state) {
+static void test_additive_scores_match_double_precision(void **state) {
     (void)state;
     harness_random random = {1};
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
@@ -53,7 +53,7 @@ static void test_shapes(void **state) {
 }
 
 /* One number in, one out: infinities give v, NaN stays. */
-static void test_ends(void **state) {
+static void test_additive_scores_saturate_and_keep_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float ends[] = {INFINITY, -INFINITY, 3e38f, -3e38f, 1e-30f, NAN}, one = 1;
@@ -68,7 +68,7 @@ static void test_ends(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_refused(void **state) {
+static void test_score_additive_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -88,9 +88,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_additive_scores_match_double_precision),
+        cmocka_unit_test(test_additive_scores_saturate_and_keep_nan),
+        cmocka_unit_test(test_score_additive_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -48,7 +48,7 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_shapes(void **state) {
+static void test_general_scores_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     const int64_t sizes[] = {1, 3, 17, 65};
@@ -89,7 +89,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
 }
 
 /* Both products are recorded, so this has no backward of its own. */
-static void test_backward(void **state) {
+static void test_general_score_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     const backward_case cases[] = {{1, 1, 1, 1, true}, {3, 17, 5, 9, true}, {5, 17, 17, 17, false}};
@@ -111,7 +111,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_score_general_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -128,9 +128,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_general_scores_match_double_precision),
+        cmocka_unit_test(test_general_score_gradients_match_double_precision),
+        cmocka_unit_test(test_score_general_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

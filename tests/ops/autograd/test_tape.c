@@ -30,7 +30,7 @@ static void oracle_diamond(const gradient_case *c, double *y, double *const *inp
     }
 }
 
-static void test_diamond(void **state) {
+static void test_diamond_graph_sums_gradients(void **state) {
     (void)state;
     harness_random random = {3};
     float host[N];
@@ -63,7 +63,7 @@ static void oracle_views(const gradient_case *c, double *y, double *const *input
     }
 }
 
-static void test_views(void **state) {
+static void test_gradients_flow_through_views(void **state) {
     (void)state;
     harness_random random = {4};
     float host[4 * N];
@@ -88,7 +88,7 @@ static tfm_tensor ones(int64_t n) {
 
 /* The seed is one where none is given; what does not lead to y gets nothing; without the tape nothing is
  * kept. */
-static void test_seed_and_unused(void **state) {
+static void test_backward_starts_from_one_and_skips_unused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_scope_open(ctx));
@@ -125,7 +125,7 @@ static void wants(tfm_tensor gradient, float want) {
 }
 
 /* A block may hold what is watched and what ops make, row by row; a tensor that is watched in part is refused. */
-static void test_rows_of_one_block(void **state) {
+static void test_partly_watched_tensor_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[2 * N] = {0};
@@ -150,7 +150,7 @@ static void test_rows_of_one_block(void **state) {
 
 /* A tensor is made once: an op that writes onto the result of another, or onto what is watched or read again by a
  * backward pass, is refused before it writes, whether it would be written down itself or not. */
-static void test_outputs_again(void **state) {
+static void test_overwriting_a_recorded_tensor_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const char *made = "the result of an op";
@@ -192,7 +192,7 @@ static void test_outputs_again(void **state) {
 }
 
 /* Rows of one block are outputs of their own, and the block is read as a whole. */
-static void test_outputs_in_rows(void **state) {
+static void test_rows_of_one_buffer_are_separate_outputs(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0};
@@ -214,7 +214,7 @@ static void test_outputs_in_rows(void **state) {
 }
 
 /* What is watched is watched once, and made by no op; a row beside it may be watched as well. */
-static void test_watched_again(void **state) {
+static void test_watching_a_tensor_twice_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[2 * N] = {0};
@@ -238,7 +238,7 @@ static void test_watched_again(void **state) {
 }
 
 /* A backward pass begins at what a recorded op made, be it only a part of y. */
-static void test_ends(void **state) {
+static void test_backward_starts_only_from_a_recorded_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0}, none = {0};
@@ -267,7 +267,7 @@ static void test_ends(void **state) {
 }
 
 /* What would spoil a backward pass is refused, and the tape can start again. */
-static void test_refused(void **state) {
+static void test_tape_rejects_misuse_and_restarts(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = ones(N), dx = ones(N), y = {0}, short_one = ones(3);
@@ -298,7 +298,7 @@ static void test_refused(void **state) {
 }
 
 /* An op without a backward pass would break the chain in silence: it is refused where the tape would need one. */
-static void test_no_backward(void **state) {
+static void test_op_without_backward_pass_is_rejected_on_the_tape(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, N), dx = HARNESS_TENSOR(TFM_F32, NULL, 2, N), y = {0}, ids = {0};
@@ -316,7 +316,7 @@ static void test_no_backward(void **state) {
 
 /* A tensor that only the tape holds is given back when its op has gone backwards: a hundred passes take the
  * memory of one, seen by the buffers that come back. */
-static void test_memory(void **state) {
+static void test_backward_frees_tensors_that_only_the_tape_holds(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_buffer *seen[64];
@@ -348,7 +348,7 @@ static void test_memory(void **state) {
 
 /* What ops make for the way back and never show is given back with it, where no scope does that: here the activations
  * before a GELU, a norm's statistics and its sum, and the gradient that a loss has ready. */
-static void test_hidden(void **state) {
+static void test_backward_frees_saved_intermediate_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t ids[] = {1, 0};
@@ -386,7 +386,7 @@ static bool stop(void *user, const tfm_selftest_record *record) {
 }
 
 /* A self-test in between records nothing, and what the caller has recorded stays. */
-static void test_selftest_between(void **state) {
+static void test_selftest_leaves_the_recorded_tape_unchanged(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     int passed = 0;
@@ -430,7 +430,7 @@ static void hear(void *user, size_t part) {
 
 /* y = ((x0 + x1) + x2) + x1, of four rows of one tensor, the last of which is in nothing: each part is told of when its
  * gradient is whole, and before later ops have added theirs. */
-static void test_told(void **state) {
+static void test_gradient_callbacks_come_when_a_part_is_complete(void **state) {
     (void)state;
     static const tfm__grad_range parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
     static const int order[PARTS] = {3, 2, 0, 1, 4};
@@ -474,20 +474,20 @@ static void test_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_selftest_between),
-        cmocka_unit_test(test_diamond),
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_seed_and_unused),
-        cmocka_unit_test(test_rows_of_one_block),
-        cmocka_unit_test(test_outputs_again),
-        cmocka_unit_test(test_outputs_in_rows),
-        cmocka_unit_test(test_watched_again),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_no_backward),
+        cmocka_unit_test(test_selftest_leaves_the_recorded_tape_unchanged),
+        cmocka_unit_test(test_diamond_graph_sums_gradients),
+        cmocka_unit_test(test_gradients_flow_through_views),
+        cmocka_unit_test(test_backward_starts_from_one_and_skips_unused),
+        cmocka_unit_test(test_partly_watched_tensor_is_rejected),
+        cmocka_unit_test(test_overwriting_a_recorded_tensor_is_rejected),
+        cmocka_unit_test(test_rows_of_one_buffer_are_separate_outputs),
+        cmocka_unit_test(test_watching_a_tensor_twice_is_rejected),
+        cmocka_unit_test(test_backward_starts_only_from_a_recorded_output),
+        cmocka_unit_test(test_tape_rejects_misuse_and_restarts),
+        cmocka_unit_test(test_backward_frees_tensors_that_only_the_tape_holds),
+        cmocka_unit_test(test_backward_frees_saved_intermediate_tensors),
+        cmocka_unit_test(test_gradient_callbacks_come_when_a_part_is_complete),
+        cmocka_unit_test(test_op_without_backward_pass_is_rejected_on_the_tape),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -19,7 +19,7 @@ static size_t offset_of(const int64_t *place, int rank, const int64_t *dims) {
 }
 
 /* No two dims can be joined: y has 8, of which kernels walk 5 and the host the rest. */
-static void test_permute(void **state) {
+static void test_permute_of_eight_dims_is_exact(void **state) {
     (void)state;
     const int64_t dims[8] = {2, 3, 2, 1, 3, 2, 4, 5};
     const int axes[8] = {7, 2, 5, 3, 0, 6, 1, 4};
@@ -44,7 +44,7 @@ static void test_permute(void **state) {
     free(got);
 }
 
-static void test_slice(void **state) {
+static void test_slice_of_seven_dims_is_exact(void **state) {
     (void)state;
     const int64_t dims[7] = {3, 2, 3, 2, 3, 2, 3};
     tfm_range ranges[7];
@@ -132,7 +132,7 @@ static tfm_status run_gather(const gradient_case *c, tfm_context *ctx, tfm_tenso
 }
 
 /* Indices from the end and ones that have no place too. */
-static void test_gather_elements(void **state) {
+static void test_gather_elements_of_eight_dims(void **state) {
     (void)state;
     harness_random random = {6};
     float x[864];
@@ -149,7 +149,7 @@ static void test_gather_elements(void **state) {
     check_case(&c);
 }
 
-static void test_broadcast(void **state) {
+static void test_broadcast_of_eight_dims(void **state) {
     (void)state;
     harness_random random = {5};
     float a[36], b[36];
@@ -172,7 +172,7 @@ static void test_broadcast(void **state) {
 }
 
 /* A tensor without elements has memory and dims, and goes through all that moves elements. */
-static void test_nothing(void **state) {
+static void test_empty_tensors_pass_through_ops(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float host[6] = {1, 2, 3, 4, 5, 6};
@@ -236,7 +236,7 @@ static void test_nothing(void **state) {
 }
 
 /* What was repeated no times at all has a gradient of 0. */
-static void test_nothing_backward(void **state) {
+static void test_empty_broadcast_has_zero_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float host[3] = {1, 2, 3}, was[3] = {7, 8, 9};
@@ -260,9 +260,9 @@ static void test_nothing_backward(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_permute),          cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_broadcast),        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_nothing_backward), cmocka_unit_test(test_gather_elements),
+        cmocka_unit_test(test_permute_of_eight_dims_is_exact),    cmocka_unit_test(test_slice_of_seven_dims_is_exact),
+        cmocka_unit_test(test_broadcast_of_eight_dims),           cmocka_unit_test(test_empty_tensors_pass_through_ops),
+        cmocka_unit_test(test_empty_broadcast_has_zero_gradient), cmocka_unit_test(test_gather_elements_of_eight_dims),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -155,7 +155,7 @@ static void test_results(void) {
     assert_null(found.items);
 }
 
-static void test_nulls(void **state) {
+static void test_null_pointer_arguments_are_rejected(void **state) {
     (void)state;
     char *demo = harness_source("apps/demo");
     snprintf(path, sizeof(path), "%s", scratch_path("new"));
@@ -210,7 +210,7 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_null_pointer_arguments_are_rejected),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,7 +4,7 @@
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-static void test_shared_memory(void **state) {
+static void test_op_output_overlapping_an_input_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -25,7 +25,7 @@ static void test_shared_memory(void **state) {
     harness_ok(tfm_add(ctx, &made, x, z));
 }
 
-static void test_lying_tensors(void **state) {
+static void test_tensor_beyond_its_buffer_is_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -51,8 +51,8 @@ static void test_lying_tensors(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_lying_tensors),
+        cmocka_unit_test(test_op_output_overlapping_an_input_is_rejected),
+        cmocka_unit_test(test_tensor_beyond_its_buffer_is_rejected),
     };
     return cmocka_run_group_tests_name("doors", all, harness_setup, harness_teardown);
 }

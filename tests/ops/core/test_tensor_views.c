@@ -61,20 +61,20 @@ static void check(bool centered) {
     }
 }
 
-static void test_layernorm(void **state) {
+static void test_layernorm_gradients_of_overlapping_views_sum(void **state) {
     (void)state;
     check(true);
 }
 
-static void test_rmsnorm(void **state) {
+static void test_rmsnorm_gradients_of_overlapping_views_sum(void **state) {
     (void)state;
     check(false);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layernorm),
-        cmocka_unit_test(test_rmsnorm),
+        cmocka_unit_test(test_layernorm_gradients_of_overlapping_views_sum),
+        cmocka_unit_test(test_rmsnorm_gradients_of_overlapping_views_sum),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

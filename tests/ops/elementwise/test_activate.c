@@ -76,7 +76,7 @@ static void check(tfm_activation activation, const float *host, int64_t n, bool 
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_shapes(void **state) {
+static void test_activations_match_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 4096, 4097, 33333};
     harness_random random = {1};
@@ -92,7 +92,7 @@ static void test_shapes(void **state) {
 }
 
 /* Every range: a fine sweep of the middle, powers of two to the ends of float, both zeros. */
-static void test_sweep(void **state) {
+static void test_activations_over_all_exponents_match(void **state) {
     (void)state;
     enum { FINE = 60000, POWERS = 2 * 254 };
     float *host = malloc((FINE + POWERS + 2) * sizeof(float));
@@ -109,7 +109,7 @@ static void test_sweep(void **state) {
 }
 
 /* gelu's tail is small, but not noise: x Phi(x) keeps five digits down to -5, and at infinity it is 0. */
-static void test_gelu_tail(void **state) {
+static void test_gelu_tail_keeps_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[100];
@@ -134,7 +134,7 @@ static void test_gelu_tail(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_nan_stays(void **state) {
+static void test_activation_of_nan_is_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[33];
@@ -169,7 +169,7 @@ static float off_corners(float x) {
     return near ? 0.95F * x : x;
 }
 
-static void test_backward(void **state) {
+static void test_activation_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {5};
@@ -208,7 +208,7 @@ static float far_slope(tfm_activation activation, float x) {
     }
 }
 
-static void test_backward_far(void **state) {
+static void test_activation_gradients_far_from_zero_are_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { FAR = 10 };
@@ -229,7 +229,7 @@ static void test_backward_far(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_activate_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
@@ -241,7 +241,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_activate(ctx, &other, x, TFM_RELU), TFM_ERROR_ARGUMENT, "activate: the output is (6) F32");
 }
 
-static void test_shared_memory(void **state) {
+static void test_activate_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -254,9 +254,14 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_sweep),        cmocka_unit_test(test_gelu_tail),
-        cmocka_unit_test(test_nan_stays),     cmocka_unit_test(test_backward),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward_far),
+        cmocka_unit_test(test_activations_match_double_precision),
+        cmocka_unit_test(test_activations_over_all_exponents_match),
+        cmocka_unit_test(test_gelu_tail_keeps_precision),
+        cmocka_unit_test(test_activation_of_nan_is_nan),
+        cmocka_unit_test(test_activation_gradients_match_double_precision),
+        cmocka_unit_test(test_activate_rejects_bad_arguments),
+        cmocka_unit_test(test_activate_rejects_overlapping_output),
+        cmocka_unit_test(test_activation_gradients_far_from_zero_are_right),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

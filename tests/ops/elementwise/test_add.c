@@ -41,7 +41,7 @@ static void check(harness_random *random, int64_t n, int where) {
     free(b_host);
 }
 
-static void test_shapes(void **state) {
+static void test_add_is_exact(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 4095, 4097, 100003};
     harness_random random = {1};
@@ -51,13 +51,13 @@ static void test_shapes(void **state) {
 }
 
 /* More work-groups than one axis of the grid takes where an item has few elements. */
-static void test_many(void **state) {
+static void test_add_of_many_elements_exceeds_one_grid_axis(void **state) {
     (void)state;
     harness_random random = {2};
     check(&random, INT64_C(9000001), FRESH);
 }
 
-static void test_itself(void **state) {
+static void test_add_of_a_tensor_to_itself_in_place(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[21];
@@ -108,7 +108,7 @@ static void check_broadcast(harness_random *random, const int64_t *da, const int
     free(b_host);
 }
 
-static void test_broadcast(void **state) {
+static void test_add_broadcasts(void **state) {
     (void)state;
     harness_random random = {3};
     const struct {
@@ -154,7 +154,7 @@ static tfm_status run_add(const gradient_case *c, tfm_context *ctx, tfm_tensor *
 }
 
 /* The gradient of what is repeated is summed: over first, last, inner and several dims, and over many rows. */
-static void test_backward(void **state) {
+static void test_add_gradients_sum_broadcast_dims(void **state) {
     (void)state;
     static const struct {
         int64_t y[4];
@@ -186,7 +186,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_add_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), b = HARNESS_TENSOR(TFM_F32, NULL, 3, 2), y = {0};
@@ -203,8 +203,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_many),     cmocka_unit_test(test_itself),
-        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_add_is_exact),
+        cmocka_unit_test(test_add_of_many_elements_exceeds_one_grid_axis),
+        cmocka_unit_test(test_add_of_a_tensor_to_itself_in_place),
+        cmocka_unit_test(test_add_broadcasts),
+        cmocka_unit_test(test_add_gradients_sum_broadcast_dims),
+        cmocka_unit_test(test_add_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

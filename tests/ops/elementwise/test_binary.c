@@ -63,7 +63,7 @@ static const int64_t SHAPES[][3][3] = {{{3, 5, 65}, {3, 5, 65}, {3, 5, 65}},
                                        {{1, 3, 1000}, {1, 1, 1}, {1, 3, 1000}}};
 enum { SHAPE_COUNT = sizeof(SHAPES) / sizeof(*SHAPES) };
 
-static void test_floats(void **state) {
+static void test_binary_ops_on_floats_broadcast_and_match(void **state) {
     (void)state;
     harness_random random = {1};
     static float a[3000], b[3000];
@@ -95,7 +95,7 @@ static void test_floats(void **state) {
 }
 
 /* NaN, infinities, zeros of both signs, each with each: as IEEE and NumPy have it. */
-static void test_ends(void **state) {
+static void test_binary_ops_on_nan_and_infinity_match_ieee(void **state) {
     (void)state;
     const float ends[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1, -2.5f, 3};
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, ends, 8, 1), b = HARNESS_TENSOR(TFM_F32, ends, 8);
@@ -114,7 +114,7 @@ static void test_ends(void **state) {
     }
 }
 
-static void test_integers(void **state) {
+static void test_binary_ops_on_integers_wrap_as_numpy(void **state) {
     (void)state;
     const int32_t numbers[] = {0, 1, -1, 7, -7, 2147483647, INT32_MIN, 2};
     tfm_tensor a = HARNESS_TENSOR(TFM_I32, numbers, 8, 1), b = HARNESS_TENSOR(TFM_I32, numbers, 8);
@@ -137,7 +137,7 @@ static void test_integers(void **state) {
     }
 }
 
-static void test_truth(void **state) {
+static void test_logical_ops_treat_any_nonzero_as_true(void **state) {
     (void)state;
     const uint8_t a_host[] = {0, 1, 2, 0, 255}, b_host[] = {0, 0, 7, 1, 255};
     tfm_tensor a = HARNESS_TENSOR(TFM_U8, a_host, 5), b = HARNESS_TENSOR(TFM_U8, b_host, 5);
@@ -169,7 +169,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
 }
 
 /* b away from 0, a above it, and both apart from each other. */
-static void test_backward(void **state) {
+static void test_binary_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {9};
     static float a[3000], b[3000];
@@ -194,7 +194,7 @@ static void test_backward(void **state) {
 }
 
 /* Of what is equal, each has a half; 0 to a power has a slope too. */
-static void test_backward_ends(void **state) {
+static void test_binary_gradients_of_ties_and_zero_powers(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float a_host[] = {0, 0, 0, 2}, b_host[] = {2, 1, 0, 0}, zeros[4] = {0};
@@ -219,7 +219,7 @@ static void test_backward_ends(void **state) {
 }
 
 /* y in the place of the input that has its dims, and in no other. */
-static void test_in_place(void **state) {
+static void test_binary_ops_in_place_of_the_larger_input(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[2 * 33];
@@ -242,7 +242,7 @@ static void test_in_place(void **state) {
     harness_refused(tfm_mul(ctx, &over, a, b), TFM_ERROR_ARGUMENT, "mul: the output (2, 33) F32 shares memory");
 }
 
-static void test_refused(void **state) {
+static void test_binary_ops_reject_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), b = HARNESS_TENSOR(TFM_F32, NULL, 3, 2), y = {0};
@@ -260,9 +260,14 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floats),   cmocka_unit_test(test_ends),     cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_truth),    cmocka_unit_test(test_backward), cmocka_unit_test(test_backward_ends),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_binary_ops_on_floats_broadcast_and_match),
+        cmocka_unit_test(test_binary_ops_on_nan_and_infinity_match_ieee),
+        cmocka_unit_test(test_binary_ops_on_integers_wrap_as_numpy),
+        cmocka_unit_test(test_logical_ops_treat_any_nonzero_as_true),
+        cmocka_unit_test(test_binary_gradients_match_double_precision),
+        cmocka_unit_test(test_binary_gradients_of_ties_and_zero_powers),
+        cmocka_unit_test(test_binary_ops_in_place_of_the_larger_input),
+        cmocka_unit_test(test_binary_ops_reject_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

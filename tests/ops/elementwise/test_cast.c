@@ -102,7 +102,7 @@ static void check_widen(tfm_dtype dtype, int64_t n) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_widen(void **state) {
+static void test_half_to_float_cast_is_exact(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 65536};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -111,7 +111,7 @@ static void test_widen(void **state) {
     }
 }
 
-static void test_narrow(void **state) {
+static void test_float_to_half_cast_rounds_to_nearest(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 40000};
     harness_random random = {1};
@@ -129,7 +129,7 @@ static void test_narrow(void **state) {
 
 /* The exact middle between neighbours, and one float step to either side of it; the ends; NaN that carry
  * could break. */
-static void test_ties(void **state) {
+static void test_float_to_half_cast_ties_go_to_even(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F16, TFM_BF16};
     for (int d = 0; d < 2; d++) {
@@ -171,7 +171,7 @@ static void test_ties(void **state) {
 }
 
 /* Between the two 16-bit formats: by way of F32, which holds both. */
-static void test_across(void **state) {
+static void test_fp16_and_bf16_casts_go_through_fp32(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_dtype dtypes[] = {TFM_F16, TFM_BF16};
@@ -199,7 +199,7 @@ static void test_across(void **state) {
 }
 
 /* To its own dtype it is a copy, to the bit. */
-static void test_same(void **state) {
+static void test_cast_to_own_dtype_copies(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     uint16_t host[77], got[77];
@@ -225,7 +225,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
 }
 
 /* What stays F32 passes its gradient on; a half has none, and what is made of a half needs none. */
-static void test_backward(void **state) {
+static void test_cast_gradients_flow_through_fp32_only(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {9};
@@ -247,7 +247,7 @@ static void test_backward(void **state) {
     tfm_tape_stop(ctx);
 }
 
-static void test_refused(void **state) {
+static void test_cast_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 3), ints = HARNESS_TENSOR(TFM_I32, NULL, 4), y = {0};
@@ -262,9 +262,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_widen),    cmocka_unit_test(test_narrow), cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_across),   cmocka_unit_test(test_same),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_half_to_float_cast_is_exact),
+        cmocka_unit_test(test_float_to_half_cast_rounds_to_nearest),
+        cmocka_unit_test(test_float_to_half_cast_ties_go_to_even),
+        cmocka_unit_test(test_fp16_and_bf16_casts_go_through_fp32),
+        cmocka_unit_test(test_cast_to_own_dtype_copies),
+        cmocka_unit_test(test_cast_rejects_bad_arguments),
+        cmocka_unit_test(test_cast_gradients_flow_through_fp32_only),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

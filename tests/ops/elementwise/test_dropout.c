@@ -24,7 +24,7 @@ static float *drawn(int64_t rows, int64_t n, tfm_dropout_options dropout, bool i
 }
 
 /* Each element is 0 or 1 / (1 - rate), as many of them as the rate says, within six standard deviations. */
-static void test_rate(void **state) {
+static void test_dropout_rate_is_met(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     const float rates[] = {0, 0.1f, 0.5f, 0.9f};
@@ -44,7 +44,7 @@ static void test_rate(void **state) {
 }
 
 /* The mask tells what stayed; without dropout all does. */
-static void test_mask(void **state) {
+static void test_dropout_mask_tells_kept_elements(void **state) {
     (void)state;
     const float rates[] = {0, 0.5f};
     float ones[3 * 333];
@@ -68,7 +68,7 @@ static void test_mask(void **state) {
 }
 
 /* Another seed, stream or row draws something else; the same draws the same, whatever the number of rows. */
-static void test_streams(void **state) {
+static void test_dropout_seed_and_stream_select_the_mask(void **state) {
     (void)state;
     const int64_t n = 1000;
     float *first = drawn(2, n, (tfm_dropout_options){.rate = 0.5f, .seed = 1, .stream = 1}, false);
@@ -102,7 +102,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_dropout(ctx, y, inputs[0], c->user);
 }
 
-static void test_backward(void **state) {
+static void test_dropout_backward_uses_the_forward_mask(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     const tfm_dropout_options dropout = {.rate = 0.4f, .seed = 77, .stream = 3};
@@ -125,7 +125,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_dropout_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 3, 17), y = {0}, over = x;
     const float bad[] = {-0.1f, 1, 2, NAN};
@@ -138,8 +138,11 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mask),     cmocka_unit_test(test_rate),    cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dropout_mask_tells_kept_elements),
+        cmocka_unit_test(test_dropout_rate_is_met),
+        cmocka_unit_test(test_dropout_seed_and_stream_select_the_mask),
+        cmocka_unit_test(test_dropout_backward_uses_the_forward_mask),
+        cmocka_unit_test(test_dropout_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -61,7 +61,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, tfm_activatio
     free(want);
 }
 
-static void test_shapes(void **state) {
+static void test_glu_matches_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
@@ -129,7 +129,7 @@ static void check_backward(harness_random *random, backward_case b) {
     gradient_check(&c);
 }
 
-static void test_backward(void **state) {
+static void test_glu_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     const int forms[] = {HALVES_GATE_FIRST, HALVES_GATE_LAST, APART, BOTH};
@@ -143,7 +143,7 @@ static void test_backward(void **state) {
 }
 
 /* Like all pointwise ops it takes tensors without elements. */
-static void test_no_elements(void **state) {
+static void test_glu_accepts_empty_tensors(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0}, y = {0}, z = {0};
@@ -153,7 +153,7 @@ static void test_no_elements(void **state) {
     assert_true(y.dims[0] == 0 && y.dims[1] == 6 && z.dims[0] == 0 && z.dims[1] == 3);
 }
 
-static void test_refused(void **state) {
+static void test_glu_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -170,7 +170,9 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),
-                                       cmocka_unit_test(test_no_elements), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_glu_matches_double_precision),
+                                       cmocka_unit_test(test_glu_gradients_match_double_precision),
+                                       cmocka_unit_test(test_glu_accepts_empty_tensors),
+                                       cmocka_unit_test(test_glu_rejects_bad_arguments)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

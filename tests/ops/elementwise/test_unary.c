@@ -72,7 +72,7 @@ static bool is_near(double got, double want, double size) {
 }
 
 /* Whole vectors, tails, and more than one work-item. */
-static void test_values(void **state) {
+static void test_unary_ops_match_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { N = 4097 };
@@ -97,7 +97,7 @@ static void test_values(void **state) {
 }
 
 /* In a vector, and in the tail after it. */
-static void test_ends(void **state) {
+static void test_unary_ops_of_nan_and_infinity_are_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[35];
@@ -128,7 +128,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return f->op(ctx, y, inputs[0]);
 }
 
-static void test_backward(void **state) {
+static void test_unary_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {7};
     float host[130];
@@ -153,7 +153,7 @@ static void test_backward(void **state) {
 
 /* The slope of NaN is NaN, but of functions that are straight or straight in pieces: as cl/elementwise/unary.cl says.
  */
-static void test_slopes_of_nan(void **state) {
+static void test_unary_gradient_of_nan_is_nan_unless_linear(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[17], zeros[17] = {0};
@@ -177,7 +177,7 @@ static void test_slopes_of_nan(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_unary_ops_reject_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 17), over = x, y = {0}, ints = HARNESS_TENSOR(TFM_I32, NULL, 17);
@@ -189,8 +189,11 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_ends),    cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_slopes_of_nan), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unary_ops_match_double_precision),
+        cmocka_unit_test(test_unary_ops_of_nan_and_infinity_are_right),
+        cmocka_unit_test(test_unary_gradients_match_double_precision),
+        cmocka_unit_test(test_unary_gradient_of_nan_is_nan_unless_linear),
+        cmocka_unit_test(test_unary_ops_reject_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

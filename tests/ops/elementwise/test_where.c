@@ -20,7 +20,7 @@ static void fill_choice(uint8_t *choice) {
 }
 
 /* Elements of four, two and one byte; where they are NaN too. */
-static void test_values(void **state) {
+static void test_where_is_exact_and_broadcasts(void **state) {
     (void)state;
     const tfm_dtype dtypes[] = {TFM_F32, TFM_I32, TFM_F16, TFM_U8};
     uint8_t choice[99], a[60], b[660], got[1980];
@@ -55,7 +55,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_where(ctx, y, harness_tensor(TFM_U8, 3, C, c->user), inputs[0], inputs[1]);
 }
 
-static void test_backward(void **state) {
+static void test_where_gradients_match_double_precision(void **state) {
     (void)state;
     uint8_t choice[99];
     float a[15], b[165];
@@ -76,7 +76,7 @@ static void test_backward(void **state) {
 }
 
 /* y in the place of a, then of b; not where the condition or a part of an input lies. */
-static void test_in_place(void **state) {
+static void test_where_in_place_of_an_input(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float a_host[66], b_host[33];
@@ -100,7 +100,7 @@ static void test_in_place(void **state) {
     harness_refused(tfm_where(ctx, &bytes, c, c, c), TFM_ERROR_ARGUMENT, "where: the output (2, 33) U8 shares memory");
 }
 
-static void test_refused(void **state) {
+static void test_where_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), c = HARNESS_TENSOR(TFM_U8, NULL, 2, 3), y = {0};
@@ -112,10 +112,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_where_is_exact_and_broadcasts),
+        cmocka_unit_test(test_where_gradients_match_double_precision),
+        cmocka_unit_test(test_where_in_place_of_an_input),
+        cmocka_unit_test(test_where_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

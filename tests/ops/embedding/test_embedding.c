@@ -42,7 +42,7 @@ static void check(harness_random *random, int64_t batch, int64_t length, int64_t
     free(want);
 }
 
-static void test_shapes(void **state) {
+static void test_embedding_with_positions_matches_host(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
@@ -54,7 +54,7 @@ static void test_shapes(void **state) {
     }
 }
 
-static void test_many_rows(void **state) {
+static void test_embedding_of_many_rows_matches_host(void **state) {
     (void)state;
     harness_random random = {2};
     check(&random, 2500, 40, 5, true, 0);
@@ -62,7 +62,7 @@ static void test_many_rows(void **state) {
 
 /* ids of one dimension and an id outside the table: NaN there, and only there. What lies around the table is
  * no NaN, so that a read outside it shows. */
-static void test_id_outside(void **state) {
+static void test_embedding_of_id_outside_is_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { WIDTH = 21, AROUND = 2 };
@@ -109,7 +109,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
 }
 
 /* Ids come more than once, some never; learned positions, of which only a part is used. */
-static void test_backward(void **state) {
+static void test_embedding_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
     harness_random random = {7};
@@ -136,7 +136,7 @@ static void test_backward(void **state) {
     free(places);
 }
 
-static void test_refused(void **state) {
+static void test_embedding_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -155,7 +155,7 @@ static void test_refused(void **state) {
     assert_null(y.buffer);
 }
 
-static void test_shared_memory(void **state) {
+static void test_embedding_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -169,7 +169,7 @@ static void test_shared_memory(void **state) {
 }
 
 /* Tokens that stand at no position, from a table that has a row before the first. */
-static void test_skipped(void **state) {
+static void test_embedding_skips_positions_of_padding(void **state) {
     (void)state;
     enum { WIDTH = 9, BATCH = 3, LENGTH = 7, SKIPPED = 4, FIRST = 2 };
     tfm_context *ctx = harness_context();
@@ -207,9 +207,13 @@ static void test_skipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_many_rows), cmocka_unit_test(test_id_outside),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),   cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_embedding_with_positions_matches_host),
+        cmocka_unit_test(test_embedding_of_many_rows_matches_host),
+        cmocka_unit_test(test_embedding_of_id_outside_is_nan),
+        cmocka_unit_test(test_embedding_gradients_match_double_precision),
+        cmocka_unit_test(test_embedding_rejects_bad_arguments),
+        cmocka_unit_test(test_embedding_rejects_overlapping_output),
+        cmocka_unit_test(test_embedding_skips_positions_of_padding),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

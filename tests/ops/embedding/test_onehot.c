@@ -4,7 +4,7 @@
 #include "tfm/ops.h"
 
 /* The depth as first, middle and last dimension; indices below 0, and ones that have no place. */
-static void test_values(void **state) {
+static void test_onehot_matches_definition(void **state) {
     (void)state;
     enum { ROWS = 5, COLUMNS = 33, DEPTH = 7 };
     int32_t indices[ROWS * COLUMNS];
@@ -31,7 +31,7 @@ static void test_values(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_onehot_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_I32, NULL, 2, 3), y = {0}, floats = HARNESS_TENSOR(TFM_F32, NULL, 2, 3);
@@ -42,8 +42,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_onehot_matches_definition),
+        cmocka_unit_test(test_onehot_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

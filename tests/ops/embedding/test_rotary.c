@@ -80,7 +80,7 @@ static void check(harness_random *random, task s) {
     free(position);
 }
 
-static void test_shapes(void **state) {
+static void test_rope_matches_double_precision(void **state) {
     (void)state;
     const int64_t widths[][2] = {{2, 1}, {7, 3}, {64, 32}, {66, 33}, {65, 17}, {128, 64}, {100, 16}};
     harness_random random = {1};
@@ -147,7 +147,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_rotary(ctx, y, x, cosines, sines, &options);
 }
 
-static void test_backward(void **state) {
+static void test_rope_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t widths[][3] = {{2, 1, 5}, {7, 3, 5}, {65, 17, 3}, {66, 33, 1}, {1000, 500, 1}};
     harness_random random = {2};
@@ -179,7 +179,7 @@ static void test_backward(void **state) {
         }
 }
 
-static void test_positions_outside(void **state) {
+static void test_rope_of_position_outside_is_nan(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t index[] = {0, -1, 4, INT32_MAX, INT32_MIN, 3};
@@ -197,7 +197,7 @@ static void test_positions_outside(void **state) {
     harness_guards(y);
 }
 
-static void test_tables(void **state) {
+static void test_rope_tables_match_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float bases[] = {0, 500000};
@@ -217,7 +217,7 @@ static void test_tables(void **state) {
 }
 
 /* What the embedding is for: the product of a turned query and key depends on their distance alone. */
-static void test_distance(void **state) {
+static void test_rope_dot_product_depends_on_distance_only(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {2};
@@ -247,7 +247,7 @@ static void test_distance(void **state) {
     tfm_tensor_free(ctx, &sines);
 }
 
-static void test_refused(void **state) {
+static void test_rope_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 5, 12), c = HARNESS_TENSOR(TFM_F32, NULL, 8, 2), y = {0};
@@ -274,7 +274,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_rotary_tables(ctx, &y, &wide, 3, 4, -1), TFM_ERROR_ARGUMENT, "base is -1");
 }
 
-static void test_shared_memory(void **state) {
+static void test_rope_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -290,7 +290,7 @@ static void test_shared_memory(void **state) {
 }
 
 /* Queries and keys in one launch are what they are one by one, to the bit. */
-static void test_both(void **state) {
+static void test_rope_of_queries_and_keys_equals_separate_calls(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { B = 2, T = 3, D = 10, P = 9 };
@@ -335,10 +335,14 @@ static void test_both(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both),     cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_positions_outside),
-        cmocka_unit_test(test_tables),   cmocka_unit_test(test_distance),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_rope_of_queries_and_keys_equals_separate_calls),
+        cmocka_unit_test(test_rope_matches_double_precision),
+        cmocka_unit_test(test_rope_gradients_match_double_precision),
+        cmocka_unit_test(test_rope_of_position_outside_is_nan),
+        cmocka_unit_test(test_rope_tables_match_double_precision),
+        cmocka_unit_test(test_rope_dot_product_depends_on_distance_only),
+        cmocka_unit_test(test_rope_rejects_bad_arguments),
+        cmocka_unit_test(test_rope_rejects_overlapping_output),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

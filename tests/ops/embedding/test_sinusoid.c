@@ -28,7 +28,7 @@ static void check(int64_t positions, int64_t width, tfm_sinusoid_layout layout, 
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_values(void **state) {
+static void test_sinusoid_matches_double_precision(void **state) {
     (void)state;
     const int64_t widths[] = {1, 2, 3, 17, 64, 65};
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
@@ -40,7 +40,7 @@ static void test_values(void **state) {
 
 /* fairseq's own formula: log(10000) / (half - 1) between the logarithms of rates, and 0 in an odd width's last column.
  */
-static void test_fairseq(void **state) {
+static void test_sinusoid_of_fairseq_matches_its_formula(void **state) {
     (void)state;
     const int64_t widths[] = {1, 2, 3, 17, 64};
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
@@ -86,13 +86,13 @@ static void check_linear(tfm_sinusoid_layout layout) {
     tfm_tensor_free(ctx, &table);
 }
 
-static void test_linear_map(void **state) {
+static void test_shifted_sinusoid_is_a_linear_map(void **state) {
     (void)state;
     check_linear(TFM_SINUSOID_INTERLEAVED);
     check_linear(TFM_SINUSOID_SPLIT);
 }
 
-static void test_refused(void **state) {
+static void test_sinusoid_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 28), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 5), none = {0};
@@ -107,10 +107,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_fairseq),
-        cmocka_unit_test(test_linear_map),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_sinusoid_matches_double_precision),
+        cmocka_unit_test(test_sinusoid_of_fairseq_matches_its_formula),
+        cmocka_unit_test(test_shifted_sinusoid_is_a_linear_map),
+        cmocka_unit_test(test_sinusoid_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -128,7 +128,7 @@ static bool serves(void) {
     return false;
 }
 
-static void test_largest(void **state) {
+static void test_int8_screened_argmax_equals_fp32(void **state) {
     (void)state;
     static const int64_t SHAPES[][3] = {
         {1, 1, 1},      {1, 7, 3},      {3, 16, 16},    {2, 333, 33},   {5, 1501, 65},
@@ -168,7 +168,7 @@ static product close_product(harness_random *random, exactness exact, int64_t ro
     return p;
 }
 
-static void test_close(void **state) {
+static void test_close_entries_are_verified_in_fp32(void **state) {
     (void)state;
     harness_random random = {12};
     if (!serves())
@@ -186,7 +186,7 @@ static void test_close(void **state) {
 }
 
 /* In two pieces, with bounds that are 64 times as large from some rows before the second one on. */
-static void test_close_pieces(void **state) {
+static void test_close_entries_across_chunks_are_verified(void **state) {
     (void)state;
     enum { N = 5003, K = 24, FROM = 4200 };
     harness_random random = {17};
@@ -200,7 +200,7 @@ static void test_close_pieces(void **state) {
 }
 
 /* Equal entries, rows of zeros, and entries of which none may be chosen. */
-static void test_ends(void **state) {
+static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
     (void)state;
     enum { ROWS = 6, N = 5000, K = 40 };
     float values[ROWS];
@@ -237,7 +237,7 @@ static void test_ends(void **state) {
 }
 
 /* Numbers whose squares leave the range of floats, beside a row of zeros. */
-static void test_sizes(void **state) {
+static void test_argmax_survives_squares_beyond_float_range(void **state) {
     (void)state;
     enum { ROWS = 4, N = 1000, K = 200 };
     static const float SIZES[][2] = {{1e-25f, 1},    {1, 1e-25f},     {1e25f, 1e-3f},
@@ -273,7 +273,7 @@ static void test_sizes(void **state) {
 }
 
 /* What is not finite: in x it leaves nothing to choose; in a row of w it counts as in floats. */
-static void test_not_finite(void **state) {
+static void test_argmax_handles_non_finite_entries(void **state) {
     (void)state;
     enum { ROWS = 4, N = 900, K = 50 };
     float values[ROWS];
@@ -359,7 +359,7 @@ static bool screens(const tfm_model *model) {
     return !harness_slow() && tfm__argmax_int8_supported(model->ctx, model->output->value);
 }
 
-static void test_search(void **state) {
+static void test_screened_greedy_search_equals_scored(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
     size_t counts[TEXTS];
@@ -396,7 +396,7 @@ static void test_search(void **state) {
 }
 
 /* A change of the weights is one of the screen: that of other weights would find other tokens. */
-static void test_changed(void **state) {
+static void test_changed_weights_rebuild_the_int8_screen(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
     size_t counts[TEXTS];
@@ -427,7 +427,7 @@ static void test_changed(void **state) {
 }
 
 /* Where all entries are as good as equal, bytes tell nothing, and the search goes on by logits, as do later ones. */
-static void test_gives_up(void **state) {
+static void test_indistinct_logits_disable_screening(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
     size_t counts[TEXTS];
@@ -453,7 +453,7 @@ static void test_gives_up(void **state) {
 }
 
 /* A trainer changes the parameters whenever it likes. */
-static void test_trainer(void **state) {
+static void test_training_disables_screening(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
     size_t counts[TEXTS];
@@ -478,7 +478,7 @@ static void test_trainer(void **state) {
     tfm_model_free(&model);
 }
 
-static void test_generate(void **state) {
+static void test_screened_generation_equals_scored(void **state) {
     (void)state;
     int32_t ids[TEXTS * LONGEST];
     size_t counts[TEXTS];
@@ -507,10 +507,17 @@ static void test_generate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_largest), cmocka_unit_test(test_close),    cmocka_unit_test(test_close_pieces),
-        cmocka_unit_test(test_ends),    cmocka_unit_test(test_sizes),    cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_search),  cmocka_unit_test(test_changed),  cmocka_unit_test(test_gives_up),
-        cmocka_unit_test(test_trainer), cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_int8_screened_argmax_equals_fp32),
+        cmocka_unit_test(test_close_entries_are_verified_in_fp32),
+        cmocka_unit_test(test_close_entries_across_chunks_are_verified),
+        cmocka_unit_test(test_ties_zeros_and_barred_entries_are_handled),
+        cmocka_unit_test(test_argmax_survives_squares_beyond_float_range),
+        cmocka_unit_test(test_argmax_handles_non_finite_entries),
+        cmocka_unit_test(test_screened_greedy_search_equals_scored),
+        cmocka_unit_test(test_changed_weights_rebuild_the_int8_screen),
+        cmocka_unit_test(test_indistinct_logits_disable_screening),
+        cmocka_unit_test(test_training_disables_screening),
+        cmocka_unit_test(test_screened_generation_equals_scored),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -74,7 +74,7 @@ static float *train(double *losses, size_t *count, tfm_dtype precision, const ch
 /* bf16 has 8 bits, so that what products read moves by 2^-9 of itself at most, and by a third of that as a root mean
  * square. Losses here are means over dozens of targets after a dozen products, whose errors add up as roots do: 2^-9
  * sqrt(12) / 3 of a loss is 2^-9 and some, and the steps of Adam differ by as much. Twice 2^-9 is the bound. */
-static void test_near(void **state) {
+static void test_bf16_training_losses_are_near_fp32(void **state) {
     (void)state;
     double plain[UPDATES], narrow[UPDATES], after[UPDATES];
     size_t count;
@@ -97,7 +97,7 @@ static void test_near(void **state) {
     free(again);
 }
 
-static void test_resumed(void **state) {
+static void test_resumed_bf16_training_is_bit_identical(void **state) {
     double whole[UPDATES], parts[UPDATES];
     char path[4200];
     size_t count;
@@ -136,7 +136,7 @@ static int loads(const char *path, tfm_dtype precision) {
 }
 
 /* A device that multiplies bf16 by another instruction adds in another order; fp32 does not depend on that. */
-static void test_other_kind(void **state) {
+static void test_checkpoint_of_another_bf16_instruction_is_rejected(void **state) {
     double losses[UPDATES];
     char path[4200];
     size_t count;
@@ -156,7 +156,7 @@ static void test_other_kind(void **state) {
 }
 
 /* An evaluation is of the model as it is saved. */
-static void test_evaluation(void **state) {
+static void test_bf16_training_evaluates_in_fp32(void **state) {
     (void)state;
     double nll[2];
     provide();
@@ -178,7 +178,7 @@ static void test_evaluation(void **state) {
 }
 
 /* A device without, and numbers that nothing rounds to. The model may then be trained in fp32. */
-static void test_refused(void **state) {
+static void test_bf16_training_without_device_support_is_rejected(void **state) {
     tfm_context *ctx = harness_context();
     tfm_trainer_options o = options_of(TFM_F16);
     tfm_model *model;
@@ -201,8 +201,10 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_near), cmocka_unit_test(test_resumed),
-                                       cmocka_unit_test(test_other_kind), cmocka_unit_test(test_evaluation),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16_training_losses_are_near_fp32),
+                                       cmocka_unit_test(test_resumed_bf16_training_is_bit_identical),
+                                       cmocka_unit_test(test_checkpoint_of_another_bf16_instruction_is_rejected),
+                                       cmocka_unit_test(test_bf16_training_evaluates_in_fp32),
+                                       cmocka_unit_test(test_bf16_training_without_device_support_is_rejected)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -155,7 +155,7 @@ static void check(layer l) {
 }
 
 /* Whole tiles, parts of them, odd sizes, and inner dimensions in pieces, of each of the three products. */
-static void test_layers(void **state) {
+static void test_bf16_linear_layers_match_rounded_inputs(void **state) {
     const layer layers[] = {{64, 64, 64, true, true},   {63, 31, 95, true, false},   {13, 33, 1, false, false},
                             {600, 32, 50, true, false}, {40, 530, 33, false, true},  {37, 19, 1100, true, false},
                             {129, 96, 128, true, true}, {523, 77, 65, false, false}, {21, 45, 37, true, false}};
@@ -173,7 +173,7 @@ static void test_layers(void **state) {
 }
 
 /* Where products may not round, nobody rounds; and a weight that both read has the copy that each of them wants. */
-static void test_turns(void **state) {
+static void test_weight_copies_serve_bf16_and_fp32_in_turn(void **state) {
     enum { ROWS = 40, OUTPUTS = 36, INPUTS = 48 };
     harness_random random = {7};
     skip_without(set_way(1) || set_way(0) || set_way(2), state);
@@ -207,7 +207,7 @@ static void test_turns(void **state) {
 }
 
 /* A device that has nothing for it says why. */
-static void test_absent(void **state) {
+static void test_missing_bf16_support_is_explained(void **state) {
     tfm_context *ctx = harness_context();
     tuning()->avx512_bf16 = tuning()->amx_bf16 = false;
     tuning()->mma = TFM__MMA_NONE;
@@ -219,7 +219,8 @@ static void test_absent(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_turns),
-                                       cmocka_unit_test(test_absent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16_linear_layers_match_rounded_inputs),
+                                       cmocka_unit_test(test_weight_copies_serve_bf16_and_fp32_in_turn),
+                                       cmocka_unit_test(test_missing_bf16_support_is_explained)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -141,7 +141,7 @@ static void check(shape s, harness_random *random) {
     free(norm);
 }
 
-static void test_shapes(void **state) {
+static void test_norm_and_grouped_linear_match_double_precision(void **state) {
     (void)state;
     harness_random random = {1};
     const int64_t rows[] = {1, 2, 3, 4, 8, 11, 33}, widths[] = {4, 36, 132, 520, 33};
@@ -221,7 +221,7 @@ static void check_gated(const shape *s, bool gelu, harness_random *random) {
     free(want);
 }
 
-static void test_gated(void **state) {
+static void test_gated_linear_matches_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     const int64_t rows[] = {1, 3, 11, 8, 33, 5}, widths[] = {36, 132}, outputs[] = {1, 17, 48, 65};
@@ -250,7 +250,7 @@ static bool asked_with(const tfm_context *ctx, const char *define) {
 
 /* Too few columns for a device's many compute units: two and four teams share those of one, also where the last of
  * them have little of a line to read, and by each number of rows, norm and gate. */
-static void test_shared_columns(void **state) {
+static void test_work_groups_share_columns_on_large_devices(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const char *first = ctx->tuning.gemm_order[0].provider;
@@ -277,7 +277,7 @@ static void test_shared_columns(void **state) {
 }
 
 /* Columns enough for all compute units, or just too few. */
-static void test_enough_columns(void **state) {
+static void test_column_sharing_follows_compute_units(void **state) {
     (void)state;
     enum { K = 512, N = 512 };
     const struct {
@@ -307,7 +307,7 @@ static void test_enough_columns(void **state) {
 }
 
 /* Numbers far from 0, where a mean of floats is not exact enough for the variance. */
-static void test_far(void **state) {
+static void test_fused_norm_of_large_mean_is_exact(void **state) {
     (void)state;
     enum { K = 512 };
     tfm_context *ctx = harness_context();
@@ -343,7 +343,7 @@ static size_t kernels_of(const tfm_context *ctx) {
 }
 
 /* Where a device prefers it, three layers after a norm are one kernel, of whatever is not too odd for it. */
-static void test_joined(void **state) {
+static void test_three_projections_are_one_launch_on_gpu(void **state) {
     (void)state;
     enum { ROWS = 4, K = 64 };
     tfm_context *ctx = NULL;
@@ -373,7 +373,7 @@ static void test_joined(void **state) {
 }
 
 /* A device that vectorises what one item says has them in one launch as well, and each is what it is alone. */
-static void test_joined_panels(void **state) {
+static void test_three_projections_are_one_launch_on_cpu(void **state) {
     (void)state;
     enum { K = 40, MOST = 37 };
     static const int64_t n[] = {48, 130, 7};
@@ -419,9 +419,13 @@ static void test_joined_panels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_gated), cmocka_unit_test(test_shared_columns),
-        cmocka_unit_test(test_enough_columns), cmocka_unit_test(test_far),   cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_joined_panels),
+        cmocka_unit_test(test_norm_and_grouped_linear_match_double_precision),
+        cmocka_unit_test(test_gated_linear_matches_double_precision),
+        cmocka_unit_test(test_work_groups_share_columns_on_large_devices),
+        cmocka_unit_test(test_column_sharing_follows_compute_units),
+        cmocka_unit_test(test_fused_norm_of_large_mean_is_exact),
+        cmocka_unit_test(test_three_projections_are_one_launch_on_gpu),
+        cmocka_unit_test(test_three_projections_are_one_launch_on_cpu),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

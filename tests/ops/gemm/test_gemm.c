@@ -151,13 +151,13 @@ static void need_wide(void) {
     }
 }
 
-static void test_small(void **state) {
+static void test_cpu_skinny_gemm_matches_double_precision(void **state) {
     (void)state;
     need_wide();
     odd_shapes(&tfm__gemm_cpu_skinny, 1, 2e6);
 }
 
-static void test_packed(void **state) {
+static void test_cpu_packed_gemm_matches_double_precision(void **state) {
     (void)state;
     need_wide();
     odd_shapes(&tfm__gemm_cpu_packed, 1, 2e6);
@@ -165,7 +165,7 @@ static void test_packed(void **state) {
 
 /* Each register tile by itself, whole and with the inner dimension cut in three; operands that can be read four floats
  * at a time, and such as cannot; elements counted in 32 and in 64 bits. */
-static void test_tiled(void **state) {
+static void test_every_gpu_tile_matches_double_precision(void **state) {
     (void)state;
     const tfm__gemm_provider *provider = &tfm__gemm_gpu_tiled;
     tfm__tuning *tuning = &harness_context()->tuning;
@@ -218,7 +218,7 @@ static void test_tiled(void **state) {
 
 /* Tiles of which an item has more sums than the device's registers hold, as on Intel's GPUs: none of them is taken,
  * unless a build option gives it more registers. How many they are tests/gpu judges; here it is that this is heeded. */
-static void test_held(void **state) {
+static void test_tiles_beyond_register_limit_are_declined(void **state) {
     (void)state;
     tfm__tuning *tuning = &harness_context()->tuning;
     if (tuning->class != TFM__CLASS_GPU) {
@@ -252,18 +252,18 @@ static void test_held(void **state) {
     *tuning = own;
 }
 
-static void test_plain(void **state) {
+static void test_reference_gemm_matches_double_precision(void **state) {
     (void)state;
     odd_shapes(&tfm__gemm_reference, harness_slow() ? 7 : 3, 2e6);
 }
 
-static void test_chosen(void **state) {
+static void test_selected_gemm_matches_double_precision(void **state) {
     (void)state;
     odd_shapes(NULL, harness_slow() ? 11 : less() ? 9 : 5, 2e6);
 }
 
 /* Every number of rows around the tile heights, every number of columns around the panel widths. */
-static void test_edges(void **state) {
+static void test_gemm_around_tile_edges_is_right(void **state) {
     (void)state;
     harness_random random = {2};
     const int step = harness_slow() ? 13 : harness_brief() ? 3 : 1;
@@ -290,14 +290,14 @@ static void batches(const tfm__gemm_provider *provider, int stride) {
     }
 }
 
-static void test_batches(void **state) {
+static void test_batched_and_strided_gemm_is_right(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
         batches(tfm__gemm_providers[p], less() ? 3 : 1);
 }
 
 /* More matrices than some devices' grids take in one dimension. */
-static void test_many_matrices(void **state) {
+static void test_more_matrices_than_grid_limit_are_right(void **state) {
     (void)state;
     if (harness_slow() || harness_brief()) {
         printf("skipped: 70000 matrices take long\n");
@@ -329,7 +329,7 @@ static void epilogues(const tfm__gemm_provider *provider) {
         }
 }
 
-static void test_epilogues(void **state) {
+static void test_bias_and_activation_epilogues_are_right(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
         epilogues(tfm__gemm_providers[p]);
@@ -373,7 +373,7 @@ static void turned(const tfm__gemm_provider *provider) {
     free(bias);
 }
 
-static void test_turned(void **state) {
+static void test_transposed_a_blocks_are_right(void **state) {
     (void)state;
     turned(&tfm__gemm_cpu_packed);
     if (!less()) /* the sizes are of blocks that GPUs do not have */
@@ -381,7 +381,7 @@ static void test_turned(void **state) {
 }
 
 /* c += alpha a b, as gradients are summed. */
-static void test_accumulate(void **state) {
+static void test_accumulating_gemm_is_right(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS; p++)
         if (!(harness_slow() || less()) ||
@@ -390,7 +390,7 @@ static void test_accumulate(void **state) {
     assert_null(clblast_declines());
 }
 
-static void test_clblast(void **state) {
+static void test_clblast_gemm_matches_double_precision(void **state) {
     (void)state;
     const tfm__gemm_provider *provider = &tfm__gemm_clblast;
     harness_random random = {6};
@@ -410,7 +410,7 @@ static void test_clblast(void **state) {
 
 /* CLBlast multiplies in other ways from a size on that the device decides: each octave is compared, and with numbers
  * that say something. */
-static void test_clblast_is_compared_once_per_size(void **state) {
+static void test_clblast_is_validated_once_per_size(void **state) {
     tfm_context *ctx = harness_context();
     const tfm__gemm_provider *provider = &tfm__gemm_clblast;
     harness_random random = {9};
@@ -445,7 +445,7 @@ static void test_clblast_is_compared_once_per_size(void **state) {
 }
 
 /* Where its ints or a device's grids would not reach. */
-static void test_too_large(void **state) {
+static void test_clblast_declines_beyond_32_bits(void **state) {
     (void)state;
     const tfm__gemm_task tasks[] = {
         {.batch = 1, .m = 65536, .n = 32768, .k = 8, .shared_b = true},
@@ -470,7 +470,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
 
 /* A CLBlast that disagrees with the plain kernel (here it is the plain kernel that lies) is found out at its
  * first product, which another provider computes again; one warning, and it is not asked any more. */
-static void test_wrong_clblast(void **state) {
+static void test_wrong_clblast_result_is_replaced(void **state) {
     const tfm__tuning *tuning = tfm__context_tuning(harness_context());
     if (tuning->class != TFM__CLASS_CPU && strcmp(tuning->gemm_order[0].provider, "reference") == 0) {
         printf("skipped: here the plain kernel would be the one to take over\n");
@@ -504,7 +504,7 @@ static void test_wrong_clblast(void **state) {
 }
 
 /* The kernels as other CPUs get them: this device runs any vector width, if slower. */
-static void test_other_tunings(void **state) {
+static void test_cpu_kernels_are_right_at_other_vector_widths(void **state) {
     need_wide();
     static const int widths[][2] = {{8, 6}, {4, 6}}; /* vector width, rows of a tile: AVX2, SSE and NEON */
     for (int i = 0; i < 2; i++) {
@@ -529,7 +529,7 @@ static void test_other_tunings(void **state) {
 }
 
 /* The plain kernel on devices that take smaller work-groups than this one, down to one item. */
-static void test_other_groups(void **state) {
+static void test_reference_gemm_runs_in_small_workgroups(void **state) {
     (void)state;
     tfm__limits *limits = (tfm__limits *)tfm__context_limits(harness_context());
     const size_t most = limits->max_group;
@@ -583,7 +583,7 @@ static void check_linear(tfm_tensor x, tfm_param *weight, tfm_tensor bias, const
 }
 
 /* The packed copy outlives scopes, follows the version, and is made once. */
-static void test_linear(void **state) {
+static void test_packed_weight_copy_follows_weight_version(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {7};
@@ -616,7 +616,7 @@ static void test_linear(void **state) {
     free(hb);
 }
 
-static void test_refused(void **state) {
+static void test_gemm_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -648,7 +648,7 @@ static void test_refused(void **state) {
 }
 
 /* Providers by name, as strangers ask for them. */
-static void test_by_name(void **state) {
+static void test_gemm_provider_is_selected_by_name(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const char *why = NULL;
@@ -679,7 +679,7 @@ static void test_by_name(void **state) {
                     "linear: there is no provider ''");
 }
 
-static void test_environment(void **state) {
+static void test_tfm_gemm_variable_selects_providers(void **state) {
     (void)state;
     const tfm__gemm_task task = {.batch = 1, .m = 100, .n = 100, .k = 100, .shared_b = true};
     const char *modes[] = {"clblast", "builtin", "", "fastest"};
@@ -703,7 +703,7 @@ static void test_environment(void **state) {
 
 /* A tuning that names a provider that there is not is a mistake of ours, which nobody is to pay for with slow products.
  */
-static void test_unknown_preference(void **state) {
+static void test_unknown_provider_in_tuning_is_an_error(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm_tensor a = {0}, c = {0};
@@ -717,30 +717,30 @@ static void test_unknown_preference(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_unknown_preference),
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_tiled),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_many_matrices),
-        cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_turned),
-        cmocka_unit_test(test_accumulate),
-        cmocka_unit_test(test_clblast),
-        cmocka_unit_test(test_clblast_is_compared_once_per_size),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_wrong_clblast),
-        cmocka_unit_test(test_other_tunings),
-        cmocka_unit_test(test_other_groups),
+        cmocka_unit_test(test_cpu_skinny_gemm_matches_double_precision),
+        cmocka_unit_test(test_unknown_provider_in_tuning_is_an_error),
+        cmocka_unit_test(test_cpu_packed_gemm_matches_double_precision),
+        cmocka_unit_test(test_every_gpu_tile_matches_double_precision),
+        cmocka_unit_test(test_tiles_beyond_register_limit_are_declined),
+        cmocka_unit_test(test_reference_gemm_matches_double_precision),
+        cmocka_unit_test(test_selected_gemm_matches_double_precision),
+        cmocka_unit_test(test_gemm_around_tile_edges_is_right),
+        cmocka_unit_test(test_batched_and_strided_gemm_is_right),
+        cmocka_unit_test(test_more_matrices_than_grid_limit_are_right),
+        cmocka_unit_test(test_bias_and_activation_epilogues_are_right),
+        cmocka_unit_test(test_transposed_a_blocks_are_right),
+        cmocka_unit_test(test_accumulating_gemm_is_right),
+        cmocka_unit_test(test_clblast_gemm_matches_double_precision),
+        cmocka_unit_test(test_clblast_is_validated_once_per_size),
+        cmocka_unit_test(test_clblast_declines_beyond_32_bits),
+        cmocka_unit_test(test_wrong_clblast_result_is_replaced),
+        cmocka_unit_test(test_cpu_kernels_are_right_at_other_vector_widths),
+        cmocka_unit_test(test_reference_gemm_runs_in_small_workgroups),
         cmocka_unit_test(test_nan_stays_in_its_row),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_by_name),
-        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_packed_weight_copy_follows_weight_version),
+        cmocka_unit_test(test_gemm_rejects_bad_arguments),
+        cmocka_unit_test(test_gemm_provider_is_selected_by_name),
+        cmocka_unit_test(test_tfm_gemm_variable_selects_providers),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

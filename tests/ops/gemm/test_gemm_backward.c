@@ -80,7 +80,7 @@ static void check(harness_random *random, product p) {
     free(b);
 }
 
-static void test_gemm(void **state) {
+static void test_gemm_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {1};
     const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 1}, {17, 3, 65}, {65, 33, 17}};
@@ -96,7 +96,7 @@ static void test_gemm(void **state) {
                                      .alpha = 0.5f});
 }
 
-static void test_batches(void **state) {
+static void test_batched_gemm_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     for (int t = 0; t < 8; t++)
@@ -110,7 +110,7 @@ static void test_batches(void **state) {
                                  .alpha = 2});
 }
 
-static void test_linear(void **state) {
+static void test_linear_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
@@ -160,7 +160,7 @@ static tfm_status run_relu(const gradient_case *c, tfm_context *ctx, tfm_tensor 
     return status;
 }
 
-static void test_relu(void **state) {
+static void test_relu_linear_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {4};
     float a[33 * 9], b[17 * 9], bias[17];
@@ -203,7 +203,7 @@ static void oracle_twice(const gradient_case *c, double *y, double *const *input
     }
 }
 
-static void test_twice(void **state) {
+static void test_weight_used_twice_sums_its_gradients(void **state) {
     (void)state;
     harness_random random = {5};
     float a[20 * 17], b[17 * 17];
@@ -279,7 +279,7 @@ static void check_gradients(harness_random *random, gradients g, int which) {
     free(b);
 }
 
-static void test_gradients(void **state) {
+static void test_linear_gradient_kernels_match_double_precision(void **state) {
     (void)state;
     harness_random random = {6};
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
@@ -302,7 +302,7 @@ static void test_gradients(void **state) {
 }
 
 /* A bias's gradient is a sum of many rows, whose rounding errors must not pile up row by row. */
-static void test_long_sum(void **state) {
+static void test_bias_gradient_of_many_rows_keeps_precision(void **state) {
     (void)state;
     enum { ROWS = 1 << 17, M = 3 };
     tfm_context *ctx = harness_context();
@@ -325,7 +325,7 @@ static void test_long_sum(void **state) {
 }
 
 /* A bias that is a row of its weight: their gradients lie on one another, the bias's comes first. */
-static void test_tied(void **state) {
+static void test_bias_tied_to_weight_row_sums_gradients(void **state) {
     (void)state;
     const gradients g = {40, 130, 500};
     tfm_context *ctx = harness_context();
@@ -350,7 +350,7 @@ static void test_tied(void **state) {
 }
 
 /* What a training run is told that the products of a layer take is what they take at the most. */
-static void test_memory(void **state) {
+static void test_gemm_backward_memory_estimate_holds(void **state) {
     (void)state;
     enum { ROWS = 8192, INPUTS = 16, OUTPUTS = 64 };
     tfm_context *ctx = NULL;
@@ -368,7 +368,7 @@ static void test_memory(void **state) {
     tfm_context_free(&ctx);
 }
 
-static void test_refused(void **state) {
+static void test_accumulating_gemm_has_no_backward_pass(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 3, 5), b = HARNESS_TENSOR(TFM_F32, NULL, 5, 4),
@@ -382,10 +382,16 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm),     cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_relu),     cmocka_unit_test(test_twice),   cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_long_sum), cmocka_unit_test(test_tied),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_gemm_gradients_match_double_precision),
+        cmocka_unit_test(test_batched_gemm_gradients_match_double_precision),
+        cmocka_unit_test(test_linear_gradients_match_double_precision),
+        cmocka_unit_test(test_relu_linear_gradients_match_double_precision),
+        cmocka_unit_test(test_weight_used_twice_sums_its_gradients),
+        cmocka_unit_test(test_linear_gradient_kernels_match_double_precision),
+        cmocka_unit_test(test_bias_gradient_of_many_rows_keeps_precision),
+        cmocka_unit_test(test_bias_tied_to_weight_row_sums_gradients),
+        cmocka_unit_test(test_accumulating_gemm_has_no_backward_pass),
+        cmocka_unit_test(test_gemm_backward_memory_estimate_holds),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -102,7 +102,7 @@ static void check_shapes(void) {
         assert_null(check(false, pieces[i]));
 }
 
-static void test_emulated(void **state) {
+static void test_emulated_bf16_gemm_matches_rounded_inputs(void **state) {
     need_wide();
     for (int tiles = 0; tiles < 2; tiles++) {
         tuning()->mma_emulated = true;
@@ -113,7 +113,7 @@ static void test_emulated(void **state) {
 }
 
 /* Of vectors, and of tiles. */
-static void test_instruction(void **state) {
+static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
     need_wide();
     if (!tuning()->avx512_bf16 || tuning()->width != 16) {
         printf("skipped: the processor has no dot products of bf16\n");
@@ -138,7 +138,7 @@ static void test_instruction(void **state) {
 }
 
 /* Not asked for, it rounds nothing. */
-static void test_declines(void **state) {
+static void test_bf16_gemm_declines_fp32_and_few_rows(void **state) {
     (void)state;
     need_wide();
     tfm_context *ctx = harness_context();
@@ -162,7 +162,7 @@ static void test_declines(void **state) {
 }
 
 /* NaN and infinity of a row stay in it. */
-static void test_special(void **state) {
+static void test_bf16_gemm_keeps_nan_and_infinity_in_their_row(void **state) {
     need_wide();
     for (int form = 0; form < 4; form++) {
         const bool emulated = form / 2, tiles = form % 2;
@@ -209,7 +209,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
 
 /* Instructions that add something else: the first product finds out about each, then another provider computes it, and
  * there is one warning for each. */
-static void test_wrong(void **state) {
+static void test_wrong_bf16_kernel_is_replaced_with_one_warning(void **state) {
     need_wide();
     size_t size;
     char *text = scratch_source("cl/gemm/bf16_pack.cl", &size);
@@ -244,8 +244,11 @@ static void test_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_emulated), cmocka_unit_test(test_instruction), cmocka_unit_test(test_declines),
-        cmocka_unit_test(test_special),  cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_emulated_bf16_gemm_matches_rounded_inputs),
+        cmocka_unit_test(test_native_bf16_gemm_matches_rounded_inputs),
+        cmocka_unit_test(test_bf16_gemm_declines_fp32_and_few_rows),
+        cmocka_unit_test(test_bf16_gemm_keeps_nan_and_infinity_in_their_row),
+        cmocka_unit_test(test_wrong_bf16_kernel_is_replaced_with_one_warning),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -157,14 +157,14 @@ static void check_products(void) {
         }
 }
 
-static void test_emulated(void **state) {
+static void test_emulated_bf16x3_gemm_matches_fp32(void **state) {
     need_wide(state);
     emulate();
     check_products();
     again(state);
 }
 
-static void test_instruction(void **state) {
+static void test_native_bf16x3_gemm_matches_fp32(void **state) {
     need_wide(state);
     if (!has_tiles()) {
         printf("skipped: the processor has no tiles of bf16\n");
@@ -175,7 +175,7 @@ static void test_instruction(void **state) {
 }
 
 /* Large products are by tiles where there are such, small ones are not, nor those that are rounded to bf16 anyway. */
-static void test_chosen(void **state) {
+static void test_bf16x3_is_selected_for_large_fp32_gemm(void **state) {
     need_wide(state);
     tfm_context *ctx = harness_context();
     tfm__gemm_task task = {.batch = 1, .m = 1024, .n = 512, .k = 512, .shared_b = true, .alpha = 1};
@@ -230,7 +230,7 @@ static void check_large(void) {
     harness_align(0);
 }
 
-static void test_large(void **state) {
+static void test_bf16x3_large_gemm_is_right(void **state) {
     in_each_form(state, check_large);
 }
 
@@ -248,7 +248,7 @@ static void check_sizes(void) {
     free(b);
 }
 
-static void test_sizes(void **state) {
+static void test_bf16x3_handles_tiny_and_huge_numbers(void **state) {
     in_each_form(state, check_sizes);
 }
 
@@ -297,7 +297,7 @@ static void check_shares(void) {
         }
 }
 
-static void test_shares(void **state) {
+static void test_bf16x3_shares_sum_to_the_float(void **state) {
     in_each_form(state, check_shares);
 }
 
@@ -351,7 +351,7 @@ static void check_special(void) {
     }
 }
 
-static void test_special(void **state) {
+static void test_bf16x3_keeps_nan_and_infinity_in_their_row(void **state) {
     in_each_form(state, check_special);
 }
 
@@ -364,7 +364,7 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
 
 /* Tiles that leave out the smallest share: the first product finds out, another provider computes it, and there is one
  * warning. */
-static void test_wrong(void **state) {
+static void test_wrong_bf16x3_kernel_is_replaced_with_one_warning(void **state) {
     need_wide(state);
     size_t size;
     char *text = scratch_source("cl/gemm/gemm_cpu_bf16x3.cl", &size);
@@ -395,7 +395,7 @@ static void test_wrong(void **state) {
 }
 
 /* What it takes from the pool is what it says. */
-static void test_memory(void **state) {
+static void test_bf16x3_memory_estimate_holds(void **state) {
     need_wide(state);
     emulate();
     tfm_context *ctx = harness_context();
@@ -416,9 +416,15 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_emulated), cmocka_unit_test(test_instruction), cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_large),    cmocka_unit_test(test_shares),      cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_special),  cmocka_unit_test(test_wrong),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_emulated_bf16x3_gemm_matches_fp32),
+        cmocka_unit_test(test_native_bf16x3_gemm_matches_fp32),
+        cmocka_unit_test(test_bf16x3_is_selected_for_large_fp32_gemm),
+        cmocka_unit_test(test_bf16x3_large_gemm_is_right),
+        cmocka_unit_test(test_bf16x3_shares_sum_to_the_float),
+        cmocka_unit_test(test_bf16x3_handles_tiny_and_huge_numbers),
+        cmocka_unit_test(test_bf16x3_keeps_nan_and_infinity_in_their_row),
+        cmocka_unit_test(test_wrong_bf16x3_kernel_is_replaced_with_one_warning),
+        cmocka_unit_test(test_bf16x3_memory_estimate_holds),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

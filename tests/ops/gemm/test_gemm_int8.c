@@ -116,7 +116,7 @@ static void check(sizes s, tfm_activation activation, bool biased, int whole, ha
     free(got);
 }
 
-static void test_whole(void **state) {
+static void test_int8_gemm_of_whole_numbers_is_exact(void **state) {
     (void)state;
     const int64_t ms[] = {1, 2, 3, 5, 8, 9, 13, 97, 200}, ns[] = {1, 4, 7, 66, 131},
                   ks[] = {1, 15, 16, 63, 64, 130, 515};
@@ -131,7 +131,7 @@ static void test_whole(void **state) {
 }
 
 /* All products at an end: pairs of them do not fit 16 bits by far, and sums are the largest that there are. */
-static void test_ends(void **state) {
+static void test_int8_gemm_of_extreme_values_does_not_overflow(void **state) {
     (void)state;
     harness_random random = {2};
     check((sizes){2, 9, 4096}, TFM_NO_ACTIVATION, false, 10, &random);
@@ -158,7 +158,7 @@ static void test_ends(void **state) {
     free(x);
 }
 
-static void test_real(void **state) {
+static void test_int8_gemm_error_is_within_rounding(void **state) {
     (void)state;
     harness_random random = {3};
     const tfm_activation all[] = {TFM_NO_ACTIVATION, TFM_RELU, TFM_NO_ACTIVATION};
@@ -169,7 +169,7 @@ static void test_real(void **state) {
 }
 
 /* Of activations that bend, whole numbers are exact, but for large sums they are the plain line or 0. */
-static void test_activations(void **state) {
+static void test_int8_gemm_activations_are_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_activation all[] = {TFM_GELU, TFM_SILU};
@@ -195,7 +195,7 @@ static void test_activations(void **state) {
 }
 
 /* A row that is not finite gives NaN, and no other row; zeros give the bias; tiny numbers count as zeros. */
-static void test_odd_numbers(void **state) {
+static void test_int8_gemm_isolates_non_finite_rows(void **state) {
     (void)state;
     for (int m = 6; m <= 12; m += 6) {
         float x[12 * 80], w[5 * 80], bias[] = {1, 2, 3, 4, 5};
@@ -223,7 +223,7 @@ static void test_odd_numbers(void **state) {
 }
 
 /* A table of bytes as an embedding, and some of its rows as a parameter. */
-static void test_tables(void **state) {
+static void test_int8_embedding_table_is_dequantized(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float table[9 * 35], places[6 * 35];
@@ -261,7 +261,7 @@ static void test_tables(void **state) {
     tfm_param_free(ctx, &param);
 }
 
-static void test_refused(void **state) {
+static void test_int8_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float w[6] = {1, 2, 3, 4, 5, INFINITY};
@@ -290,9 +290,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),       cmocka_unit_test(test_ends),   cmocka_unit_test(test_real),
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_tables), cmocka_unit_test(test_odd_numbers),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_int8_gemm_of_whole_numbers_is_exact),
+        cmocka_unit_test(test_int8_gemm_of_extreme_values_does_not_overflow),
+        cmocka_unit_test(test_int8_gemm_error_is_within_rounding),
+        cmocka_unit_test(test_int8_gemm_activations_are_right),
+        cmocka_unit_test(test_int8_embedding_table_is_dequantized),
+        cmocka_unit_test(test_int8_gemm_isolates_non_finite_rows),
+        cmocka_unit_test(test_int8_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

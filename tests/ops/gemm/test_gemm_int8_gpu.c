@@ -135,7 +135,7 @@ static void check(sizes s, tfm_activation activation, bool biased) {
 
 /* Rows and columns that fill no group, K that fills no word, step or row of lanes; what is read by sixteens and byte by
  * byte; few rows in one launch, and in two. */
-static void test_rows(void **state) {
+static void test_int8_skinny_kernel_is_exact(void **state) {
     (void)state;
     need_room();
     const tfm__tuning own = *tuning();
@@ -165,7 +165,7 @@ static void test_rows(void **state) {
 
 /* Few rows whose columns are too few for many compute units: two and four teams share those of one, in a launch or
  * two. */
-static void test_shared_columns(void **state) {
+static void test_int8_column_sharing_is_exact(void **state) {
     (void)state;
     need_room();
     tfm_context *ctx = harness_context();
@@ -192,7 +192,7 @@ static void test_shared_columns(void **state) {
     *tuning() = own;
 }
 
-static void test_tiles(void **state) {
+static void test_int8_tiles_are_exact(void **state) {
     (void)state;
     need_room();
     const tfm__tuning own = *tuning();
@@ -214,7 +214,7 @@ static void test_tiles(void **state) {
 }
 
 /* What is no whole number, activations that bend, and the longest row: as the plain kernel has them. */
-static void test_plain(void **state) {
+static void test_int8_gpu_kernels_match_reference_kernel(void **state) {
     (void)state;
     need_room();
     const tfm__tuning own = *tuning();
@@ -255,7 +255,7 @@ static void test_plain(void **state) {
 }
 
 /* A row that is not finite gives NaN, and no other row; zeros give the bias; tiny numbers count as zeros. */
-static void test_odd_numbers(void **state) {
+static void test_int8_gpu_isolates_non_finite_rows(void **state) {
     (void)state;
     need_room();
     const tfm__tuning own = *tuning();
@@ -351,7 +351,7 @@ static void check_dots(const char *part) {
 
 /* An instruction that the device has not: the kernels do not build with it, are as right without, and the next context
  * knows that without a trial. */
-static void test_not_built(void **state) {
+static void test_unbuildable_dot_instruction_is_remembered(void **state) {
     need_results();
     if (harness_slow()) { /* llvmpipe's compiler ends the program */
         printf("skipped: an emulator's compiler is not asked for what it has not\n");
@@ -395,7 +395,7 @@ static void put(char *text, const char *right, const char *wrong) {
 
 /* A stand-in for the instruction, which a trial finds to be right, or to take the sign of one byte of each word for a
  * bit of its number: then there is one warning a kernel, and all goes on without it. */
-static void test_tried(void **state) {
+static void test_wrong_dot_instruction_is_replaced_with_warning(void **state) {
     need_results();
     size_t size;
     char *text = scratch_source("cl/common/dp4a.cl", &size), *whole = calloc(size + 1, 1);
@@ -447,7 +447,7 @@ static void test_tried(void **state) {
 }
 
 /* The device's own instruction, where it has one. */
-static void test_own(void **state) {
+static void test_native_dot_instruction_is_exact(void **state) {
     need_room();
     again_in(state, NULL);
     const tfm__tuning own = *tuning();
@@ -473,7 +473,7 @@ static void test_own(void **state) {
 }
 
 /* A device whose groups are smaller than those that round rows has the plain kernel, also where a tile would fit. */
-static void test_small_device(void **state) {
+static void test_small_workgroup_device_uses_reference_kernel(void **state) {
     (void)state;
     need_room();
     tfm_context *ctx = harness_context();
@@ -498,9 +498,15 @@ static void test_small_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_shared_columns), cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_odd_numbers),    cmocka_unit_test(test_own),
-        cmocka_unit_test(test_not_built), cmocka_unit_test(test_tried),          cmocka_unit_test(test_small_device),
+        cmocka_unit_test(test_int8_skinny_kernel_is_exact),
+        cmocka_unit_test(test_int8_column_sharing_is_exact),
+        cmocka_unit_test(test_int8_tiles_are_exact),
+        cmocka_unit_test(test_int8_gpu_kernels_match_reference_kernel),
+        cmocka_unit_test(test_int8_gpu_isolates_non_finite_rows),
+        cmocka_unit_test(test_native_dot_instruction_is_exact),
+        cmocka_unit_test(test_unbuildable_dot_instruction_is_remembered),
+        cmocka_unit_test(test_wrong_dot_instruction_is_replaced_with_warning),
+        cmocka_unit_test(test_small_workgroup_device_uses_reference_kernel),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -127,7 +127,7 @@ static bool pose(tfm__mma engine, tfm_dtype inputs, int tile) {
 
 /* Each engine's fragments, with numbers of both kinds, through a tile for each mix of transposes: all of its tiles, and
  * operands that are read by fours and one by one. */
-static void test_fragments(void **state) {
+static void test_mma_fragments_match_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -157,7 +157,7 @@ static void test_fragments(void **state) {
 
 /* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits: of one engine, since these are
  * the tile's. */
-static void test_shapes(void **state) {
+static void test_mma_odd_shapes_and_epilogues_are_right(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -186,7 +186,7 @@ static void test_shapes(void **state) {
 }
 
 /* NaN and infinity of a row stay in it, and what fp16 does not reach becomes its largest number. */
-static void test_special(void **state) {
+static void test_mma_keeps_nan_and_clamps_fp16_overflow(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -212,7 +212,7 @@ static void test_special(void **state) {
 }
 
 /* It is chosen where products may round, and not where they may not. */
-static void test_chosen(void **state) {
+static void test_mma_is_selected_only_where_rounding_is_allowed(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -228,7 +228,7 @@ static void test_chosen(void **state) {
 }
 
 /* The self-test's checks of engines, beside the emulation. */
-static void test_selftest(void **state) {
+static void test_mma_selftest_passes(void **state) {
     (void)state;
     require_gpu_class();
     extern const tfm__check_entry tfm__selftest_gemm[];
@@ -292,7 +292,7 @@ static void again(void **state) {
 
 /* An engine whose fragments are not what the tile takes them for: its first product finds that out, another provider
  * computes it, and there is one warning. */
-static void test_wrong(void **state) {
+static void test_wrong_mma_fragments_are_replaced_with_one_warning(void **state) {
     require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/common/mma.cl", &size);
@@ -326,7 +326,7 @@ static void test_wrong(void **state) {
 }
 
 /* Products by the instruction of the device itself, where it has one: all tiles, mixes of transposes and numbers. */
-static void test_own(void **state) {
+static void test_native_mma_matches_rounded_inputs(void **state) {
     require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
@@ -363,7 +363,7 @@ static tfm__mma absent(void) {
 
 /* An instruction that the device has not: its kernel does not build, another provider computes, and the next
  * context knows that without trying. */
-static void test_not_built(void **state) {
+static void test_unbuildable_mma_instruction_is_remembered(void **state) {
     require_gpu_class();
     assert_int_equal(scratch_setup(state), 0);
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
@@ -457,7 +457,7 @@ static void *end_it(void *user) {
 
 /* A trial of another program is waited for, and its verdict taken; one that does not end is left alone, with nothing
  * kept, and is waited for once. */
-static void test_beside(void **state) {
+static void test_mma_validation_waits_for_another_process(void **state) {
     require_gpu_class();
     char first[4200], second[4200];
     other o;
@@ -494,7 +494,7 @@ static void test_beside(void **state) {
 }
 
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
-static void test_not_with_an_activation(void **state) {
+static void test_unbuildable_activation_falls_back(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
     require_gpu_class();
     size_t size;
@@ -529,17 +529,17 @@ static void test_not_with_an_activation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fragments),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_selftest),
-        cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_own),
-        cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_mma_fragments_match_rounded_inputs),
+        cmocka_unit_test(test_mma_odd_shapes_and_epilogues_are_right),
+        cmocka_unit_test(test_mma_keeps_nan_and_clamps_fp16_overflow),
+        cmocka_unit_test(test_mma_is_selected_only_where_rounding_is_allowed),
+        cmocka_unit_test(test_mma_selftest_passes),
+        cmocka_unit_test(test_wrong_mma_fragments_are_replaced_with_one_warning),
+        cmocka_unit_test(test_native_mma_matches_rounded_inputs),
+        cmocka_unit_test(test_unbuildable_mma_instruction_is_remembered),
         cmocka_unit_test(test_crash_twice_disables_kernel),
-        cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_not_with_an_activation),
+        cmocka_unit_test(test_mma_validation_waits_for_another_process),
+        cmocka_unit_test(test_unbuildable_activation_falls_back),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -131,7 +131,7 @@ static const char *check(product p) {
 
 /* Each ring with either kind of numbers, and all mixes of transposes, each of which is a program of its own: of floats,
  * also with lines that have no whole chunks, and of stored weights. */
-static void test_forms(void **state) {
+static void test_multistage_forms_match_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -167,7 +167,7 @@ static void test_forms(void **state) {
 }
 
 /* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits. */
-static void test_shapes(void **state) {
+static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -203,7 +203,7 @@ static void test_shapes(void **state) {
 }
 
 /* What is rounded counts, so that batches can be sized. */
-static void test_memory(void **state) {
+static void test_multistage_memory_counts_rounded_copies(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -225,7 +225,7 @@ static void test_memory(void **state) {
 /* On as many cores as an H100 has each product takes what was fastest there, or within a tenth of it, of the tiles that
  * tests/bench/results/h100.md compares. A guess of the model that is lost is not wrong results, so nothing else fails.
  */
-static void test_chosen(void **state) {
+static void test_mma_tile_heuristic_matches_h100_measurements(void **state) {
     (void)state;
     require_gpu_class();
     static const struct {
@@ -310,7 +310,7 @@ static const char *self_test(const char *form) {
 
 /* The self-test has each ring and each tile tried, and not only what a small product takes; and says why where there is
  * no room. */
-static void test_selftest(void **state) {
+static void test_multistage_selftest_runs_every_tile(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -341,7 +341,7 @@ static void test_selftest(void **state) {
 
 /* A ring that does not do what it says: its first product finds that out, the engine's other tiles compute it, and
  * there is one warning. */
-static void test_wrong(void **state) {
+static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **state) {
     require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/common/async_copy.cl", &size);
@@ -375,7 +375,7 @@ static void test_wrong(void **state) {
 }
 
 /* By the instructions of the device itself, where it has them: all rings, mixes of transposes and numbers. */
-static void test_own(void **state) {
+static void test_native_multistage_matches_rounded_inputs(void **state) {
     require_gpu_class();
     again(state);
     const tfm__tuning own = *tuning();
@@ -414,9 +414,13 @@ static void test_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_chosen), cmocka_unit_test(test_selftest), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_multistage_forms_match_rounded_inputs),
+        cmocka_unit_test(test_multistage_odd_shapes_and_epilogues_are_right),
+        cmocka_unit_test(test_multistage_memory_counts_rounded_copies),
+        cmocka_unit_test(test_mma_tile_heuristic_matches_h100_measurements),
+        cmocka_unit_test(test_multistage_selftest_runs_every_tile),
+        cmocka_unit_test(test_wrong_multistage_kernel_is_replaced_with_one_warning),
+        cmocka_unit_test(test_native_multistage_matches_rounded_inputs),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -129,7 +129,7 @@ static unsigned check_layer(layer l, harness_random *random) {
     return taken;
 }
 
-static void test_layers(void **state) {
+static void test_half_weight_layers_match_rounded_weights(void **state) {
     (void)state;
     /* Those of whole fours come first: of two dtypes, one may be read by fours. */
     const int64_t shapes[][3] = {{1, 64, 512},   {2, 131, 516}, {8, 129, 260}, {4, 37, 132},  {70, 48, 64},
@@ -151,7 +151,7 @@ static void test_layers(void **state) {
 }
 
 /* Few rows whose columns are too few for a device's many compute units. */
-static void test_shared_columns(void **state) {
+static void test_half_weight_column_sharing_is_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const unsigned own = ctx->info.compute_units;
@@ -213,7 +213,7 @@ static void check_joined(const tfm_dtype *dtypes, harness_random *random) {
     free(bits);
 }
 
-static void test_joined(void **state) {
+static void test_grouped_half_weight_layers_are_right(void **state) {
     (void)state;
     harness_random random = {2};
     check_joined((tfm_dtype[]){TFM_F16, TFM_F16, TFM_F16}, &random);
@@ -229,7 +229,7 @@ static void same(float got, double want) {
 
 /* All 65536 of them: those that are finite through a layer that picks one column of the weight for each row, by one row
  * and by many; the others too through a table. */
-static void test_all_numbers(void **state) {
+static void test_all_65536_half_values_are_converted(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     static uint16_t bits[65536];
@@ -271,7 +271,7 @@ static void test_all_numbers(void **state) {
 }
 
 /* A table with places, an id outside, and some of its rows as a parameter. */
-static void test_tables(void **state) {
+static void test_half_embedding_table_is_converted(void **state) {
     (void)state;
     enum { V = 9, E = 35, N = 6 };
     tfm_context *ctx = harness_context();
@@ -306,7 +306,7 @@ static void test_tables(void **state) {
 }
 
 /* They have no backward pass, and are weights alone. */
-static void test_refused(void **state) {
+static void test_half_weights_have_no_backward_pass(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const uint16_t bits[6] = {0};
@@ -329,8 +329,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),      cmocka_unit_test(test_shared_columns), cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_all_numbers), cmocka_unit_test(test_tables),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_half_weight_layers_match_rounded_weights),
+        cmocka_unit_test(test_half_weight_column_sharing_is_right),
+        cmocka_unit_test(test_grouped_half_weight_layers_are_right),
+        cmocka_unit_test(test_all_65536_half_values_are_converted),
+        cmocka_unit_test(test_half_embedding_table_is_converted),
+        cmocka_unit_test(test_half_weights_have_no_backward_pass),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

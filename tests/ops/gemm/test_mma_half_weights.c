@@ -99,7 +99,7 @@ static void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
 }
 
 /* Each engine and both dtypes, with transposes and odd sizes by turns: each form is a program of its own. */
-static void test_products(void **state) {
+static void test_mma_half_weight_gemm_matches_rounded_inputs(void **state) {
     (void)state;
     require_gpu_class();
     const tfm__tuning own = *tuning();
@@ -124,7 +124,7 @@ static void test_products(void **state) {
 }
 
 /* A layer whose inputs fp16 does not reach gives what is finite, and infinity and NaN stay what they are. */
-static void test_reach(void **state) {
+static void test_mma_inputs_beyond_fp16_stay_finite(void **state) {
     (void)state;
     require_gpu_class();
     enum { ROWS = 6, K = 8, N = 20 };
@@ -163,7 +163,7 @@ static void test_reach(void **state) {
 
 /* It is chosen for weights of 16 bits without more ado, also where `tfm tune` knows of products of F32; not for F32,
  * and not for few rows. */
-static void test_chosen(void **state) {
+static void test_mma_is_selected_for_half_weights(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
     if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__MMA_WMMA, TFM_F16, 0)) {
@@ -197,7 +197,7 @@ static void read_profile(void *user, tfm_log_level level, const char *line) {
 }
 
 /* The trial is of the form that b is stored in: where only that is wrong, only that is left to another provider. */
-static void test_wrong(void **state) {
+static void test_wrong_half_load_is_replaced_for_that_dtype_only(void **state) {
     require_gpu_class();
     size_t size;
     char *text = scratch_source("cl/gemm/gemm_mma.cl", &size);
@@ -276,7 +276,7 @@ static double distance(const float *a, const float *b, size_t count) {
 
 /* A model that is opened for 16 bits has its layers multiplied by the engine, and its logits as near as such weights
  * are; opened for F32, it does not. */
-static void test_model(void **state) {
+static void test_half_precision_model_uses_mma(void **state) {
     const tfm_precision precisions[] = {TFM_PRECISION_FP16, TFM_PRECISION_BF16};
     const double most[] = {3e-3, 2.5e-2};
     size_t count;
@@ -306,8 +306,11 @@ static void test_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_reach), cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_wrong),    cmocka_unit_test(test_model),
+        cmocka_unit_test(test_mma_half_weight_gemm_matches_rounded_inputs),
+        cmocka_unit_test(test_mma_inputs_beyond_fp16_stay_finite),
+        cmocka_unit_test(test_mma_is_selected_for_half_weights),
+        cmocka_unit_test(test_wrong_half_load_is_replaced_for_that_dtype_only),
+        cmocka_unit_test(test_half_precision_model_uses_mma),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

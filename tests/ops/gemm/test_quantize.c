@@ -102,7 +102,7 @@ static void check_folder(const char *name) {
     free(dir);
 }
 
-static void test_bytes(void **state) {
+static void test_int8_models_are_near_and_equal_when_saved(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(FOLDERS) / sizeof(*FOLDERS); i++)
         if (i == 0 || !harness_slow())
@@ -110,7 +110,7 @@ static void test_bytes(void **state) {
 }
 
 /* Halves of F32 and of the other kind of halves are near, and those of the same kind are the same. */
-static void test_halves(void **state) {
+static void test_half_models_are_near_their_originals(void **state) {
     (void)state;
     const struct {
         const char *name;
@@ -186,7 +186,7 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
     free(dir);
 }
 
-static void test_kept_halves(void **state) {
+static void test_models_opened_in_half_precision_are_near(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(FOLDERS) / sizeof(*FOLDERS); i++) {
         if (i % 4 > 1 || (i > 0 && harness_slow()))
@@ -197,7 +197,7 @@ static void test_kept_halves(void **state) {
 }
 
 /* Halves of bytes are the bytes times their scales; and a number that fp16 does not reach is refused, not infinite. */
-static void test_halves_of_others(void **state) {
+static void test_half_from_int8_multiplies_scales(void **state) {
     (void)state;
     char *dir = golden("families/bart-untied-f32"), made[4200], path[4300], *text;
     size_t count, size;
@@ -237,7 +237,7 @@ static void test_halves_of_others(void **state) {
 }
 
 /* Every half there is, and what lies around the steps, beside the device's cast. */
-static void test_half_values(void **state) {
+static void test_host_half_rounding_equals_device_cast(void **state) {
     (void)state;
     const float values[] = {0,      -0.0f,    1,     1.00048828125f, 1.0014648f, 65504,    65519.9f,
                             65520,  -70000,   6e-8f, 2.9e-8f,        -2.99e-8f,  5.96e-5f, 6.1e-5f,
@@ -258,7 +258,7 @@ static void test_half_values(void **state) {
 }
 
 /* sentence-transformers keeps the encoder in a folder, and more folders beside it. */
-static void test_embedder(void **state) {
+static void test_quantize_copies_embedder_folders(void **state) {
     (void)state;
     char *dir = golden("embedder"), made[4200], path[4300];
     tfm_embedder *before = NULL, *after = NULL;
@@ -276,7 +276,7 @@ static void test_embedder(void **state) {
     free(dir);
 }
 
-static void test_refused(void **state) {
+static void test_quantize_rejects_bad_input(void **state) {
     (void)state;
     char *dir = golden("families/bart-untied-f32"), *own = golden("marian-nmt"), made[4200], path[4300], *text;
     tfm_model *model = NULL;
@@ -308,9 +308,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_halves),           cmocka_unit_test(test_half_values),
-        cmocka_unit_test(test_kept_halves), cmocka_unit_test(test_halves_of_others), cmocka_unit_test(test_embedder),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_int8_models_are_near_and_equal_when_saved),
+        cmocka_unit_test(test_half_models_are_near_their_originals),
+        cmocka_unit_test(test_host_half_rounding_equals_device_cast),
+        cmocka_unit_test(test_models_opened_in_half_precision_are_near),
+        cmocka_unit_test(test_half_from_int8_multiplies_scales),
+        cmocka_unit_test(test_quantize_copies_embedder_folders),
+        cmocka_unit_test(test_quantize_rejects_bad_input),
     };
     int code = scratch_setup(NULL);
     code = code ? code : cmocka_run_group_tests(tests, harness_setup, harness_teardown);

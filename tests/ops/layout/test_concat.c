@@ -39,7 +39,7 @@ static void check(harness_random *random, tfm_dtype dtype, int64_t before, size_
     free(got);
 }
 
-static void test_shapes(void **state) {
+static void test_concat_is_exact(void **state) {
     (void)state;
     harness_random random = {1};
     const tfm_dtype dtypes[] = {TFM_F32, TFM_F16, TFM_U8, TFM_I32};
@@ -77,7 +77,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_concat(ctx, y, 3, parts, 1);
 }
 
-static void test_backward(void **state) {
+static void test_concat_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     const backward_case cases[] = {{1, {1, 3}, 1, false},    {3, {17, 1}, 5, false}, {5, {65, 17}, 1, true},
@@ -99,7 +99,7 @@ static void test_backward(void **state) {
 }
 
 /* One after the other in memory, and the first axis. */
-static void test_rows(void **state) {
+static void test_concat_along_first_axis_is_exact(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t host[] = {0, 1, 2, 3, 4, 5};
@@ -112,7 +112,7 @@ static void test_rows(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_refused(void **state) {
+static void test_concat_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), b = HARNESS_TENSOR(TFM_F32, NULL, 2, 4), y = {0}, part;
@@ -132,10 +132,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_concat_is_exact),
+        cmocka_unit_test(test_concat_along_first_axis_is_exact),
+        cmocka_unit_test(test_concat_rejects_bad_arguments),
+        cmocka_unit_test(test_concat_gradients_match_double_precision),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -31,7 +31,7 @@ static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_
     free(got);
 }
 
-static void test_shapes(void **state) {
+static void test_gather_rows_is_exact(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
@@ -74,7 +74,7 @@ static void check_axis(harness_random *random, int64_t outer, int64_t count, int
     free(got);
 }
 
-static void test_axes(void **state) {
+static void test_gather_along_any_axis_is_exact(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
     harness_random random = {2};
@@ -128,7 +128,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
 }
 
 /* Some rows are taken more than once, some never; some indices are outside. */
-static void test_backward(void **state) {
+static void test_gather_gradients_sum_repeated_rows(void **state) {
     (void)state;
     harness_random random = {3};
     const int64_t widths[] = {1, 3, 17, 65, 1000};
@@ -163,7 +163,7 @@ static void test_backward(void **state) {
 }
 
 /* One dimension: single elements; the output is made. */
-static void test_elements(void **state) {
+static void test_gather_of_index_outside_is_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t values[] = {10, 11, 12, 13}, index[] = {3, 0, 0, INT32_MAX, 2, INT32_MIN, -1, 4};
@@ -176,7 +176,7 @@ static void test_elements(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_refused(void **state) {
+static void test_gather_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 3), two = HARNESS_TENSOR(TFM_I32, NULL, 2), y = {0};
@@ -194,7 +194,7 @@ static void test_refused(void **state) {
 }
 
 /* Rows of one buffer into other rows of it: allowed, since they do not meet. */
-static void test_beside(void **state) {
+static void test_gather_between_disjoint_rows_of_one_buffer(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[6][20];
@@ -215,8 +215,12 @@ static void test_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_backward), cmocka_unit_test(test_axes),
-        cmocka_unit_test(test_elements), cmocka_unit_test(test_refused),  cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_gather_rows_is_exact),
+        cmocka_unit_test(test_gather_gradients_sum_repeated_rows),
+        cmocka_unit_test(test_gather_along_any_axis_is_exact),
+        cmocka_unit_test(test_gather_of_index_outside_is_zero),
+        cmocka_unit_test(test_gather_rejects_bad_arguments),
+        cmocka_unit_test(test_gather_between_disjoint_rows_of_one_buffer),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

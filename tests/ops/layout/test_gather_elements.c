@@ -37,7 +37,7 @@ static void fill(shape *s, int32_t *host, int beyond) {
     s->host = host;
 }
 
-static void test_values(void **state) {
+static void test_gather_elements_is_exact(void **state) {
     (void)state;
     static float host[MOST];
     static int32_t indices[MOST];
@@ -70,7 +70,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
 }
 
 /* What several indices name gets all their gradients; what none names gets 0. */
-static void test_backward(void **state) {
+static void test_gather_elements_gradients_sum_repeated_elements(void **state) {
     (void)state;
     harness_random random = {5};
     static float host[MOST];
@@ -91,7 +91,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_gather_elements_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0}, more = HARNESS_TENSOR(TFM_I32, NULL, 3, 3);
@@ -105,9 +105,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gather_elements_is_exact),
+        cmocka_unit_test(test_gather_elements_gradients_sum_repeated_elements),
+        cmocka_unit_test(test_gather_elements_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

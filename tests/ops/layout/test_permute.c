@@ -37,7 +37,7 @@ static void check(harness_random *random, tfm_dtype dtype, int rank, const int64
     free(got);
 }
 
-static void test_shapes(void **state) {
+static void test_permute_is_exact(void **state) {
     (void)state;
     harness_random random = {1};
     const tfm_dtype dtypes[] = {TFM_F32, TFM_F16, TFM_U8, TFM_I32};
@@ -91,7 +91,7 @@ static tfm_status run_twice(const gradient_case *c, tfm_context *ctx, tfm_tensor
     return tfm_permute(ctx, y, same, b->axes);
 }
 
-static void test_backward(void **state) {
+static void test_permute_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     const backward_case cases[] = {
@@ -123,7 +123,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_makes_output(void **state) {
+static void test_permute_allocates_its_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t host[] = {0, 1, 2, 3, 4, 5};
@@ -136,7 +136,7 @@ static void test_makes_output(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_refused(void **state) {
+static void test_permute_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0};
@@ -154,10 +154,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_permute_is_exact),
+        cmocka_unit_test(test_permute_allocates_its_output),
+        cmocka_unit_test(test_permute_rejects_bad_arguments),
+        cmocka_unit_test(test_permute_gradients_match_double_precision),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -56,7 +56,7 @@ static void check(harness_random *random, tfm_dtype dtype, const int64_t *dims, 
     free(got);
 }
 
-static void test_ranges(void **state) {
+static void test_slice_of_any_range_is_exact(void **state) {
     (void)state;
     harness_random random = {1};
     const int64_t dims[] = {5, 17, 65};
@@ -106,7 +106,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return tfm_slice(ctx, y, x, b->ranges);
 }
 
-static void test_backward(void **state) {
+static void test_slice_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     const backward_case cases[] = {
@@ -134,7 +134,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_makes_output(void **state) {
+static void test_slice_allocates_its_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int32_t host[] = {0, 1, 2, 3, 4, 5};
@@ -148,7 +148,7 @@ static void test_makes_output(void **state) {
 }
 
 /* A range that holds nothing is a dim of 0, as in Python. */
-static void test_nothing(void **state) {
+static void test_slice_of_empty_range_has_dim_zero(void **state) {
     (void)state;
     const tfm_range ranges[] = {{3, 3, 1}, {6, 9, 1}, {1, 3, -1}, {-7, INT64_MIN, -1}};
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 6);
@@ -160,7 +160,7 @@ static void test_nothing(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_slice_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 6), two = HARNESS_TENSOR(TFM_F32, NULL, 2), y = {0};
@@ -172,8 +172,11 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),  cmocka_unit_test(test_makes_output), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_slice_of_any_range_is_exact),
+        cmocka_unit_test(test_slice_allocates_its_output),
+        cmocka_unit_test(test_slice_of_empty_range_has_dim_zero),
+        cmocka_unit_test(test_slice_rejects_bad_arguments),
+        cmocka_unit_test(test_slice_gradients_match_double_precision),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -4,7 +4,7 @@
 #include "support/harness.h"
 #include "tfm/ops.h"
 
-static void test_sizes(void **state) {
+static void test_l2_norm_matches_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 16384, 16385, 300001};
@@ -29,7 +29,7 @@ static void test_sizes(void **state) {
 }
 
 /* One bad element anywhere is seen. */
-static void test_not_finite(void **state) {
+static void test_l2_norm_shows_non_finite_elements(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float bad[] = {NAN, INFINITY, -INFINITY, 3e38f};
@@ -48,7 +48,7 @@ static void test_not_finite(void **state) {
     free(host);
 }
 
-static void test_refused(void **state) {
+static void test_l2_norm_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 17), in = {0}, two = HARNESS_TENSOR(TFM_F32, NULL, 2);
     harness_ok(tfm_tensor_rows(harness_context(), &in, x, 3, 1));
@@ -58,9 +58,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_l2_norm_matches_double_precision),
+        cmocka_unit_test(test_l2_norm_shows_non_finite_elements),
+        cmocka_unit_test(test_l2_norm_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -78,7 +78,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, int flags, fl
     free(want);
 }
 
-static void test_shapes(void **state) {
+static void test_layernorm_matches_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 16, 17, 65, 512, 1000};
     harness_random random = {1};
@@ -93,7 +93,7 @@ static void test_shapes(void **state) {
 }
 
 /* What E[x^2] - E[x]^2 in float gets wrong by more than the variance itself. */
-static void test_large_mean(void **state) {
+static void test_layernorm_of_large_mean_keeps_precision(void **state) {
     (void)state;
     harness_random random = {2};
     const int64_t sizes[] = {17, 65, 512, 1000, 4099};
@@ -103,7 +103,7 @@ static void test_large_mean(void **state) {
     }
 }
 
-static void test_many_rows(void **state) {
+static void test_layernorm_of_many_rows_matches(void **state) {
     (void)state;
     harness_random random = {3};
     check(&random, harness_brief() ? 66000 : 100000, 7, RESIDUAL | GAMMA | BETA, 0, 5e-6);
@@ -168,7 +168,7 @@ static void check_axes(harness_random *random, int64_t n, int axis, int flags, b
     free(inverses);
 }
 
-static void test_axes(void **state) {
+static void test_layernorm_over_any_axis_matches(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65};
     harness_random random = {4};
@@ -181,7 +181,7 @@ static void test_axes(void **state) {
         }
 }
 
-static void test_constant_row(void **state) {
+static void test_layernorm_of_constant_row_is_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[65];
@@ -285,7 +285,7 @@ static void check_backward(harness_random *random, int64_t rows, int64_t n, int 
     free(beta);
 }
 
-static void test_backward(void **state) {
+static void test_layernorm_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 130};
     harness_random random = {6};
@@ -300,7 +300,7 @@ static void test_backward(void **state) {
 }
 
 /* Statistics of a row with NaN say so, those of the next do not. */
-static void test_not_a_number(void **state) {
+static void test_layernorm_nan_stays_in_its_row(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -315,7 +315,7 @@ static void test_not_a_number(void **state) {
         free(found[i]);
 }
 
-static void test_refused(void **state) {
+static void test_layernorm_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -341,7 +341,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "shares memory");
 }
 
-static void test_shared_memory(void **state) {
+static void test_layernorm_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -368,9 +368,15 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_large_mean), cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_constant_row),  cmocka_unit_test(test_axes),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward),   cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_layernorm_matches_double_precision),
+        cmocka_unit_test(test_layernorm_of_large_mean_keeps_precision),
+        cmocka_unit_test(test_layernorm_of_many_rows_matches),
+        cmocka_unit_test(test_layernorm_of_constant_row_is_zero),
+        cmocka_unit_test(test_layernorm_over_any_axis_matches),
+        cmocka_unit_test(test_layernorm_rejects_bad_arguments),
+        cmocka_unit_test(test_layernorm_rejects_overlapping_output),
+        cmocka_unit_test(test_layernorm_gradients_match_double_precision),
+        cmocka_unit_test(test_layernorm_nan_stays_in_its_row),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

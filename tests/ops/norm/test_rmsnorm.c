@@ -64,7 +64,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, int64_t k, in
     free(want);
 }
 
-static void test_shapes(void **state) {
+static void test_rmsnorm_matches_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 16, 17, 65, 512, 1000};
     harness_random random = {1};
@@ -78,7 +78,7 @@ static void test_shapes(void **state) {
     check(&random, 99999, 7, 1, RESIDUAL | GAMMA);
 }
 
-static void test_zeros(void **state) {
+static void test_rmsnorm_of_zeros_is_zero(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[17] = {0};
@@ -145,7 +145,7 @@ static void check_backward(harness_random *random, backward_case b) {
                                     .tolerance = 5e-6});
 }
 
-static void test_backward(void **state) {
+static void test_rmsnorm_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {4};
@@ -157,7 +157,7 @@ static void test_backward(void **state) {
     check_backward(&random, (backward_case){1100, 3, RESIDUAL | GAMMA, false}); /* many chunks of rows */
 }
 
-static void test_refused(void **state) {
+static void test_rmsnorm_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -172,7 +172,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_rmsnorm(ctx, &other, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT, "rmsnorm: the output");
 }
 
-static void test_shared_memory(void **state) {
+static void test_rmsnorm_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -195,8 +195,11 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_backward),      cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_rmsnorm_matches_double_precision),
+        cmocka_unit_test(test_rmsnorm_gradients_match_double_precision),
+        cmocka_unit_test(test_rmsnorm_of_zeros_is_zero),
+        cmocka_unit_test(test_rmsnorm_rejects_bad_arguments),
+        cmocka_unit_test(test_rmsnorm_rejects_overlapping_output),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

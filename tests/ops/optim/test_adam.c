@@ -65,7 +65,7 @@ static void check(harness_random *random, int64_t n, tfm_adam_options o) {
 
 static const tfm_adam_options PAPER = {.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 1};
 
-static void test_sizes(void **state) {
+static void test_adam_step_matches_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000, 10000};
     harness_random random = {1};
@@ -82,7 +82,7 @@ static void test_sizes(void **state) {
 }
 
 /* Gradients that are not finite spoil nothing. */
-static void test_not_finite(void **state) {
+static void test_adam_skips_non_finite_gradients(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[ALL][65];
@@ -106,7 +106,7 @@ static void test_not_finite(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-static void test_refused(void **state) {
+static void test_adam_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 17), g = HARNESS_TENSOR(TFM_F32, NULL, 17),
@@ -133,9 +133,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_adam_step_matches_double_precision),
+        cmocka_unit_test(test_adam_skips_non_finite_gradients),
+        cmocka_unit_test(test_adam_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -38,7 +38,7 @@ static void close_to(tfm_tensor got, const double *want, const char *what) {
 
 static const int64_t DIMS[][3] = {{3, 17, 33}, {1, 1, 1}, {2, 5, 1000}, {70, 1, 64}, {5, 2, 15}};
 
-static void test_sequences(void **state) {
+static void test_ssru_sequences_match_double_precision(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {1};
@@ -73,7 +73,7 @@ static void test_sequences(void **state) {
 }
 
 /* One step after another in a log, each going on from its parent's row, gives what the whole sequence gives. */
-static void test_log(void **state) {
+static void test_ssru_steps_from_cache_equal_whole_sequence(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     harness_random random = {2};
@@ -159,7 +159,7 @@ static void keep_apart(float *x, const float *forget, const int64_t dims[3]) {
     }
 }
 
-static void test_backward(void **state) {
+static void test_ssru_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     static float x[10000], forget[10000];
@@ -180,7 +180,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_ssru_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
@@ -198,10 +198,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ssru_sequences_match_double_precision),
+        cmocka_unit_test(test_ssru_steps_from_cache_equal_whole_sequence),
+        cmocka_unit_test(test_ssru_gradients_match_double_precision),
+        cmocka_unit_test(test_ssru_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -133,7 +133,7 @@ static void check(harness_random *random, entropy e) {
         free(wide[i]);
 }
 
-static void test_logits(void **state) {
+static void test_cross_entropy_of_logits_matches_oracle(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
@@ -144,7 +144,7 @@ static void test_logits(void **state) {
     }
 }
 
-static void test_linear(void **state) {
+static void test_chunked_linear_cross_entropy_matches_oracle(void **state) {
     (void)state;
     harness_random random = {2};
     check(&random, (entropy){1, 3, 17, 0.1f, 0, 0, true, NULL, 0});
@@ -156,7 +156,7 @@ static void test_linear(void **state) {
 }
 
 /* Huge logits, one that can't be, and a loss that is not finite is not hidden. */
-static void test_extremes(void **state) {
+static void test_cross_entropy_of_extreme_logits_is_right(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float z[3][17];
@@ -187,7 +187,7 @@ static void test_extremes(void **state) {
 
 /* What the model says can never come costs infinitely much where it comes, smoothed or not, as in the oracle, and also
  * where it is smoothed and does not come; a NaN is not hidden by that. */
-static void test_impossible(void **state) {
+static void test_cross_entropy_of_infinite_logits_is_infinite(void **state) {
     (void)state;
     enum { N = 37 };
     tfm_context *ctx = harness_context();
@@ -221,7 +221,7 @@ static void test_impossible(void **state) {
             }
 }
 
-static void test_refused(void **state) {
+static void test_cross_entropy_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor z = HARNESS_TENSOR(TFM_F32, NULL, 3, 17), targets = HARNESS_TENSOR(TFM_I32, NULL, 3), loss = {0},
@@ -251,7 +251,7 @@ static void test_refused(void **state) {
 
 /* The linear layer's gradients are made for a loss that counts once: another dy is refused, be it the caller's or an
  * op's; a sum of losses is right. */
-static void test_upstream(void **state) {
+static void test_linear_cross_entropy_rejects_another_upstream_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float zeros[15] = {0}, dys[] = {1, 0.5f, NAN};
@@ -297,8 +297,12 @@ static void test_upstream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logits),  cmocka_unit_test(test_linear),   cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_upstream), cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_cross_entropy_of_logits_matches_oracle),
+        cmocka_unit_test(test_chunked_linear_cross_entropy_matches_oracle),
+        cmocka_unit_test(test_cross_entropy_of_extreme_logits_is_right),
+        cmocka_unit_test(test_cross_entropy_rejects_bad_arguments),
+        cmocka_unit_test(test_linear_cross_entropy_rejects_another_upstream_gradient),
+        cmocka_unit_test(test_cross_entropy_of_infinite_logits_is_infinite),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

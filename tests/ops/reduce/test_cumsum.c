@@ -27,7 +27,7 @@ static void oracle_of(const shape *s, double *y, const double *x) {
 
 static const int64_t DIMS[][3] = {{3, 17, 33}, {1, 1, 1}, {2, 5, 1000}};
 
-static void test_values(void **state) {
+static void test_cumsum_matches_definition(void **state) {
     (void)state;
     static float host[10000];
     static double wide[10000], want[10000];
@@ -66,7 +66,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_cumsum(ctx, y, inputs[0], s->axis, s->exclusive, s->reverse);
 }
 
-static void test_backward(void **state) {
+static void test_cumsum_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
     float host[3 * 17 * 33];
@@ -83,7 +83,7 @@ static void test_backward(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_cumsum_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0}, bytes = HARNESS_TENSOR(TFM_U8, NULL, 2, 3);
@@ -94,9 +94,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cumsum_matches_definition),
+        cmocka_unit_test(test_cumsum_gradients_match_double_precision),
+        cmocka_unit_test(test_cumsum_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -57,7 +57,7 @@ static void check_shape(harness_random *random, int64_t batch, int64_t steps, in
     free(lengths);
 }
 
-static void test_shapes(void **state) {
+static void test_pooling_matches_double_precision(void **state) {
     (void)state;
     harness_random random = {7};
     const int64_t widths[] = {1, 15, 16, 37, 384, 1030};
@@ -69,7 +69,7 @@ static void test_shapes(void **state) {
     check_shape(&random, 1, 1, 20, 0, false);
 }
 
-static void test_refused(void **state) {
+static void test_pool_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), two = HARNESS_TENSOR(TFM_F32, NULL, 2, 4), y = {0};
@@ -87,8 +87,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_pooling_matches_double_precision),
+        cmocka_unit_test(test_pool_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -63,7 +63,7 @@ static const shape SHAPES[] = {
 };
 enum { SHAPE_COUNT = sizeof(SHAPES) / sizeof(*SHAPES), MOST = 16400 };
 
-static void test_values(void **state) {
+static void test_reductions_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     static float host[MOST];
@@ -104,7 +104,7 @@ static void test_values(void **state) {
 }
 
 /* Of nothing at all: 0, NaN, and what loses against everything. */
-static void test_nothing(void **state) {
+static void test_reduction_of_nothing_is_its_identity(void **state) {
     (void)state;
     const double want[COUNT] = {0, NAN, -INFINITY, INFINITY};
     for (int f = 0; f < COUNT; f++) {
@@ -140,7 +140,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
 }
 
 /* Numbers that differ by more than the step of the difference. */
-static void test_backward(void **state) {
+static void test_reduction_gradients_match_double_precision(void **state) {
     (void)state;
     static float host[MOST];
     for (int f = 0; f < COUNT; f++)
@@ -166,7 +166,7 @@ static void test_backward(void **state) {
 }
 
 /* Those that are equal share the gradient. */
-static void test_ties(void **state) {
+static void test_equal_maxima_share_the_gradient(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const float host[] = {1, 5, 5, 2, 5, 5}, zeros[6] = {0}, want[] = {0, 0.25f, 0.25f, 0, 0.25f, 0.25f};
@@ -181,7 +181,7 @@ static void test_ties(void **state) {
 }
 
 /* A mean is a quotient: that of 41 ones is 1, which 41 times a rounded 1/41 is not. */
-static void test_mean(void **state) {
+static void test_mean_of_ones_is_exactly_one(void **state) {
     (void)state;
     float host[41];
     for (int i = 0; i < 41; i++)
@@ -193,7 +193,7 @@ static void test_mean(void **state) {
     free(got);
 }
 
-static void test_refused(void **state) {
+static void test_reduce_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor cube = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 2), over = cube;
@@ -212,8 +212,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_nothing), cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_ties),   cmocka_unit_test(test_mean),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_reductions_match_double_precision),
+        cmocka_unit_test(test_reduction_of_nothing_is_its_identity),
+        cmocka_unit_test(test_reduction_gradients_match_double_precision),
+        cmocka_unit_test(test_equal_maxima_share_the_gradient),
+        cmocka_unit_test(test_mean_of_ones_is_exactly_one),
+        cmocka_unit_test(test_reduce_rejects_bad_arguments),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

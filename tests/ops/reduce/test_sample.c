@@ -25,7 +25,7 @@ static double uniform(uint64_t seed, uint64_t step, uint32_t row) {
     return (out[0] >> 8) / 16777216.0;
 }
 
-static void test_philox(void **state) {
+static void test_philox_gives_random123_answers(void **state) {
     (void)state;
     static const struct {
         uint32_t counter[4], key[2], want[4];
@@ -104,7 +104,7 @@ static void check(const float *host, int64_t rows, int64_t n, tfm_sample_options
     free(chance);
 }
 
-static void test_shapes(void **state) {
+static void test_top_k_and_top_p_sampling_matches_oracle(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 17, 1000, 3, 16, 65, 5003};
     const int ks[] = {0, 1, 2, 7, 50, 900};
@@ -129,7 +129,7 @@ static void test_shapes(void **state) {
     }
 }
 
-static void test_min_p(void **state) {
+static void test_min_p_sampling_matches_oracle(void **state) {
     (void)state;
     const int64_t sizes[] = {17, 1000, 1, 16, 65, 5003};
     const float least[] = {1e-6f, 0.01f, 0.1f, 0.5f, 1};
@@ -153,7 +153,7 @@ static void test_min_p(void **state) {
 }
 
 /* Of equal ones the first stay within, however many items share the row. */
-static void test_ties(void **state) {
+static void test_equal_logits_keep_the_first_tokens(void **state) {
     (void)state;
     enum { N = 1000, ROWS = 33 };
     float *host = malloc(ROWS * N * sizeof(float));
@@ -179,7 +179,7 @@ static void test_ties(void **state) {
     free(host);
 }
 
-static void test_odd_rows(void **state) {
+static void test_sampling_handles_nan_and_infinite_rows(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { N = 35 };
@@ -206,7 +206,7 @@ static void test_odd_rows(void **state) {
 }
 
 /* Frequencies over many rows; equal calls draw equally, other steps and seeds differ. */
-static void test_stream(void **state) {
+static void test_sampling_frequencies_match_probabilities(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { ROWS = 20000, N = 5 };
@@ -237,7 +237,7 @@ static void test_stream(void **state) {
 }
 
 /* A row draws what another one would, if it has that one's stream. */
-static void test_streams(void **state) {
+static void test_row_samples_by_its_random_stream(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { ROWS = 40, N = 300 };
@@ -264,7 +264,7 @@ static void test_streams(void **state) {
     free(host);
 }
 
-static void test_refused(void **state) {
+static void test_sample_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), flat = HARNESS_TENSOR(TFM_F32, NULL, 6), y = {0};
@@ -283,7 +283,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_sample(ctx, &y, NULL, x, &all), TFM_ERROR_ARGUMENT, "min_p is 1.1");
 }
 
-static void test_shared_memory(void **state) {
+static void test_sample_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -300,7 +300,7 @@ static void test_shared_memory(void **state) {
 
 /* In one launch: the same draws, of the streams of the rows' texts; the logits of what is drawn, and the normalisers.
  */
-static void test_scored(void **state) {
+static void test_scored_sampling_equals_sampling_and_log_sum(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { ROWS = 4, N = 333, TEXTS = 6 };
@@ -354,10 +354,16 @@ static void test_scored(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scored),        cmocka_unit_test(test_philox), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_min_p),         cmocka_unit_test(test_ties),   cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_odd_rows),      cmocka_unit_test(test_stream), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_scored_sampling_equals_sampling_and_log_sum),
+        cmocka_unit_test(test_philox_gives_random123_answers),
+        cmocka_unit_test(test_top_k_and_top_p_sampling_matches_oracle),
+        cmocka_unit_test(test_min_p_sampling_matches_oracle),
+        cmocka_unit_test(test_equal_logits_keep_the_first_tokens),
+        cmocka_unit_test(test_row_samples_by_its_random_stream),
+        cmocka_unit_test(test_sampling_handles_nan_and_infinite_rows),
+        cmocka_unit_test(test_sampling_frequencies_match_probabilities),
+        cmocka_unit_test(test_sample_rejects_bad_arguments),
+        cmocka_unit_test(test_sample_rejects_overlapping_output),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -56,7 +56,7 @@ static float *random_rows(harness_random *random, int64_t rows, int64_t n, float
     return host;
 }
 
-static void test_shapes(void **state) {
+static void test_softmax_matches_double_precision(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 3, 16, 17, 65, 1000};
     harness_random random = {1};
@@ -110,7 +110,7 @@ static void check_axis(bool logarithm, const int64_t *dims, int axis, const floa
     free(in);
 }
 
-static void test_axes(void **state) {
+static void test_softmax_over_any_axis_matches(void **state) {
     (void)state;
     const int64_t shapes[][4] = {{2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
     harness_random random = {5};
@@ -134,7 +134,7 @@ static void test_axes(void **state) {
     free(host);
 }
 
-static void test_large_values(void **state) {
+static void test_softmax_of_large_values_is_finite(void **state) {
     (void)state;
     harness_random random = {2};
     float *host = random_rows(&random, 5, 333, 3);
@@ -145,7 +145,7 @@ static void test_large_values(void **state) {
     free(host);
 }
 
-static void test_minus_infinity(void **state) {
+static void test_softmax_all_masked_row_is_zero(void **state) {
     (void)state;
     harness_random random = {3};
     for (int64_t n = 1; n <= 40; n += 13) {
@@ -161,7 +161,7 @@ static void test_minus_infinity(void **state) {
     }
 }
 
-static void test_nan_shows(void **state) {
+static void test_softmax_nan_stays_in_its_row(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[2][19] = {{0}};
@@ -177,7 +177,7 @@ static void test_nan_shows(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
-static void test_many_rows(void **state) {
+static void test_softmax_of_many_rows_matches(void **state) {
     (void)state;
     harness_random random = {4};
     const int64_t rows = harness_brief() ? 66000 : 100000;
@@ -187,7 +187,7 @@ static void test_many_rows(void **state) {
     free(host);
 }
 
-static void test_makes_output(void **state) {
+static void test_softmax_allocates_its_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     float host[24] = {0};
@@ -230,7 +230,7 @@ static tfm_status run_axis(const gradient_case *c, tfm_context *ctx, tfm_tensor 
                         : tfm_softmax_axis(ctx, y, inputs[0], s->axis);
 }
 
-static void test_backward(void **state) {
+static void test_softmax_gradients_match_double_precision(void **state) {
     (void)state;
     const int64_t shapes[][3] = {{1, 1, 1}, {3, 17, 1}, {2, 65, 3}, {3, 3, 17}, {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
     harness_random random = {9};
@@ -250,7 +250,7 @@ static void test_backward(void **state) {
         }
 }
 
-static void test_refused(void **state) {
+static void test_softmax_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), whole = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
@@ -265,7 +265,7 @@ static void test_refused(void **state) {
     assert_null(y.buffer);
 }
 
-static void test_shared_memory(void **state) {
+static void test_softmax_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -279,11 +279,16 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
-        cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
-        cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_axes),           cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_softmax_matches_double_precision),
+        cmocka_unit_test(test_softmax_of_large_values_is_finite),
+        cmocka_unit_test(test_softmax_all_masked_row_is_zero),
+        cmocka_unit_test(test_softmax_nan_stays_in_its_row),
+        cmocka_unit_test(test_softmax_of_many_rows_matches),
+        cmocka_unit_test(test_softmax_allocates_its_output),
+        cmocka_unit_test(test_softmax_over_any_axis_matches),
+        cmocka_unit_test(test_softmax_gradients_match_double_precision),
+        cmocka_unit_test(test_softmax_rejects_bad_arguments),
+        cmocka_unit_test(test_softmax_rejects_overlapping_output),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

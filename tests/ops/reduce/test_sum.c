@@ -73,7 +73,7 @@ static void check(harness_random *random, int64_t outer, int64_t rows, part one,
 }
 
 /* One launch, and, from 129 rows on, two. */
-static void test_both(void **state) {
+static void test_two_sums_in_one_launch_match_double_precision(void **state) {
     (void)state;
     harness_random random = {1};
     const int64_t rows[] = {1, 3, 17, 65, 128, 129, 1000}, inner[] = {0, 1, 3, 17, 65, 1000};
@@ -88,7 +88,7 @@ static void test_both(void **state) {
 
 /* Of one tensor that is both, as gamma and beta may be, the gradients add up: one after the other, which
  * items that run side by side would show now and then. */
-static void test_same(void **state) {
+static void test_two_sums_into_one_tensor_add_up(void **state) {
     (void)state;
     const int64_t inner = 4000, rows = 128;
     harness_random random = {2};
@@ -115,8 +115,8 @@ static void test_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both),
-        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_two_sums_in_one_launch_match_double_precision),
+        cmocka_unit_test(test_two_sums_into_one_tensor_add_up),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

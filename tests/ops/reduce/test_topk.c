@@ -79,7 +79,7 @@ static float *floats(int64_t count) {
     return host;
 }
 
-static void test_shapes(void **state) {
+static void test_topk_matches_full_sort(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 2, 3, 15, 16, 17, 63, 64, 65, 257, 1000, 6001, 17000, 70001};
     const int ks[] = {1, 2, 5, 8, 16, 64};
@@ -96,7 +96,7 @@ static void test_shapes(void **state) {
 }
 
 /* Few different numbers: almost all places are ties. Ascending rows: every number is a new best. */
-static void test_ties_and_orders(void **state) {
+static void test_topk_ties_go_to_the_first(void **state) {
     (void)state;
     const int64_t sizes[] = {5, 64, 1000, 6001};
     harness_random random = {2};
@@ -116,7 +116,7 @@ static void test_ties_and_orders(void **state) {
     }
 }
 
-static void test_missing(void **state) {
+static void test_topk_skips_nan_and_infinite_entries(void **state) {
     (void)state;
     const int64_t sizes[] = {6, 100, 6001};
     harness_random random = {3};
@@ -137,7 +137,7 @@ static void test_missing(void **state) {
 }
 
 /* Sums of very many, of very distant, and of very large numbers. */
-static void test_sums(void **state) {
+static void test_topk_log_sum_exp_of_extremes_is_right(void **state) {
     (void)state;
     const int64_t n = harness_slow() ? 6000 : 66000;
     float *host = floats(4 * n);
@@ -151,7 +151,7 @@ static void test_sums(void **state) {
     free(host);
 }
 
-static void test_many_rows(void **state) {
+static void test_topk_of_many_rows_matches(void **state) {
     (void)state;
     const int64_t rows = harness_slow() ? 300 : less() ? 4000 : 40000;
     harness_random random = {4};
@@ -162,7 +162,7 @@ static void test_many_rows(void **state) {
 }
 
 /* Integers that no float tells apart, the extremes, and equal ones. */
-static void test_integers(void **state) {
+static void test_topk_of_integers_is_exact(void **state) {
     (void)state;
     enum { ROWS = 3, N = 333, K = 64 };
     int32_t host[ROWS * N];
@@ -186,7 +186,7 @@ static void test_integers(void **state) {
 }
 
 /* Rows that several work-groups share, where a device has them share any: in parts of one group's step and more. */
-static void test_parts(void **state) {
+static void test_topk_shared_by_work_groups_matches(void **state) {
     tfm__tuning *tuning = &harness_context()->tuning;
     const tfm__tuning before = *tuning;
     const int64_t sizes[] = {129, 1000, 17000}, parts[] = {1, 200, 3000};
@@ -203,8 +203,8 @@ static void test_parts(void **state) {
         free(host);
     }
     tuning->split_min_logits = 200;
-    test_ties_and_orders(state);
-    test_missing(state);
+    test_topk_ties_go_to_the_first(state);
+    test_topk_skips_nan_and_infinite_entries(state);
     const uint64_t launches = harness_context()->launches;
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 9000), values = {0}, indices = {0};
     harness_ok(tfm_topk(harness_context(), &values, &indices, NULL, x, 5));
@@ -212,7 +212,7 @@ static void test_parts(void **state) {
     *tuning = before;
 }
 
-static void test_refusals(void **state) {
+static void test_topk_rejects_bad_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 3, 70), flat = HARNESS_TENSOR(TFM_F32, NULL, 70), values = {0};
@@ -227,7 +227,7 @@ static void test_refusals(void **state) {
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, x, 2), TFM_ERROR_ARGUMENT, "output");
 }
 
-static void test_shared_memory(void **state) {
+static void test_topk_rejects_overlapping_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
@@ -245,9 +245,15 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_parts),    cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders),
-        cmocka_unit_test(test_missing),  cmocka_unit_test(test_sums),          cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_topk_shared_by_work_groups_matches),
+        cmocka_unit_test(test_topk_matches_full_sort),
+        cmocka_unit_test(test_topk_ties_go_to_the_first),
+        cmocka_unit_test(test_topk_skips_nan_and_infinite_entries),
+        cmocka_unit_test(test_topk_log_sum_exp_of_extremes_is_right),
+        cmocka_unit_test(test_topk_of_many_rows_matches),
+        cmocka_unit_test(test_topk_rejects_bad_arguments),
+        cmocka_unit_test(test_topk_rejects_overlapping_output),
+        cmocka_unit_test(test_topk_of_integers_is_exact),
     };
     return cmocka_run_group_tests_name("topk", all, harness_setup, harness_teardown);
 }

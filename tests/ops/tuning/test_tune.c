@@ -72,7 +72,7 @@ static bool join(void *user, const char *name, const char *setting) {
     return strcmp(name, "tuned: stop here") != 0;
 }
 
-static void test_round_trip(void **state) {
+static void test_tuning_table_is_stored_and_loaded(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
     char all[256] = "";
@@ -104,7 +104,7 @@ static void test_round_trip(void **state) {
     assert_int_equal(warnings, 0);
 }
 
-static void test_refused_rows(void **state) {
+static void test_invalid_tuning_rows_are_rejected(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     static const char *const BAD[] = {"", "new\nline", "UPPER", "quote\"",
@@ -134,7 +134,7 @@ static void store_one_row(void) {
     harness_ok(tfm_tune_save(harness_context()));
 }
 
-static void test_damaged(void **state) {
+static void test_damaged_tuning_table_is_ignored_with_a_warning(void **state) {
     (void)state;
     char *bytes;
     size_t size;
@@ -175,7 +175,7 @@ static char *stored_key(void) {
 }
 
 /* What is whole, but no table. */
-static void test_strange(void **state) {
+static void test_file_that_is_no_tuning_table_is_ignored(void **state) {
     (void)state;
     static const char *const TEXTS[] = {"",
                                         "no JSON",
@@ -200,7 +200,7 @@ static void test_strange(void **state) {
 }
 
 /* Another driver's table is under another name, and under this one's name it is known by its key. */
-static void test_another_driver(void **state) {
+static void test_tuning_table_of_another_driver_is_ignored(void **state) {
     (void)state;
     store_one_row();
     const uint64_t own = stored_hash();
@@ -222,7 +222,7 @@ static void test_another_driver(void **state) {
     free(key);
 }
 
-static void test_no_folder(void **state) {
+static void test_tuning_without_cache_directory_is_an_error(void **state) {
     (void)state;
     store_one_row();
     setenv("TFM_CACHE_DIR", "off", 1);
@@ -233,7 +233,7 @@ static void test_no_folder(void **state) {
 }
 
 /* The choice follows the rows, and rows that mean nothing here are left aside. */
-static void test_products_obey(void **state) {
+static void test_gemm_selection_follows_tuning_rows(void **state) {
     (void)state;
     tfm_context *ctx = harness_context(), *other;
     const char *own = tfm_gemm_select(ctx, 70, 100, 200);
@@ -254,7 +254,7 @@ static void test_products_obey(void **state) {
     tfm_context_free(&other);
 }
 
-static void test_groups_obey(void **state) {
+static void test_workgroup_size_follows_tuning_row(void **state) {
     (void)state;
     const int own = tfm__context_tuning(harness_context())->group;
     static const struct {
@@ -271,7 +271,7 @@ static void test_groups_obey(void **state) {
     }
 }
 
-static void test_wide_has_nothing(void **state) {
+static void test_cpu_device_has_nothing_to_tune(void **state) {
     (void)state;
     tfm_context *ctx = NULL;
     tfm_tune_record record;
@@ -291,7 +291,7 @@ static tfm_context *small_device(void) {
     return ctx;
 }
 
-static void test_tries(void **state) {
+static void test_tuning_tries_candidates_and_keeps_the_fastest(void **state) {
     (void)state;
     tfm_context *ctx = small_device();
     tfm_tune_record r;
@@ -316,7 +316,7 @@ static void test_tries(void **state) {
 }
 
 /* All tiles say wrong numbers: they are not chosen, whatever their speed. */
-static void test_wrong_kernels(void **state) {
+static void test_wrong_kernels_never_win_tuning(void **state) {
     tfm_tune_record r;
     if (!tfm__tune_supported(harness_context()))
         skip();
@@ -348,7 +348,7 @@ static bool until_named(void *user, const char *name, const char *text) {
     return strcmp(name, wanted) != 0 || strlen(text) == 0;
 }
 
-static void test_facts_and_peak(void **state) {
+static void test_device_report_and_peak_flops_are_measured(void **state) {
     (void)state;
     static const char *const NAMES[] = {
         "platform", "device", "driver", "extensions", "largest work-group", "tuning", "hash of the tuning table"};
@@ -367,12 +367,18 @@ static void test_facts_and_peak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_round_trip, empty),       cmocka_unit_test_setup(test_refused_rows, empty),
-        cmocka_unit_test_setup(test_damaged, empty),          cmocka_unit_test_setup(test_strange, empty),
-        cmocka_unit_test_setup(test_another_driver, empty),   cmocka_unit_test_setup(test_no_folder, empty),
-        cmocka_unit_test_setup(test_products_obey, empty),    cmocka_unit_test_setup(test_groups_obey, empty),
-        cmocka_unit_test_setup(test_wide_has_nothing, empty), cmocka_unit_test_setup(test_tries, empty),
-        cmocka_unit_test_setup(test_wrong_kernels, empty),    cmocka_unit_test(test_facts_and_peak),
+        cmocka_unit_test_setup(test_tuning_table_is_stored_and_loaded, empty),
+        cmocka_unit_test_setup(test_invalid_tuning_rows_are_rejected, empty),
+        cmocka_unit_test_setup(test_damaged_tuning_table_is_ignored_with_a_warning, empty),
+        cmocka_unit_test_setup(test_file_that_is_no_tuning_table_is_ignored, empty),
+        cmocka_unit_test_setup(test_tuning_table_of_another_driver_is_ignored, empty),
+        cmocka_unit_test_setup(test_tuning_without_cache_directory_is_an_error, empty),
+        cmocka_unit_test_setup(test_gemm_selection_follows_tuning_rows, empty),
+        cmocka_unit_test_setup(test_workgroup_size_follows_tuning_row, empty),
+        cmocka_unit_test_setup(test_cpu_device_has_nothing_to_tune, empty),
+        cmocka_unit_test_setup(test_tuning_tries_candidates_and_keeps_the_fastest, empty),
+        cmocka_unit_test_setup(test_wrong_kernels_never_win_tuning, empty),
+        cmocka_unit_test(test_device_report_and_peak_flops_are_measured),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

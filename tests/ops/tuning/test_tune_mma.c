@@ -53,7 +53,7 @@ static void set(const char *name, const char *setting) {
 }
 
 /* Every setting that is tried is read again as what it says, and none is there twice. */
-static void test_settings(void **state) {
+static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
     require_gpu_class();
     static const char *const BAD[] = {"64x64",
                                       "64x64x16",
@@ -108,7 +108,7 @@ static void test_settings(void **state) {
 }
 
 /* A row is of what the product reads; one of floats holds where there is no other, and no engine by the rule. */
-static void test_kinds(void **state) {
+static void test_mma_rows_apply_to_their_dtype_only(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
     if (strcmp(tuning()->name, "gpu") != 0 || !pose(TFM__MMA_WMMA, 64)) {
@@ -157,7 +157,7 @@ static void test_kinds(void **state) {
 }
 
 /* All that is there is tried, and what wins is the row of such products alone. */
-static void test_tries(void **state) {
+static void test_mma_tuning_tries_all_settings(void **state) {
     require_gpu_class();
     tfm_context *ctx = harness_context();
     tfm_tune_record r;
@@ -211,7 +211,7 @@ static void harm(void **state, const char *name, const char *right, const char *
 }
 
 /* An engine that is wrong is no way to compute, whatever its speed, and whoever steps in for it is not taken for it. */
-static void test_wrong(void **state) {
+static void test_wrong_mma_kernel_never_wins_tuning(void **state) {
     require_gpu_class();
     tfm_tune_record r;
     assert_int_equal(scratch_setup(state), 0);
@@ -238,7 +238,7 @@ static void test_wrong(void **state) {
 }
 
 /* Products by rows that name a ring of fewer stages, or a tile and parts: those run, beside the plain kernel. */
-static void test_obeys(void **state) {
+static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
     require_gpu_class();
     static const char *const SETTINGS[] = {"gpu-mma multistage 64x64x32-2", "gpu-mma 16x64x32/2",
                                            "gpu-mma multistage 64x64x32-4"};
@@ -284,8 +284,10 @@ static void test_obeys(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_settings), cmocka_unit_test(test_kinds),
-                                       cmocka_unit_test(test_tries), cmocka_unit_test(test_wrong),
-                                       cmocka_unit_test(test_obeys)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mma_settings_are_parsed_as_written_and_unique),
+                                       cmocka_unit_test(test_mma_rows_apply_to_their_dtype_only),
+                                       cmocka_unit_test(test_mma_tuning_tries_all_settings),
+                                       cmocka_unit_test(test_wrong_mma_kernel_never_wins_tuning),
+                                       cmocka_unit_test(test_gemm_runs_the_mma_setting_of_its_row)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -60,7 +60,7 @@ static size_t hold(ways *w, tfm__tuner *c, tfm_tune_record *r) {
 }
 
 /* The rule had its turns while the machine was busy. */
-static void test_noise(void **state) {
+static void test_noise_in_the_first_round_does_not_win(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 60}, .second = {2, 30, 60}};
     tfm__tuner c;
@@ -74,7 +74,7 @@ static void test_noise(void **state) {
 }
 
 /* What is faster wins both, and what is told of it is from the second. */
-static void test_gain(void **state) {
+static void test_faster_candidate_wins_both_rounds(void **state) {
     (void)state;
     ways w = {.first = {40, 12, 14}, .second = {200, 50, 50}};
     tfm__tuner c;
@@ -90,7 +90,7 @@ static void test_gain(void **state) {
 }
 
 /* A rule that has shown once that it can be as fast is slower by what scatters. */
-static void test_scatters(void **state) {
+static void test_scattered_times_do_not_win(void **state) {
     (void)state;
     ways w = {.first = {90, 40, 100}, .second = {90, 40, 100}, .once = 5};
     tfm__tuner c;
@@ -102,7 +102,7 @@ static void test_scatters(void **state) {
 }
 
 /* What fails in the second is out, as in the first. */
-static void test_fails_again(void **state) {
+static void test_candidate_failing_in_second_round_is_out(void **state) {
     (void)state;
     ways w = {.first = {90, 12, 60}, .second = {90, 12, 60}, .fails = 1};
     tfm__tuner c;
@@ -116,7 +116,9 @@ static void test_fails_again(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_gain),
-                                       cmocka_unit_test(test_scatters), cmocka_unit_test(test_fails_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise_in_the_first_round_does_not_win),
+                                       cmocka_unit_test(test_faster_candidate_wins_both_rounds),
+                                       cmocka_unit_test(test_scattered_times_do_not_win),
+                                       cmocka_unit_test(test_candidate_failing_in_second_round_is_out)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
