@@ -162,21 +162,21 @@ static tfm_status check_start(const tfm_model *model, int32_t start) {
     const int vocabulary = model->arch.decoder.vocabulary;
     return start >= 0 && start < vocabulary
                ? TFM_OK
-               : tfm__fail(TFM_ERROR_ARGUMENT, "attend: the start id is %d, the vocabulary has %d", (int)start,
+               : tfm__fail(TFM_ERROR_ARGUMENT, "attention_maps: the start id is %d, the vocabulary has %d", (int)start,
                            vocabulary);
 }
 
 tfm_status tfm_attention_maps(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                               const tfm_search_options *search, tfm_attention_map_fn emit, void *user) {
-    if (TFM__NEEDS("attend", model, source, emit ? "" : NULL) != TFM_OK)
+    if (TFM__NEEDS("attention_maps", model, source, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     job j = {.model = model, .emit = emit, .user = user};
     const bool truncate = text && text->truncate;
     if (TFM__RESERVED_SET(text) || TFM__RESERVED_SET(search))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "attend: %s", TFM__RESERVED_SET_MESSAGE);
-    if (tfm__context_ready(model->ctx, "attend") != TFM_OK)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "attention_maps: %s", TFM__RESERVED_SET_MESSAGE);
+    if (tfm__context_ready(model->ctx, "attention_maps") != TFM_OK)
         return tfm_context_status(model->ctx);
-    if (tfm__model_needs(model, "attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
+    if (tfm__model_needs(model, "attention_maps", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");

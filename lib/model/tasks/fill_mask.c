@@ -150,28 +150,28 @@ static tfm_status emit_all(const job *j, size_t count) {
 }
 
 static tfm_status check(tfm_model *model, int top) {
-    if (tfm__context_ready(model->ctx, "guess_words") != TFM_OK)
+    if (tfm__context_ready(model->ctx, "fill_mask") != TFM_OK)
         return tfm_context_status(model->ctx);
-    if (tfm__model_needs(model, "guess_words", TFM__NEEDS_ENCODER | TFM__NEEDS_MLM_HEAD) != TFM_OK)
+    if (tfm__model_needs(model, "fill_mask", TFM__NEEDS_ENCODER | TFM__NEEDS_MLM_HEAD) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int words = model->arch.encoder.vocabulary, most = words < MAX_PREDICTIONS ? words : MAX_PREDICTIONS;
     if (top < 1 || top > most)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: top is %d: give 1 to %d", top, most);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fill_mask: top is %d: give 1 to %d", top, most);
     if (model->tokenizer && tfm_tokenizer_get_info(model->tokenizer)->mask < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: the model's tokenizer has no mask token");
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fill_mask: the model's tokenizer has no mask token");
     return TFM_OK;
 }
 
 tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t count, int top_k,
                          const tfm_embed_options *options, tfm_mask_prediction_fn emit, void *user) {
     static const tfm_embed_options defaults;
-    if (TFM__NEEDS("guess_words", model, lines, emit ? "" : NULL) != TFM_OK ||
-        tfm__needs_texts("guess_words", "lines", lines, count) != TFM_OK)
+    if (TFM__NEEDS("fill_mask", model, lines, emit ? "" : NULL) != TFM_OK ||
+        tfm__needs_texts("fill_mask", "lines", lines, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     options = options ? options : &defaults;
     if (TFM__RESERVED_SET(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: %s", TFM__RESERVED_SET_MESSAGE);
-    if (tfm__batch_check("guess_words", options->batch_tokens) != TFM_OK)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fill_mask: %s", TFM__RESERVED_SET_MESSAGE);
+    if (tfm__batch_check("fill_mask", options->batch_tokens) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm_status status = check(model, top_k);
     if (status != TFM_OK)
@@ -185,7 +185,7 @@ tfm_status tfm_fill_mask(tfm_model *model, const char *const *lines, size_t coun
                               .prompt = options->prompt}};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();
-    status = tfm__line_encoder_open(&j.line_encoder, "guess_words");
+    status = tfm__line_encoder_open(&j.line_encoder, "fill_mask");
     if (status == TFM_OK)
         j.mask = tfm_tokenizer_get_info(model->tokenizer)->mask;
     if (status == TFM_OK)

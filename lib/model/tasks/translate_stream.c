@@ -89,14 +89,14 @@ static tfm_status line_begin(fed_line *line) {
 }
 
 /* Asks for another line. *came says whether there is one; one that there is nothing to do for is done by now. */
-static tfm_status next_line(stream_call *f, bool *came) {
+static tfm_status admit_line(stream_call *f, bool *came) {
     const char *text = NULL;
     size_t bytes = 0;
     *came = f->more(f->more_user, &text, &bytes);
     if (!*came)
         return TFM_OK;
     if (!text)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: line %zu is NULL", f->numbers + 1);
     fed_line *line = tfm__alloc(1, sizeof(*line));
     if (!line)
         return TFM_ERROR_MEMORY;
@@ -150,7 +150,7 @@ static void gather(stream_call *f, size_t most) {
                 waiting += line->call.lines[i].count;
         if (next_text(&at) && f->tokens + waiting >= tokens)
             return;
-        f->status = next_line(f, &came);
+        f->status = admit_line(f, &came);
         if (f->status != TFM_OK)
             tfm__error_save(f->message);
     }
@@ -266,12 +266,12 @@ static tfm_status run_joined(stream_call *f) {
 }
 
 static tfm_status run(stream_call *f) {
-    tfm_status status = tfm__context_ready(f->model->ctx, "translate_feed");
+    tfm_status status = tfm__context_ready(f->model->ctx, "translate_stream");
     if (status == TFM_OK)
         status =
-            tfm__model_needs(f->model, "translate_feed", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+            tfm__model_needs(f->model, "translate_stream", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK && f->text->prefixes)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: lines that come have no prefixes: leave them out");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: lines that come have no prefixes: leave them out");
     if (status == TFM_OK)
         status = tfm__language_choice_read(&f->languages, f->model, f->text);
     if (status == TFM_OK) {
@@ -301,7 +301,7 @@ tfm_status tfm_translate_stream(tfm_model *model, tfm_next_line_fn next_line, vo
                                 const tfm_text_options *text, const tfm_search_options *search, tfm_translation_fn emit,
                                 void *user) {
     static const tfm_text_options defaults;
-    if (TFM__NEEDS("translate_feed", model, next_line ? "" : NULL, emit ? "" : NULL) != TFM_OK)
+    if (TFM__NEEDS("translate_stream", model, next_line ? "" : NULL, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const double start = tfm__seconds();
     stream_call f = {.model = model,

@@ -72,7 +72,7 @@ tfm_status tfm__stream_chunks(tfm__chunk *c, tfm_status status) {
             more = f->more(f->more_user, &text, &bytes);
             if (more)
                 status = text ? tfm__chunk_add(c, text, bytes, f->numbers++)
-                              : tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
+                              : tfm__fail(TFM_ERROR_ARGUMENT, "translate_stream: line %zu is NULL", f->numbers + 1);
             tokens += 1 + bytes / BYTES_PER_TOKEN;
         }
         if (status == TFM_OK && c->count > 0) {
