@@ -1,7 +1,13 @@
-# README as it is installed: of its links to files of the source those stay that are installed; of the others the words,
-# with the path in the source. `sed -E -f apps/readme.sed README.md`
-s%\]\(apps/examples([/)])%](examples\1%g
+# README and docs as they are installed: links to installed files stay; of other links only the text stays, with the
+# path in the source. Links of README begin with a folder, links of docs with ../
+#     sed -E -f apps/readme.sed README.md
+s%\]\(apps/(docs|examples)([/)])%](\1\2%g
 s%\]\(apps/demo/%](../../tfm/demo/%g
+s%\]\(\.\./demo/%](../../../tfm/demo/%g
+s%\]\(\.\./\.\./README\.md%](../README.md%g
 s%!\[([^]]*)\]\((apps|cl|include|lib|tests|\.github)[^)]*\)%*\1*%g
+s%!\[([^]]*)\]\(\.\./(\.\./(cl|include|lib|tests)|python|packages|serve)/[^)]*\)%*\1*%g
 s%\[((apps|cl|include|lib|tests|\.github)[^]]*)\]\(\1[^)]*\)%\1%g
 s%\[([^]]*)\]\(((apps|cl|include|lib|tests|\.github)[^)]*)\)%\1 (`\2`)%g
+s%\[([^]]*)\]\(\.\./((python|packages|serve)[^)]*)\)%\1 (`apps/\2`)%g
+s%\[([^]]*)\]\(\.\./\.\./((cl|include|lib|tests|\.github)[^)]*)\)%\1 (`\2`)%g

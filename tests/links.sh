@@ -1,14 +1,18 @@
-# The relative links of Markdown files lead to files, or to headings of the same file.
+# The relative links of Markdown files lead to files, and to headings of Markdown files.
 #     sh tests/links.sh FILE...
 set -eu
 dead=0
+# has_heading FILE ANCHOR: a heading in small letters, with hyphens for blanks
+has_heading() {
+    grep '^#' "$1" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "$2"
+}
 for file; do
     for link in $(grep -o ']([^)]*)' "$file" | sed 's/^](//; s/)$//' | grep -v '^[a-z]*:' | sort -u); do
+        target=$(dirname "$file")/${link%%#*}
         case $link in
-        '#'*) # a heading in small letters, with hyphens for blanks
-            grep '^#' "$file" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "${link#\#}" && continue
-            ;;
-        *) [ -e "$(dirname "$file")/${link%%#*}" ] && continue ;;
+        '#'*) has_heading "$file" "${link#\#}" && continue ;;
+        *.md'#'*) [ -e "$target" ] && has_heading "$target" "${link#*#}" && continue ;;
+        *) [ -e "$target" ] && continue ;;
         esac
         echo "$file: $link leads nowhere"
         dead=1

@@ -210,8 +210,10 @@ job_installing() {
     count_one "the installed program after its prefix has moved" "$build/moved/bin/tfm" info "$build/moved/share/tfm/demo"
     mv "$build/moved" "$build/install"
     count_perhaps "a consumer" sh tests/consumer.sh "$build/install" "$build/consumer"
-    count_one "the links of READMEs" sh tests/links.sh README.md include/README.md lib/README.md apps/*/README.md tests/golden/README.md
-    count_one "the links of the installed README" sh tests/links.sh "$build/install/share/doc/tfm/README.md"
+    count_one "the links of READMEs and documentation" sh tests/links.sh README.md include/README.md lib/README.md \
+        apps/*/README.md apps/docs/*.md .github/*.md tests/golden/README.md
+    count_one "the links of the installed README and documentation" sh tests/links.sh \
+        "$build/install/share/doc/tfm/README.md" "$build/install/share/doc/tfm/docs/"*.md
     count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
     count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
     count_one "its page" test -s "$build/install/share/man/man1/tfm.1"

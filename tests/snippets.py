@@ -1,4 +1,4 @@
-"""Compiles the C in comments of the public headers and in READMEs, so that what they show stays true.
+"""Compiles the C in comments of the public headers, in READMEs and in the user documentation, so that it stays correct.
     python3 snippets.py ROOT COMPILER...
 In a header, a snippet is a block of a comment that is indented by four blanks and has a line that ends in a semicolon;
 in a README, it is a block ```c. Functions that begin with `static` stand as they are; other lines become the body of a
@@ -87,7 +87,7 @@ def compile_one(root, compiler, source):
 def main():
     root, compiler = sys.argv[1], sys.argv[2:]
     headers = sorted(glob.glob(os.path.join(root, 'include/tfm/*.h')))
-    readmes = [path for pattern in ('README.md', 'lib/README.md', 'apps/**/README.md')
+    readmes = [path for pattern in ('README.md', 'lib/README.md', 'apps/docs/*.md', 'apps/**/README.md')
                for path in sorted(glob.glob(os.path.join(root, pattern), recursive=True))]
     wrong = total = 0
     for path in headers + readmes:
