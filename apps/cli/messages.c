@@ -163,8 +163,9 @@ int cli_fail(const char *format, ...) {
 
 /* The library's sentence, without the name of the call that it may begin with, which is no word of a command's. */
 static const char *library_sentence(void) {
-    static const char *const CALLS[] = {"translate: ", "score: ",  "score_texts: ", "attend: ",      "embed: ",
-                                        "classify: ",  "search: ", "generate: ",    "guess_words: ", "trainer_new: "};
+    static const char *const CALLS[] = {
+        "translate: ", "score: ",  "score_texts: ", "attention_maps: ", "embed: ",
+        "classify: ",  "search: ", "generate: ",    "fill_mask: ",      "trainer_new: "};
     const char *sentence = tfm_error_message();
     for (size_t i = 0; i < CLI_COUNT(CALLS); i++)
         if (strncmp(sentence, CALLS[i], strlen(CALLS[i])) == 0)

@@ -5,9 +5,9 @@
 
 tfm_status tfm_model_attention_maps(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
                                     tfm_attention_fn emit, void *user) {
-    if (TFM__NEEDS("model_attend", model, emit ? "" : NULL) != TFM_OK)
+    if (TFM__NEEDS("model_attention_maps", model, emit ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (tfm__model_needs(model, "model_attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
+    if (tfm__model_needs(model, "model_attention_maps", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__observer observer = {.on_weights = emit, .user = user};
     tfm_tensor encoded = {0}, hidden = {0};
@@ -176,7 +176,8 @@ tfm_status tfm_attention_maps(tfm_model *model, const char *source, const char *
         return tfm__fail(TFM_ERROR_ARGUMENT, "attention_maps: %s", TFM__RESERVED_SET_MESSAGE);
     if (tfm__context_ready(model->ctx, "attention_maps") != TFM_OK)
         return tfm_context_status(model->ctx);
-    if (tfm__model_needs(model, "attention_maps", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
+    if (tfm__model_needs(model, "attention_maps", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) !=
+        TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
