@@ -1,4 +1,4 @@
-# The rules of lib/README.md that a grep can check, and with a build folder, that `nm` can. Prints TAP.
+# The rules of lib/docs/architecture.md: grep checks some, and nm others if a build folder is given. Prints TAP.
 #     sh tests/layers.sh [ROOT [BUILD]]
 set -u
 export LC_ALL=C
@@ -107,10 +107,10 @@ nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib c
 nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
     grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
 # Those left out have no input with a gradient (adam, onehot, sinusoid), call ops that record (score_general), or are
-# called by a search alone (argmax_int8).
+# called by a search alone (argmax_int8), or are a provider of gemm, which records (gemm_int8).
 nothing "every op records on the tape or declares that it has no backward pass" "$(
-    sed -n "/^ops = \[/,/^\]/s/^  '\(.*\)',\$/\1/p" meson.build |
-        grep -vxE 'adam|onehot|sinusoid|score_general|argmax_int8' | while read -r op; do
+    sed -n "/^folder_ops = \[/,/^\]/s/^  '\(.*\)',\$/\1/p" lib/ops/*/meson.build |
+        grep -vxE 'adam|onehot|sinusoid|score_general|argmax_int8|gemm_int8' | while read -r op; do
         find lib/ops \( -name "$op.c" -o -name "${op}_backward.c" \) -exec \
             grep -lE 'tfm__tape_(add|append)|TFM__TAPE_(NO_BACKWARD|REQUIRES_GRAD)' {} + | grep -q . || echo "$op"
     done)"

@@ -211,9 +211,11 @@ job_installing() {
     mv "$build/moved" "$build/install"
     count_perhaps "a consumer" sh tests/consumer.sh "$build/install" "$build/consumer"
     count_one "the links of READMEs and documentation" sh tests/links.sh README.md include/README.md lib/README.md \
-        apps/*/README.md apps/docs/*.md .github/*.md tests/golden/README.md
+        apps/*/README.md apps/docs/*.md tests/golden/README.md
     count_one "the links of the installed README and documentation" sh tests/links.sh \
         "$build/install/share/doc/tfm/README.md" "$build/install/share/doc/tfm/docs/"*.md
+    count_one "the links of the documentation for contributors" \
+        sh tests/links.sh lib/docs/*.md cl/README.md tests/README.md tests/gpu/README.md .github/*.md
     count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
     count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
     count_one "its page" test -s "$build/install/share/man/man1/tfm.1"

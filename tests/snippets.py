@@ -1,9 +1,9 @@
-"""Compiles the C in comments of the public headers, in READMEs and in the user documentation, so that it stays correct.
+"""Compiles the C in comments of the public headers and in Markdown, so that the examples stay correct.
     python3 snippets.py ROOT COMPILER...
-In a header, a snippet is a block of a comment that is indented by four blanks and has a line that ends in a semicolon;
-in a README, it is a block ```c. Functions that begin with `static` stand as they are; other lines become the body of a
-function, with NAMES declared before it. A block with a main is a program of its own. A declaration in a README holds
-for the blocks after it. OpenCL C is left to the tests that build kernels."""
+In a header, a snippet is a block of a comment with four blanks of indentation and a line ending in a semicolon; in
+Markdown, it is a block ```c. A block of Markdown with an #include is a translation unit. In other blocks, functions
+beginning with `static` stay as they are, and other lines become the body of a function after NAMES. A declaration in
+Markdown holds for the later blocks of the file. OpenCL C is left to the tests that build kernels."""
 import glob
 import os
 import re
@@ -16,7 +16,7 @@ FLAGS = ['-fsyntax-only', '-Wall', '-Werror', '-Wno-unused', '-Wno-format-zero-l
 # What a file must have at least: a snippet that is not found would never fail.
 LEAST = {'tfm.h': 1, 'base.h': 1, 'device.h': 1, 'tensor.h': 1, 'ops.h': 3, 'tape.h': 1, 'nn.h': 1, 'text.h': 1, 'metrics.h': 1,
          'model.h': 1, 'fleet.h': 1, 'train.h': 1, 'data.h': 1, 'selftest.h': 1, 'kernels.h': 1, 'opencl.h': 1, 'version.h': 1,
-         'README.md': 1, 'lib/README.md': 3}
+         'README.md': 1, 'lib/docs/adding-an-op.md': 3, 'lib/docs/errors.md': 1}
 # What the text around a snippet would have made.
 NAMES = '''#include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ def blocks_of_header(text):
             block = []
 
 
-def blocks_of_readme(text):
+def blocks_of_markdown(text):
     for block in re.findall(r'^ *```c\n(.*?)^ *```$', text, flags=re.S | re.M):
         yield textwrap.dedent(block)
 
@@ -87,20 +87,21 @@ def compile_one(root, compiler, source):
 def main():
     root, compiler = sys.argv[1], sys.argv[2:]
     headers = sorted(glob.glob(os.path.join(root, 'include/tfm/*.h')))
-    readmes = [path for pattern in ('README.md', 'lib/README.md', 'apps/docs/*.md', 'apps/**/README.md')
-               for path in sorted(glob.glob(os.path.join(root, pattern), recursive=True))]
+    pages = [path for pattern in ('README.md', 'lib/README.md', 'lib/docs/*.md', 'cl/README.md', 'apps/docs/*.md',
+                                  'apps/**/README.md')
+             for path in sorted(glob.glob(os.path.join(root, pattern), recursive=True))]
     wrong = total = 0
-    for path in headers + readmes:
+    for path in headers + pages:
         with open(path, encoding='utf-8') as file:
             text = file.read()
         name = os.path.basename(path) if path in headers else os.path.relpath(path, root)
-        found = [b for b in (blocks_of_header if path in headers else blocks_of_readme)(text) if 'TFM_KERNEL' not in b]
+        found = [b for b in (blocks_of_header if path in headers else blocks_of_markdown)(text) if 'TFM_KERNEL' not in b]
         declared = ''
         for number, block in enumerate(found, 1):
             if re.fullmatch(r'(\s*/\*.*?\*/)?\s*TFM_API [^{}]*;\s*', block, flags=re.S):
                 declared += '#include "tfm/tfm.h"\n' + block
                 source = declared
-            elif path in readmes:
+            elif path in pages and re.search(r'^#include', block, flags=re.M):
                 source = declared + block
             else:
                 source = wrap(block)
