@@ -388,8 +388,8 @@ static void test_attention_rejects_bad_arguments(void **state) {
     REFUSED("length", q, k, longer, .heads = 4);
     REFUSED("same sequences", q, three, three, .heads = 4);
     REFUSED("lengths", q, k, k, .heads = 4, .lengths = numbers);
-    REFUSED("sources", q, k, k, .heads = 4, .kv_batch = numbers);
-    REFUSED("rows", q, flat, flat, .heads = 4, .kv_indices = pages);
+    REFUSED("kv_batch", q, k, k, .heads = 4, .kv_batch = numbers);
+    REFUSED("kv_indices", q, flat, flat, .heads = 4, .kv_indices = pages);
     REFUSED("past", q, k, k, .heads = 4, .past = -1, .causal_bottom_right = true);
     REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = -1);
     REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = NAN);
