@@ -47,7 +47,7 @@ run eval --ref hyp
 check "eval without --hyp or a model is a usage error" one_sentence 2 '--hyp'
 run eval -m "$demo" --hyp hyp --ref hyp
 check "eval with a model and --hyp is a usage error" one_sentence 2 '--hyp'
-for option in 'beam 4' 'alpha 0.6' 'length-penalty paper' 'max-length 9' 'batch-tokens 9' truncate 'precision fp32' 'device cpu'; do
+for option in 'beam-size 4' 'length-penalty 0.6' 'length-norm paper' 'max-length 9' 'batch-tokens 9' truncate 'precision fp32' 'device cpu'; do
     # shellcheck disable=SC2086 # words
     run eval --hyp hyp --ref hyp --$option
     check "eval --hyp with --${option% *} is a usage error" one_sentence 2 "--${option% *} is for a model"
