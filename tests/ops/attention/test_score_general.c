@@ -11,7 +11,7 @@ static float *numbers(harness_random *random, int64_t count) {
     return host;
 }
 
-/* With dq = 0 the dot product of equally wide ones. */
+/* dq = 0: dot product of equal widths. */
 static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64_t dq, int64_t dk) {
     tfm_context *ctx = harness_context();
     const bool dot = dq == 0;
@@ -60,7 +60,7 @@ static void test_general_scores_match_double_precision(void **state) {
     check(&random, 1, 2, 1000, 65, 3);
 }
 
-/* (B, T, dq), (B, S, dk), and the weight (dk, dq) where `weighted`. */
+/* (B, T, dq), (B, S, dk), and the weight (dk, dq) if `weighted`. */
 typedef struct backward_case {
     int64_t T, S, dq, dk;
     bool weighted;
@@ -88,7 +88,7 @@ static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_ten
     return status;
 }
 
-/* Both products are recorded, so this has no backward of its own. */
+/* Both GEMMs are recorded on the tape, so the op needs no backward pass. */
 static void test_general_score_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {3};
