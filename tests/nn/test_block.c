@@ -1,7 +1,6 @@
-/* What families' blocks differ in, each option alone and all together, against formulas in double precision: norms
- * around sub-layers, on their results or none, sub-layers in parallel, norms of heads, rotation, windows, biases of
- * scores, their scale and cap, gates, grouped keys. And a sequence that comes in pieces, over the log of keys and
- * values, against the whole. */
+/* Block options of all model families, alone and combined, against formulas in double precision: pre- and post-norms or
+ * none, parallel sub-layers, QK norm, RoPE, windows, score biases, scale and soft cap, gates, GQA. Also chunks over a
+ * KV cache against the whole sequence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +90,7 @@ static void dense_row(const tfm_dense *layer, double *y, const double *x) {
     free(bias);
 }
 
-/* y = norm(x) over `width` columns, by a row of gammas; y may be x. */
+/* y = norm(x) over `width` columns, with one row of gammas; y may be x. */
 static void norm_by(const tfm_norm *layer, int row, double *y, const double *x, int width) {
     double mean = 0, square = 0;
     if (layer->kind == TFM_NORM_NONE) {
@@ -119,7 +118,7 @@ static double angle_of(int64_t position, int pair) {
     return (double)position * (pair ? 0.3 : 1.1);
 }
 
-/* Heads of one token, with their norm and turned. */
+/* Heads of one token, after QK norm and RoPE. */
 static void place(const options *o, double *x, int heads, const tfm_norm *own, int64_t position) {
     if (o->head_norms && o->joint)
         norm_row(own, x, x, heads * D);
@@ -138,7 +137,7 @@ static double bias_of(const options *o, int head, int64_t t, int64_t s) {
     return o->biased ? 0.25 * (head + 1) * sin((double)(3 * t - 2 * s + head)) : 0;
 }
 
-/* What a sub-layer's result becomes, joined with what went in: *x. */
+/* Adds a sub-layer's result to its residual *x. */
 static void join(const options *o, double *x, double *y, const tfm_norm *own, const tfm_norm *after) {
     if (o->place == TFM_NORM_SANDWICH || o->place == TFM_NORM_POST_SUBLAYER)
         norm_row(o->place == TFM_NORM_SANDWICH ? after : own, y, y, E);
@@ -148,7 +147,7 @@ static void join(const options *o, double *x, double *y, const tfm_norm *own, co
         norm_row(own, x, x, E);
 }
 
-/* Attention of one sequence: mixed[t] of queries, keys and values. */
+/* Attention of one sequence: mixed[t] from queries, keys and values. */
 static void attend(const options *o, const tfm_block *block, double mixed[T][HEADS * D], double q[T][HEADS * D],
                    double k[T][KV_HEADS * D], double v[T][KV_HEADS * D]) {
     const double scale = o->scale != 0 ? (double)o->scale : 1 / sqrt(D), cap = (double)o->cap;
@@ -208,7 +207,7 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
 
 /* ---- Both ------------------------------------------------------------------------------------------ */
 
-/* Tables of turns, and the bias (H, rows, columns) of queries from `first` on. */
+/* RoPE tables, and the bias (H, rows, columns) of queries from `first` on. */
 static void set_places(const options *o, tfm_block_inputs *memory, int64_t first, int64_t rows, int64_t columns) {
     float cosines[T * R / 2], sines[T * R / 2], bias[HEADS * T * T];
     for (int i = 0; i < T * R / 2; i++) {
@@ -226,7 +225,7 @@ static void set_places(const options *o, tfm_block_inputs *memory, int64_t first
         memory->attention_bias = HARNESS_TENSOR(TFM_F32, bias, HEADS, rows, columns);
 }
 
-/* The same in pieces of 3, 1, 2 and 1 tokens. */
+/* The same in chunks of 3, 1, 2 and 1 tokens. */
 static void run_pieces(const options *o, tfm_block *block, const float *x, const double *want) {
     static const int PIECES[] = {3, 1, 2, 1};
     tfm_context *ctx = harness_context();
@@ -337,7 +336,7 @@ static void test_block_options_match_double_precision(void **state) {
         check(&ALL[i]);
 }
 
-/* No norm is a norm that changes nothing: y is what went in, with the residual. */
+/* Without a norm y is the input plus the residual. */
 static void test_norm_none_is_identity_with_residual(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -364,7 +363,7 @@ static void test_norm_none_is_identity_with_residual(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Sub-layers in parallel need norms before them, and a cross-attention has no norm on its result, nor a scale. */
+/* Parallel sub-layers need pre-norms; cross-attention has no post-norm and no scale. */
 static void test_block_rejects_incompatible_options(void **state) {
     (void)state;
     const options cases[] = {{.name = "post-norm", .place = TFM_NORM_POST, .parallel = true},
