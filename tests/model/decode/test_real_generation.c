@@ -1,5 +1,5 @@
-/* Real weights of decoders, made into directories as Hugging Face has them: a Llama of 260,000 parameters that tells
- * stories, as the program it was made for writes them; and a GPT-2 that sorts six letters. */
+/* Real decoder weights, converted to Hugging Face directories: a Llama of 260,000 parameters that tells stories,
+ * against llama2.c; and a GPT-2 that sorts six letters. */
 #include "support/scratch.h"
 #include "support/tensors_file.h"
 #include "tfm/model.h"
@@ -16,7 +16,7 @@ static tfm_model *open_scratch(void) {
 
 enum { TOKENS = 200, BOS = 1, LAYERS = 5 };
 
-/* Rows of heads whose pairs of columns lie side by side, as they are where the halves of a head turn together. */
+/* Permutes rows of heads from interleaved pairs to rotate-half order. */
 static float *by_halves(const float *from, int rows, int columns, int head_width) {
     float *out = malloc((size_t)rows * (size_t)columns * sizeof(*out));
     assert_non_null(out);
@@ -28,7 +28,7 @@ static float *by_halves(const float *from, int rows, int columns, int head_width
     return out;
 }
 
-/* The file of llama2.c: seven numbers, then tensors, each of all layers. */
+/* The llama2.c format: seven numbers, then tensors, each of all layers. */
 static void make_story_teller(const char *bytes, size_t size) {
     static const char *const names[] = {"input_layernorm",  "self_attn.q_proj", "self_attn.k_proj",
                                         "self_attn.v_proj", "self_attn.o_proj", "post_attention_layernorm",
@@ -69,8 +69,8 @@ static void make_story_teller(const char *bytes, size_t size) {
     free(numbers);
 }
 
-/* What the ids say, by the tokenizer's own file: after its longest piece's length, a score, a length and the bytes of
- * each piece. Pieces such as <0x0A> are bytes; after the start, the blank before the first word is left out. */
+/* Decodes ids with llama2.c's tokenizer file: the maximum length, then score, length and bytes of each piece. Pieces
+ * such as <0x0A> are bytes; the blank after the start token is dropped. */
 static void say(char *out, const char *pieces, const int32_t *ids, size_t count) {
     *out = 0;
     for (size_t i = 0; i < count; i++) {
@@ -125,7 +125,7 @@ static void test_llama_directory_generates_the_reference_story(void **state) {
     if (tokens < TOKENS)
         want[strlen(text)] = 0;
     assert_string_equal(text, want);
-    /* Where it goes on with its own first half, the other half follows. */
+    /* Prompted with its own first half, it generates the other half. */
     int32_t half[TOKENS / 2 + 1] = {BOS};
     const size_t count = (size_t)tokens / 2 + 1;
     memcpy(half + 1, found.items[0].ids, (count - 1) * sizeof(*half));
