@@ -155,7 +155,7 @@ static void test_checkpoint_of_another_bf16_instruction_is_rejected(void **state
     assert_int_equal(harness_setup(state), 0);
 }
 
-/* An evaluation uses the model as saved, in fp32. */
+/* An evaluation uses the model as saved. */
 static void test_bf16_training_evaluates_in_fp32(void **state) {
     (void)state;
     double nll[2];
