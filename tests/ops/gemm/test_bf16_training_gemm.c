@@ -53,7 +53,7 @@ static void skip_without(bool any, void **state) {
     if (any)
         return;
     again(state);
-    printf("skipped: this kind of device has no MMA kernels\n");
+    printf("skipped: this kind of device uses no matrix cores for GEMM\n");
     skip();
 }
 

@@ -116,7 +116,7 @@ static void test_emulated_bf16_gemm_matches_rounded_inputs(void **state) {
 static void test_native_bf16_gemm_matches_rounded_inputs(void **state) {
     need_wide();
     if (!tuning()->avx512_bf16 || tuning()->width != 16) {
-        printf("skipped: the CPU has no bf16 dot-product instruction\n");
+        printf("skipped: the processor has no bf16 dot products\n");
         skip();
     }
     const bool tiles = tuning()->amx_bf16;

@@ -451,7 +451,7 @@ static void test_native_dot_instruction_is_exact(void **state) {
     const tfm__tuning own = *tuning();
     tuning()->dp4a = harness_context()->capabilities.dp4a;
     if (tuning()->dp4a == TFM__DP4A_NONE) {
-        printf("skipped: the device has no int8 dot-product instruction\n");
+        printf("skipped: the device has no int8 dot products\n");
         skip();
     }
     check_dots(NULL);

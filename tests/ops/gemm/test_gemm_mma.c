@@ -329,7 +329,7 @@ static void test_native_mma_matches_rounded_inputs(void **state) {
     again(state);
     const tfm__tuning own = *tuning();
     if (own.mma == TFM__MMA_NONE) {
-        printf("skipped: the device has no MMA instruction\n");
+        printf("skipped: the device has no matrix cores\n");
         skip();
     }
     int ran = 0;

@@ -378,7 +378,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
     again(state);
     const tfm__tuning own = *tuning();
     if (own.mma != TFM__MMA_M16N8K16 || own.mma_emulated) {
-        printf("skipped: the device has no such MMA instruction\n");
+        printf("skipped: the device has no such matrix cores\n");
         skip();
     }
     int ran = 0;
