@@ -16,7 +16,7 @@ typedef struct options {
     const char *name;
     tfm_norm_placement place;
     tfm_norm_kind kind;
-    bool unnormed, head_norms, joint, own, turned, window, causal, biased, gated, parallel;
+    bool unnormed, head_norms, joint, own, rope, window, causal, biased, gated, parallel;
     float scale, cap, residual;
 } options;
 
@@ -125,7 +125,7 @@ static void place(const options *o, double *x, int heads, const tfm_norm *own, i
     for (int h = 0; h < heads; h++, x += D) {
         if (o->head_norms && !o->joint)
             norm_by(own, o->own ? h : 0, x, x, D);
-        for (int i = 0; i < R / 2 && o->turned; i++) {
+        for (int i = 0; i < R / 2 && o->rope; i++) {
             const double a = x[i], b = x[R / 2 + i], c = cos(angle_of(position, i)), s = sin(angle_of(position, i));
             x[i] = a * c - b * s;
             x[R / 2 + i] = a * s + b * c;
@@ -216,7 +216,7 @@ static void set_places(const options *o, tfm_block_inputs *memory, int64_t first
     }
     for (int64_t i = 0; i < HEADS * rows * columns; i++)
         bias[i] = (float)bias_of(o, (int)(i / (rows * columns)), first + i / columns % rows, i % columns);
-    if (o->turned) {
+    if (o->rope) {
         memory->cosines = HARNESS_TENSOR(TFM_F32, cosines, T, R / 2);
         memory->sines = HARNESS_TENSOR(TFM_F32, sines, T, R / 2);
         memory->position = first;
@@ -288,42 +288,46 @@ static void check(const options *o) {
 
 static void test_block_options_match_double_precision(void **state) {
     static const options ALL[] = {
-        {.name = "layer norms around", .place = TFM_NORM_SANDWICH, .causal = true},
-        {.name = "no norm before attention, a window to both sides",
+        {.name = "sandwich layer norms", .place = TFM_NORM_SANDWICH, .causal = true},
+        {.name = "no norm before attention, a two-sided window",
          .place = TFM_NORM_PRE,
          .unnormed = true,
          .window = true,
          .gated = true},
-        {.name = "norms of heads, turned",
+        {.name = "QK norm, RoPE",
          .place = TFM_NORM_PRE,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
-         .turned = true,
+         .rope = true,
          .causal = true},
-        {.name = "norms of heads", .place = TFM_NORM_POST, .head_norms = true, .causal = true},
-        {.name = "a norm for each head", .place = TFM_NORM_POST, .head_norms = true, .own = true, .causal = true},
-        {.name = "a norm for each head, turned",
+        {.name = "QK norm", .place = TFM_NORM_POST, .head_norms = true, .causal = true},
+        {.name = "a QK norm per head", .place = TFM_NORM_POST, .head_norms = true, .own = true, .causal = true},
+        {.name = "a QK norm per head, RoPE",
          .place = TFM_NORM_PRE,
          .head_norms = true,
          .own = true,
-         .turned = true,
+         .rope = true,
          .causal = true},
-        {.name = "bias of an encoder", .place = TFM_NORM_POST, .biased = true, .scale = 1},
-        {.name = "norms on results, and over all heads",
+        {.name = "relative position bias of an encoder", .place = TFM_NORM_POST, .biased = true, .scale = 1},
+        {.name = "norms on sub-layer results, QK norm over all heads",
          .place = TFM_NORM_POST_SUBLAYER,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
          .joint = true,
-         .turned = true,
+         .rope = true,
          .causal = true,
          .gated = true},
-        {.name = "in parallel, scaled", .place = TFM_NORM_PRE, .causal = true, .parallel = true, .residual = 0.6f},
+        {.name = "parallel sub-layers, scaled",
+         .place = TFM_NORM_PRE,
+         .causal = true,
+         .parallel = true,
+         .residual = 0.6f},
         {.name = "scaled", .place = TFM_NORM_PRE, .kind = TFM_NORM_RMS, .causal = true, .residual = 1.7f},
         {.name = "all",
          .place = TFM_NORM_SANDWICH,
          .kind = TFM_NORM_RMS,
          .head_norms = true,
-         .turned = true,
+         .rope = true,
          .window = true,
          .causal = true,
          .biased = true,
@@ -367,8 +371,8 @@ static void test_norm_none_is_identity_with_residual(void **state) {
 static void test_block_rejects_incompatible_options(void **state) {
     (void)state;
     const options cases[] = {{.name = "post-norm", .place = TFM_NORM_POST, .parallel = true},
-                             {.name = "around", .place = TFM_NORM_SANDWICH},
-                             {.name = "on results", .place = TFM_NORM_POST_SUBLAYER},
+                             {.name = "sandwich", .place = TFM_NORM_SANDWICH},
+                             {.name = "on sub-layer results", .place = TFM_NORM_POST_SUBLAYER},
                              {.name = "scaled", .place = TFM_NORM_PRE, .residual = 0.5f}};
     tfm_context *ctx = harness_context();
     for (int i = 0; i < 4; i++) {

@@ -254,23 +254,23 @@ static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int
 static void test_fused_qkv_tensor_is_split_and_joined(void **state) {
     (void)state;
     enum { WIDTH = 8 };
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
         tfm_model *model = small_model();
         tfm__naming encoder[TFM__ROLES];
         memcpy(encoder, model->family->encoder, sizeof(encoder));
         for (tfm__role role = TFM__SELF_QUERY; role <= TFM__SELF_VALUE; role++)
-            encoder[role] = (tfm__naming){"layers.#.qkv.weight", "layers.#.qkv.bias", turned};
+            encoder[role] = (tfm__naming){"layers.#.qkv.weight", "layers.#.qkv.bias", transposed};
         tfm__family family = *model->family;
         family.encoder = encoder;
         model->family = &family;
         tfm_multi_head *a = &model->encoder.blocks[0].attention;
         float *parts[] = {harness_floats(a->query.weight.value), harness_floats(a->key.weight.value),
                           harness_floats(a->value.weight.value)};
-        float *got = turned ? saved_tensor(model, "layers.0.qkv.weight", WIDTH, 3 * WIDTH)
-                            : saved_tensor(model, "layers.0.qkv.weight", 3 * WIDTH, WIDTH);
+        float *got = transposed ? saved_tensor(model, "layers.0.qkv.weight", WIDTH, 3 * WIDTH)
+                                : saved_tensor(model, "layers.0.qkv.weight", 3 * WIDTH, WIDTH);
         for (int row = 0; row < 3 * WIDTH; row++)
             for (int column = 0; column < WIDTH; column++)
-                assert_true(got[turned ? column * 3 * WIDTH + row : row * WIDTH + column] ==
+                assert_true(got[transposed ? column * 3 * WIDTH + row : row * WIDTH + column] ==
                             parts[row / WIDTH][row % WIDTH * WIDTH + column]);
         free(got);
         for (int i = 0; i < 3; i++)

@@ -174,12 +174,12 @@ static tfm_status from_llama2(void *user, const tfm__parameter *p) {
     const float *values = place(user, p);
     if (p->role != TFM__SELF_QUERY && p->role != TFM__SELF_KEY)
         return put(p, values);
-    float turned[E * E];
+    float permuted[E * E];
     for (int row = 0; row < p->dims[0]; row++) {
         const int head = row / D, k = row % D, from = head * D + (k < D / 2 ? 2 * k : 2 * (k - D / 2) + 1);
-        memcpy(turned + row * E, values + from * E, E * sizeof(float));
+        memcpy(permuted + row * E, values + from * E, E * sizeof(float));
     }
-    return put(p, turned);
+    return put(p, permuted);
 }
 
 /* The pieces: their maximum length, then score, length and bytes of each. */

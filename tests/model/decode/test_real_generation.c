@@ -17,7 +17,7 @@ static tfm_model *open_scratch(void) {
 enum { TOKENS = 200, BOS = 1, LAYERS = 5 };
 
 /* Permutes rows of heads from interleaved pairs to rotate-half order. */
-static float *by_halves(const float *from, int rows, int columns, int head_width) {
+static float *rotate_half_order(const float *from, int rows, int columns, int head_width) {
     float *out = malloc((size_t)rows * (size_t)columns * sizeof(*out));
     assert_non_null(out);
     for (int r = 0; r < rows; r++) {
@@ -49,11 +49,11 @@ static void make_story_teller(const char *bytes, size_t size) {
     for (int k = 0; k < 9; k++)
         for (int layer = 0; layer < LAYERS; layer++) {
             char name[96];
-            float *turned = k == 1 || k == 2 ? by_halves(at, rows[k], columns[k], width / sizes[3]) : NULL;
+            float *permuted = k == 1 || k == 2 ? rotate_half_order(at, rows[k], columns[k], width / sizes[3]) : NULL;
             snprintf(name, sizeof(name), "model.layers.%d.%s.weight", layer, names[k]);
-            tensors_add(&w, name, turned ? turned : at, rows[k], columns[k], false);
+            tensors_add(&w, name, permuted ? permuted : at, rows[k], columns[k], false);
             at += (rows[k] ? rows[k] : 1) * columns[k];
-            free(turned);
+            free(permuted);
         }
     tensors_add(&w, "model.norm.weight", at, 0, width, false);
     char config[1024];
@@ -171,12 +171,12 @@ static void make_sorter(const json_t *stored) {
         const int64_t first = json_integer_value(json_array_get(shape, 0));
         const int64_t second = matrix ? json_integer_value(json_array_get(shape, 1)) : 1;
         float *numbers = from_base64(json_string_value(json_object_get(tensor, "data")), (size_t)(first * second));
-        const bool turned = matrix && (strstr(name, ".c_attn") || strstr(name, ".c_proj") || strstr(name, ".c_fc"));
+        const bool transposed = matrix && (strstr(name, ".c_attn") || strstr(name, ".c_proj") || strstr(name, ".c_fc"));
         tensors_add(&w, name, numbers,
-                    !matrix  ? 0
-                    : turned ? second
-                             : first,
-                    !matrix || turned ? first : second, turned);
+                    !matrix      ? 0
+                    : transposed ? second
+                                 : first,
+                    !matrix || transposed ? first : second, transposed);
         free(numbers);
     }
     tensors_finish(

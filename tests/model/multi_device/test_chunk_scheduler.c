@@ -71,7 +71,7 @@ static void give(run *r, tfm__chunk_scheduler *scheduler, bool *busy, double now
 }
 
 /* Schedules all lines. A device that fails during a chunk returns it. */
-static void deal_all(run *r) {
+static void schedule_all(run *r) {
     tfm__chunk_scheduler scheduler;
     bool busy[MEMBERS] = {false};
     double now = 0;
@@ -118,7 +118,7 @@ static void test_equal_devices_share_evenly(void **state) {
     (void)state;
     run r = made(2, 1000, 1000, 0);
     make_lines(&r, 2000, 1);
-    deal_all(&r);
+    schedule_all(&r);
     assert_true(r.seconds < 1.1 * ideal(&r));
     assert_true(r.work[0] > 0.45 * r.total && r.work[1] > 0.45 * r.total);
 }
@@ -161,7 +161,7 @@ static void test_slow_device_gets_small_chunks_and_never_the_last(void **state) 
         run r = which ? made(2, 1000, slow, 0) : made(2, slow, 1000, 0);
         for (uint64_t call = 0; call < 5; call++) {
             make_lines(&r, 1500, 7 + call);
-            deal_all(&r);
+            schedule_all(&r);
             assert_int_equal(r.last, 1 - which);
             assert_true(r.seconds < 1.15 * ideal(&r) + 0.2);
             assert_true(r.largest[which] < 0.4 * r.largest[1 - which] + 64);
@@ -176,12 +176,12 @@ static void test_few_lines_do_not_wait_for_a_slow_device(void **state) {
     for (size_t count = 1; count <= 12; count++) {
         run r = made(3, 500, 1000, 10);
         make_lines(&r, count, count);
-        deal_all(&r);
+        schedule_all(&r);
         assert_int_equal(r.chunks[1] + r.chunks[2], 0); /* no speeds known: the first device gets everything */
         make_lines(&r, 1500, 5);
-        deal_all(&r);
+        schedule_all(&r);
         make_lines(&r, count, count);
-        deal_all(&r);
+        schedule_all(&r);
         assert_int_equal(r.chunks[2], 0);
         assert_true(r.seconds <= r.total / 500 + 0.1);
     }
@@ -191,7 +191,7 @@ static void test_three_devices_share_by_speed(void **state) {
     (void)state;
     run r = made(3, 1000, 300, 40);
     make_lines(&r, MOST_LINES, 3);
-    deal_all(&r);
+    schedule_all(&r);
     assert_true(r.seconds < 1.15 * ideal(&r));
     assert_true(r.work[0] > r.work[1] && r.work[1] > r.work[2] && r.work[2] > 0);
 }
@@ -205,7 +205,7 @@ static void test_chunks_of_a_failed_device_are_done_once_by_others(void **state)
         r.devices[k % 3].fails = 1e-6 + ideal(&r) * (k / 3) / 18;
         if (k % 2)
             r.devices[(k + 1) % 3].fails = ideal(&r) / 2;
-        deal_all(&r);
+        schedule_all(&r);
         assert_true(r.work[0] + r.work[1] + r.work[2] == r.total);
     }
 }
@@ -216,10 +216,10 @@ static void test_scheduler_keeps_batch_limits(void **state) {
     run r = made(2, 1000, 900, 0);
     r.limit.lines = 3;
     make_lines(&r, 500, 2);
-    deal_all(&r);
+    schedule_all(&r);
     r.limit = (tfm__batch_limit){.tokens = 10, .lines = SIZE_MAX, .ahead = SIZE_MAX};
     make_lines(&r, 500, 4);
-    deal_all(&r);
+    schedule_all(&r);
 }
 
 int main(void) {

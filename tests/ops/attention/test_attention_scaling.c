@@ -43,10 +43,10 @@ static void test_scaled_scores_have_unit_variance(void **state) {
         const int64_t d = widths[i];
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor q = unit_vectors(&random, n, d), k = unit_vectors(&random, n, d), plain = {0}, scaled = {0};
-        const tfm_gemm_options product = {.transpose_b = true},
-                               divided = {.transpose_b = true, .alpha = 1 / sqrtf((float)d)};
-        harness_ok(tfm_gemm(ctx, &plain, q, k, &product));
-        harness_ok(tfm_gemm(ctx, &scaled, q, k, &divided));
+        const tfm_gemm_options unscaled = {.transpose_b = true},
+                               with_alpha = {.transpose_b = true, .alpha = 1 / sqrtf((float)d)};
+        harness_ok(tfm_gemm(ctx, &plain, q, k, &unscaled));
+        harness_ok(tfm_gemm(ctx, &scaled, q, k, &with_alpha));
         const double of_plain = variance(plain) / (double)d, of_scaled = variance(scaled);
         printf("d %3lld: variance of q.k is %.3f d, of q.k / sqrt(d) %.3f\n", (long long)d, of_plain, of_scaled);
         /* An estimate from n vectors of d numbers on each side has a relative deviation of about 2 / sqrt(n d). */

@@ -18,16 +18,17 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     dq = dot ? dk : dq;
     harness_ok(tfm_scope_open(ctx));
     float *q = numbers(random, B * T * dq), *k = numbers(random, B * S * dk), *w = numbers(random, dk * dq);
-    double *turned = calloc((size_t)(B * T * dk), sizeof(double)), *want = calloc((size_t)(B * T * S), sizeof(double));
-    assert_true(turned && want);
+    double *projected = calloc((size_t)(B * T * dk), sizeof(double)),
+           *want = calloc((size_t)(B * T * S), sizeof(double));
+    assert_true(projected && want);
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t n = 0; n < dk; n++)
             for (int64_t m = 0; m < dq; m++)
-                turned[row * dk + n] += dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
+                projected[row * dk + n] += dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t s = 0; s < S; s++)
             for (int64_t n = 0; n < dk; n++)
-                want[row * S + s] += turned[row * dk + n] * k[(row / T * S + s) * dk + n];
+                want[row * S + s] += projected[row * dk + n] * k[(row / T * S + s) * dk + n];
     tfm_tensor tq = HARNESS_TENSOR(TFM_F32, q, B, T, dq), tk = HARNESS_TENSOR(TFM_F32, k, B, S, dk),
                y = HARNESS_TENSOR(TFM_F32, NULL, B, T, S);
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, w, dk, dq)};
@@ -40,7 +41,7 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_guards(y);
     free(got);
     free(want);
-    free(turned);
+    free(projected);
     free(q);
     free(k);
     free(w);

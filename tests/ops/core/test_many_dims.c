@@ -25,18 +25,18 @@ static void test_permute_of_eight_dims_is_exact(void **state) {
     const int axes[8] = {7, 2, 5, 3, 0, 6, 1, 4};
     enum { COUNT = 2 * 3 * 2 * 3 * 2 * 4 * 5 };
     float host[COUNT];
-    int64_t turned[8];
+    int64_t permuted[8];
     for (int i = 0; i < COUNT; i++)
         host[i] = (float)i;
     for (int i = 0; i < 8; i++)
-        turned[i] = dims[axes[i]];
-    tfm_tensor x = harness_tensor(TFM_F32, 8, dims, host), y = harness_tensor(TFM_F32, 8, turned, NULL);
+        permuted[i] = dims[axes[i]];
+    tfm_tensor x = harness_tensor(TFM_F32, 8, dims, host), y = harness_tensor(TFM_F32, 8, permuted, NULL);
     harness_ok(tfm_permute(harness_context(), &y, x, axes));
     harness_guards(y);
     float *got = harness_floats(y);
     for (int64_t k = 0; k < COUNT; k++) {
         int64_t place[8], from[8];
-        place_of(place, k, 8, turned);
+        place_of(place, k, 8, permuted);
         for (int i = 0; i < 8; i++)
             from[axes[i]] = place[i];
         assert_true(got[k] == host[offset_of(from, 8, dims)]);

@@ -20,7 +20,7 @@ static tfm_documents *documents;
 static tfm_placeholders *placeholders;
 static tfm_tokenizer *tokenizer;
 static tfm_metrics *metrics;
-static tfm_tensor x, numbers, row, turned, square, bytes, indices, cube, heads, angles, *tensors[8];
+static tfm_tensor x, numbers, row, transposed, square, bytes, indices, cube, heads, angles, *tensors[8];
 static char path[4200], folder[4200], file[4200], *text;
 static const char *said, *strings[8];
 static double room[64];
@@ -51,9 +51,9 @@ static void again(void) {
         tfm_dtype dtype;
         int rank;
         int64_t dims[4];
-    } MADE[] = {{&x, TFM_F32, 2, {2, 4}},       {&numbers, TFM_I32, 1, {2}},    {&row, TFM_F32, 1, {4}},
-                {&turned, TFM_F32, 2, {4, 2}},  {&square, TFM_F32, 2, {4, 4}},  {&bytes, TFM_U8, 2, {2, 4}},
-                {&indices, TFM_I32, 2, {2, 4}}, {&cube, TFM_F32, 3, {1, 2, 4}}, {&heads, TFM_F32, 4, {1, 2, 2, 4}},
+    } MADE[] = {{&x, TFM_F32, 2, {2, 4}},          {&numbers, TFM_I32, 1, {2}},    {&row, TFM_F32, 1, {4}},
+                {&transposed, TFM_F32, 2, {4, 2}}, {&square, TFM_F32, 2, {4, 4}},  {&bytes, TFM_U8, 2, {2, 4}},
+                {&indices, TFM_I32, 2, {2, 4}},    {&cube, TFM_F32, 3, {1, 2, 4}}, {&heads, TFM_F32, 4, {1, 2, 2, 4}},
                 {&angles, TFM_F32, 2, {2, 2}}};
     tfm_tape_stop(context);
     tfm_context_clear_error(context);

@@ -16,8 +16,8 @@ typedef struct task {
 } task;
 
 /* Element i of x, rotated by the table row that `position` gives for its token. */
-static double turned(const task *s, const float *x, int64_t i, const float *cosines, const float *sines,
-                     const int32_t *position) {
+static double rotated(const task *s, const float *x, int64_t i, const float *cosines, const float *sines,
+                      const int32_t *position) {
     const int64_t column = i % s->D, v = i / s->D, b = v / (s->T * s->H);
     const int64_t t = s->heads_first ? v % s->T : v / s->H % s->T, p = position[b * s->T + t];
     if (column >= 2 * s->half)
@@ -45,7 +45,7 @@ static void check(harness_random *random, task s) {
                       : s.form == PER_TOKEN ? (int32_t)i
                                             : (int32_t)(first + i % s.T);
     for (int64_t i = 0; i < count; i++)
-        want[i] = turned(&s, x_host, i, c_host, s_host, position);
+        want[i] = rotated(&s, x_host, i, c_host, s_host, position);
 
     harness_ok(tfm_scope_open(ctx));
     tfm_rotary_options options = {.heads = s.heads_first ? 0 : (int)s.H, .interleaved = s.interleaved};
@@ -226,23 +226,23 @@ static void test_rope_dot_product_depends_on_distance_only(void **state) {
     harness_fill(&random, k, 64, 1);
     tfm_tensor cosines = {0}, sines = {0};
     harness_ok(tfm_rotary_tables(ctx, &cosines, &sines, 600, 64, 0));
-    double products[2];
+    double dot_products[2];
     for (int shift = 0; shift < 2; shift++) {
-        float *turned_pair[2];
+        float *rotated_pair[2];
         for (int which = 0; which < 2; which++) {
             tfm_tensor x = HARNESS_TENSOR(TFM_F32, which ? k : q, 1, 1, 1, 64), y = {0};
             tfm_rotary_options options = {.first = shift * 500 + which * 7};
             harness_ok(tfm_rotary(ctx, &y, x, cosines, sines, &options));
-            turned_pair[which] = harness_floats(y);
+            rotated_pair[which] = harness_floats(y);
             tfm_tensor_free(ctx, &y);
         }
-        products[shift] = 0;
+        dot_products[shift] = 0;
         for (int i = 0; i < 64; i++)
-            products[shift] += (double)turned_pair[0][i] * turned_pair[1][i];
-        free(turned_pair[0]);
-        free(turned_pair[1]);
+            dot_products[shift] += (double)rotated_pair[0][i] * rotated_pair[1][i];
+        free(rotated_pair[0]);
+        free(rotated_pair[1]);
     }
-    assert_true(fabs(products[0] - products[1]) < 1e-4);
+    assert_true(fabs(dot_products[0] - dot_products[1]) < 1e-4);
     tfm_tensor_free(ctx, &cosines);
     tfm_tensor_free(ctx, &sines);
 }

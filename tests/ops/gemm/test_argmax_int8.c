@@ -8,10 +8,10 @@
 #include "ops/gemm/argmax_int8.h"
 #include "tfm/train.h"
 
-typedef struct product {
+typedef struct problem {
     int64_t rows, n, k;
     float *x, *w, *bias;
-} product;
+} problem;
 
 static float *floats(int64_t count) {
     float *host = malloc((size_t)count * sizeof(*host));
@@ -19,21 +19,21 @@ static float *floats(int64_t count) {
     return host;
 }
 
-static product product_of(harness_random *random, int64_t rows, int64_t n, int64_t k) {
-    product p = {rows, n, k, floats(rows * k), floats(n * k), floats(n)};
+static problem problem_of(harness_random *random, int64_t rows, int64_t n, int64_t k) {
+    problem p = {rows, n, k, floats(rows * k), floats(n * k), floats(n)};
     harness_fill(random, p.x, (size_t)(rows * k), 1);
     harness_fill(random, p.w, (size_t)(n * k), 1);
     harness_fill(random, p.bias, (size_t)n, 1);
     return p;
 }
 
-static void product_free(product *p) {
+static void problem_free(problem *p) {
     free(p->x);
     free(p->w);
     free(p->bias);
 }
 
-static double entry_of(const product *p, int64_t row, int64_t j) {
+static double entry_of(const problem *p, int64_t row, int64_t j) {
     double sum = (double)p->bias[j];
     for (int64_t i = 0; i < p->k; i++)
         sum += (double)p->x[row * p->k + i] * (double)p->w[j * p->k + i];
@@ -43,7 +43,7 @@ static double entry_of(const product *p, int64_t row, int64_t j) {
 /* The device's argmax of [rows] rows. Entries j with j % 3 = `barred` are excluded; -1 excludes none and requires a
  * bit-identical result without the mask. `bytes`, if not NULL, gets the argmax by int8 alone. Returns how many entries
  * were computed in fp32. */
-static int32_t find(const product *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
+static int32_t find(const problem *p, int barred, float *values, int32_t *tokens, int32_t *bytes) {
     tfm_context *ctx = harness_context();
     tfm__int8_screen screen = {0};
     int32_t tried = 0;
@@ -92,7 +92,7 @@ static int32_t find(const product *p, int barred, float *values, int32_t *tokens
 
 /* The argmax of each row, up to fp32 rounding; with `few`, with few fp32 dot products. Returns the rows in which int8
  * alone is wrong. */
-static int check(const product *p, int barred, bool few) {
+static int check(const problem *p, int barred, bool few) {
     float *values = floats(p->rows);
     int32_t *tokens = malloc((size_t)p->rows * sizeof(*tokens)), *bytes = malloc((size_t)p->rows * sizeof(*bytes));
     int missed = 0;
@@ -137,9 +137,9 @@ static void test_int8_screened_argmax_equals_fp32(void **state) {
         skip();
     for (size_t s = 0; s < sizeof(SHAPES) / sizeof(*SHAPES); s++)
         for (int barred = -1; barred < (SHAPES[s][1] > 3 ? 1 : 0); barred++) {
-            product p = product_of(&random, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2]);
+            problem p = problem_of(&random, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2]);
             check(&p, barred, p.n > 600 && p.k > 30);
-            product_free(&p);
+            problem_free(&p);
         }
 }
 
@@ -151,8 +151,8 @@ static float whole(float x) {
 
 /* Entries closer than the int8 error; or x, or w, exactly representable in int8, so that the bound comes from the other
  * operand. */
-static product close_product(harness_random *random, exactness exact, int64_t rows, int64_t n, int64_t k) {
-    product p = product_of(random, rows, n, k);
+static problem close_problem(harness_random *random, exactness exact, int64_t rows, int64_t n, int64_t k) {
+    problem p = problem_of(random, rows, n, k);
     for (int64_t i = 0; i < n * k; i++)
         if (exact == WEIGHT)
             p.w[i] = i % k == 0 ? 127 : whole(p.w[i]);
@@ -175,9 +175,9 @@ static void test_close_entries_are_verified_in_fp32(void **state) {
     for (exactness exact = NEITHER; exact < EXACTNESSES; exact++) {
         int missed = 0;
         for (int turn = 0; turn < 2; turn++) {
-            product p = close_product(&random, exact, 50, 700, 100 + 37 * turn);
+            problem p = close_problem(&random, exact, 50, 700, 100 + 37 * turn);
             missed += check(&p, turn - 1, false);
-            product_free(&p);
+            problem_free(&p);
         }
         print_message("# int8 alone is wrong in %d of 100 rows\n", missed);
         assert_true(missed > 20);
@@ -191,11 +191,11 @@ static void test_close_entries_across_chunks_are_verified(void **state) {
     harness_random random = {17};
     if (!serves())
         skip();
-    product p = close_product(&random, NEITHER, 450, N, K);
+    problem p = close_problem(&random, NEITHER, 450, N, K);
     for (int i = FROM * K; i < N * K; i++)
         p.w[i] *= 64;
     assert_true(check(&p, -1, false) > 100);
-    product_free(&p);
+    problem_free(&p);
 }
 
 /* Equal entries, rows of zeros, and excluded entries. */
@@ -207,7 +207,7 @@ static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
     harness_random random = {13};
     if (!serves())
         skip();
-    product p = product_of(&random, ROWS, N, K);
+    problem p = problem_of(&random, ROWS, N, K);
     memset(p.x, 0, sizeof(float) * K); /* the bias alone */
     for (int i = 0; i < K; i++)
         p.x[K + i] *= 1e-36f;
@@ -232,7 +232,7 @@ static void test_ties_zeros_and_barred_entries_are_handled(void **state) {
         assert_int_equal(tokens[r], 0);
         assert_true(values[r] == -INFINITY);
     }
-    product_free(&p);
+    problem_free(&p);
 }
 
 /* Numbers whose squares overflow fp32, next to a row of zeros. */
@@ -247,7 +247,7 @@ static void test_argmax_survives_squares_beyond_float_range(void **state) {
     for (size_t s = 0; s < sizeof(SIZES) / sizeof(*SIZES); s++) {
         float values[ROWS];
         int32_t tokens[ROWS];
-        product p = product_of(&random, ROWS, N, K);
+        problem p = problem_of(&random, ROWS, N, K);
         for (int i = 0; i < ROWS * K; i++)
             p.x[i] *= SIZES[s][0];
         for (int i = 0; i < N * K; i++)
@@ -267,7 +267,7 @@ static void test_argmax_survives_squares_beyond_float_range(void **state) {
         find(&p, -1, values, tokens, NULL);
         for (int r = 0; r < ROWS; r++)
             assert_int_equal(tokens[r], 300);
-        product_free(&p);
+        problem_free(&p);
     }
 }
 
@@ -280,7 +280,7 @@ static void test_argmax_handles_non_finite_entries(void **state) {
     harness_random random = {14};
     if (!serves())
         skip();
-    product p = product_of(&random, ROWS, N, K);
+    problem p = problem_of(&random, ROWS, N, K);
     for (int i = 0; i < K; i++) {
         p.x[3 * K + i] = fabsf(p.x[3 * K + i]);
         p.w[500 * K + i] = i == 20 ? -INFINITY : p.w[500 * K + i];
@@ -306,7 +306,7 @@ static void test_argmax_handles_non_finite_entries(void **state) {
     p.bias[7] = -INFINITY;
     find(&p, -1, values, tokens, NULL);
     assert_int_equal(tokens[3], 500);
-    product_free(&p);
+    problem_free(&p);
 }
 
 /* ---- Searches ---- */

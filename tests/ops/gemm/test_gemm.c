@@ -354,7 +354,7 @@ static void accumulations(const tfm__gemm_provider *provider) {
 
 /* A transposed a by blocks of rows: more than one, and a c so small that sums are split; b in whole panels, read in
  * place or packed. */
-static void turned(const tfm__gemm_provider *provider) {
+static void check_transposed(const tfm__gemm_provider *provider) {
     harness_random random = {10};
     float *bias = normals(&random, 64);
     for (int64_t n = 63; n <= (provider || !harness_brief() ? 64 : 63); n++) {
@@ -373,9 +373,9 @@ static void turned(const tfm__gemm_provider *provider) {
 
 static void test_transposed_a_blocks_are_right(void **state) {
     (void)state;
-    turned(&tfm__gemm_cpu_packed);
+    check_transposed(&tfm__gemm_cpu_packed);
     if (!less()) /* block sizes that GPUs do not use */
-        turned(NULL);
+        check_transposed(NULL);
 }
 
 /* c += alpha a b, as in gradient accumulation. */
@@ -519,7 +519,7 @@ static void test_cpu_kernels_are_right_at_other_vector_widths(void **state) {
         epilogues(&tfm__gemm_cpu_skinny);
         accumulations(&tfm__gemm_cpu_packed);
         accumulations(&tfm__gemm_cpu_skinny);
-        turned(&tfm__gemm_cpu_packed);
+        check_transposed(&tfm__gemm_cpu_packed);
     }
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);

@@ -7,12 +7,12 @@
 
 enum { A, B, BIAS };
 
-typedef struct product {
+typedef struct problem {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b, shared_b, linear;
     tfm_activation activation;
     float alpha;
-} product;
+} problem;
 
 static double activated(double v, tfm_activation activation) {
     switch (activation) {
@@ -28,7 +28,7 @@ static double activated(double v, tfm_activation activation) {
 }
 
 static void oracle(const gradient_case *c, double *y, double *const *inputs) {
-    const product *p = c->user;
+    const problem *p = c->user;
     for (int64_t e = 0; e < (int64_t)c->count; e++) {
         const int64_t z = e / (p->m * p->n), i = e / p->n % p->m, j = e % p->n;
         const double *a = inputs[A] + z * p->m * p->k, *b = inputs[B] + (p->shared_b ? 0 : z * p->k * p->n);
@@ -40,7 +40,7 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
 }
 
 static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
-    const product *p = c->user;
+    const problem *p = c->user;
     if (!p->linear)
         return tfm_gemm(ctx, y, inputs[A], inputs[B],
                         &(tfm_gemm_options){.transpose_a = p->transpose_a,
@@ -54,7 +54,7 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return status;
 }
 
-static void check(harness_random *random, product p) {
+static void check(harness_random *random, problem p) {
     const int64_t most = 40000;
     float *a = malloc((size_t)most * sizeof(float)), *b = malloc((size_t)most * sizeof(float)), bias[300];
     assert_true(a && b);
@@ -85,7 +85,7 @@ static void test_gemm_gradients_match_double_precision(void **state) {
     const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 1}, {17, 3, 65}, {65, 33, 17}};
     for (int s = 0; s < 4; s++)
         for (int t = 0; t < 4; t++)
-            check(&random, (product){.batch = 1,
+            check(&random, (problem){.batch = 1,
                                      .m = sizes[s][0],
                                      .n = sizes[s][1],
                                      .k = sizes[s][2],
@@ -99,7 +99,7 @@ static void test_batched_gemm_gradients_match_double_precision(void **state) {
     (void)state;
     harness_random random = {2};
     for (int t = 0; t < 8; t++)
-        check(&random, (product){.batch = 3,
+        check(&random, (problem){.batch = 3,
                                  .m = 5,
                                  .n = 17,
                                  .k = 9,
@@ -114,7 +114,7 @@ static void test_linear_gradients_match_double_precision(void **state) {
     harness_random random = {3};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
         if (activation != TFM_RELU && activation != TFM_GELU_TANH)
-            check(&random, (product){.batch = 1,
+            check(&random, (problem){.batch = 1,
                                      .m = 33,
                                      .n = 17,
                                      .k = 65,
@@ -123,7 +123,7 @@ static void test_linear_gradients_match_double_precision(void **state) {
                                      .linear = true,
                                      .activation = (tfm_activation)activation,
                                      .alpha = 1});
-    check(&random, (product){.batch = 2,
+    check(&random, (problem){.batch = 2,
                              .m = 150,
                              .n = 5,
                              .k = 3,
@@ -131,7 +131,7 @@ static void test_linear_gradients_match_double_precision(void **state) {
                              .shared_b = true,
                              .linear = true,
                              .alpha = 1}); /* the bias: a two-stage sum */
-    check(&random, (product){.batch = 1,
+    check(&random, (problem){.batch = 1,
                              .m = 600,
                              .n = 40,
                              .k = 32,

@@ -10,14 +10,14 @@
 #include "ops/gemm/gemm.h"
 #include "support/scratch.h"
 
-typedef struct product {
+typedef struct problem {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     bool weight; /* b is a parameter with a packed copy */
     bool bias, accumulate;
     float alpha;
     tfm_activation activation;
-} product;
+} problem;
 
 static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
@@ -62,7 +62,7 @@ static float *numbers(harness_random *random, int64_t count) {
 }
 
 /* The exact element, and in *size the sum of its terms' magnitudes, for the fp32 error bound. */
-static double wanted(const product *p, const float *a, const float *b, const float *bias, const float *before,
+static double wanted(const problem *p, const float *a, const float *b, const float *bias, const float *before,
                      int64_t e, double *size) {
     const int64_t i = e / p->n, j = e % p->n;
     const double alpha = p->alpha != 0 ? (double)p->alpha : 1;
@@ -81,7 +81,7 @@ static double wanted(const product *p, const float *a, const float *b, const flo
 }
 
 /* Runs a GEMM by `provider`; NULL is the default. Returns why it declined, or NULL. */
-static const char *run(const char *provider, product p, const float *a, const float *b, harness_random *random) {
+static const char *run(const char *provider, problem p, const float *a, const float *b, harness_random *random) {
     tfm_context *ctx = harness_context();
     float *bias = p.bias ? numbers(random, p.n) : NULL, *before = p.accumulate ? numbers(random, p.m * p.n) : NULL;
     harness_ok(tfm_scope_open(ctx));
@@ -124,7 +124,7 @@ static const char *run(const char *provider, product p, const float *a, const fl
     return why;
 }
 
-static const char *check(const char *provider, product p) {
+static const char *check(const char *provider, problem p) {
     static harness_random random = {1};
     float *a = numbers(&random, p.m * p.k), *b = numbers(&random, p.k * p.n);
     const char *why = run(provider, p, a, b, &random);
@@ -143,7 +143,7 @@ static void check_products(void) {
         for (int form = 0; form < 5; form++) {
             if (harness_brief() && (i + form) % 2)
                 continue;
-            product p = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2]};
+            problem p = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2]};
             p.weight = form == 4;
             p.transpose_a = form == 1 || form == 3;
             p.transpose_b = form >= 2;
@@ -216,13 +216,13 @@ static void check_large(void) {
     for (int aligned = 0; aligned < 2; aligned++) {
         harness_align(aligned ? 16 : 0);
         assert_null(
-            check("cpu-bf16x3", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
-        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
-        assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
+            check("cpu-bf16x3", (problem){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
+        assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
+        assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
         assert_null(
-            check("cpu-bf16x3", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
+            check("cpu-bf16x3", (problem){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
         if (!harness_brief())
-            assert_null(check("cpu-bf16x3", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
+            assert_null(check("cpu-bf16x3", (problem){.m = 2048, .n = 1056, .k = 515, .bias = true}));
     }
     harness_align(0);
 }
@@ -240,7 +240,7 @@ static void check_sizes(void) {
         a[i] = ldexpf(a[i], i / K * 120 / (M - 1) - 60);
     for (int i = 0; i < K * N; i++)
         b[i] = ldexpf(b[i], i % N * 120 / (N - 1) - 60);
-    assert_null(run("cpu-bf16x3", (product){.m = M, .n = N, .k = K}, a, b, &random));
+    assert_null(run("cpu-bf16x3", (problem){.m = M, .n = N, .k = K}, a, b, &random));
     free(a);
     free(b);
 }
@@ -318,14 +318,14 @@ static void check_special(void) {
     a[40][599] = INFINITY;
     b[9][68] = INFINITY;
     b[8][66] = -large;
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transpose = 0; transpose < 2; transpose++) {
         tfm_context *ctx = harness_context();
         for (int i = 0; i < M * K; i++)
-            given[turned ? i % K * M + i / K : i] = a[i / K][i % K];
+            given[transpose ? i % K * M + i / K : i] = a[i / K][i % K];
         harness_ok(tfm_scope_open(ctx));
-        tfm_tensor ta = turned ? HARNESS_TENSOR(TFM_F32, given, K, M) : HARNESS_TENSOR(TFM_F32, given, M, K);
+        tfm_tensor ta = transpose ? HARNESS_TENSOR(TFM_F32, given, K, M) : HARNESS_TENSOR(TFM_F32, given, M, K);
         tfm_tensor tb = HARNESS_TENSOR(TFM_F32, b, K, N), c = {0};
-        const tfm_gemm_options options = {.transpose_a = turned, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
+        const tfm_gemm_options options = {.transpose_a = transpose, .bias = HARNESS_TENSOR(TFM_F32, bias, N)};
         const char *why;
         harness_ok(tfm_gemm_with(ctx, "cpu-bf16x3", &why, &c, ta, tb, &options));
         assert_null(why);
@@ -381,10 +381,10 @@ static void test_wrong_bf16x3_kernel_is_replaced_with_one_warning(void **state) 
     warnings = 0;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     for (int i = 0; i < 2; i++) {
-        assert_null(check(NULL, (product){.m = 300, .n = 512, .k = 512}));
+        assert_null(check(NULL, (problem){.m = 300, .n = 512, .k = 512}));
         assert_int_equal(warnings, 1);
     }
-    assert_non_null(strstr(check("cpu-bf16x3", (product){.m = 33, .n = 35, .k = 40}), "wrong"));
+    assert_non_null(strstr(check("cpu-bf16x3", (problem){.m = 33, .n = 35, .k = 40}), "wrong"));
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     unsetenv("TFM_CL_DIR");
     again(state);
@@ -396,7 +396,7 @@ static void test_bf16x3_memory_estimate_holds(void **state) {
     need_wide(state);
     emulate();
     tfm_context *ctx = harness_context();
-    assert_null(check("cpu-bf16x3", (product){.m = 64, .n = 64, .k = 64})); /* its validation is over */
+    assert_null(check("cpu-bf16x3", (problem){.m = 64, .n = 64, .k = 64})); /* its validation is over */
     const tfm__gemm_task task = {.batch = 1, .m = 300, .n = 700, .k = 90, .shared_b = true, .alpha = 1};
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, task.m, task.k), b = HARNESS_TENSOR(TFM_F32, NULL, task.k, task.n);

@@ -116,9 +116,9 @@ static const char *check(bool any, shape s, extras e) {
 }
 
 /* The emulation of this MMA instruction, if the device has room for the tile; else false. */
-static bool pose(tfm__mma engine, tfm_dtype inputs, int tile) {
+static bool pose(tfm__mma mma_kind, tfm_dtype inputs, int tile) {
     const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     tuning()->gemm_input_dtype = inputs;
     tuning()->gemm_tile = tile;
@@ -132,13 +132,13 @@ static void test_mma_fragments_match_rounded_inputs(void **state) {
     require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
+    for (tfm__mma mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++)
         for (int t = 0; t < 4; t++) {
-            const bool halves = t % 2 == 0 || engine == TFM__MMA_M16N8K8, odd = (t / 2 + (int)engine) % 2;
-            const int tile = harness_slow() ? 3 : 1 + (t + (int)engine) % 4;
-            if (harness_brief() && (t == 1 || t == 2) != (int)engine % 2)
+            const bool in_fp16 = t % 2 == 0 || mma_kind == TFM__MMA_M16N8K8, odd = (t / 2 + (int)mma_kind) % 2;
+            const int tile = harness_slow() ? 3 : 1 + (t + (int)mma_kind) % 4;
+            if (harness_brief() && (t == 1 || t == 2) != (int)mma_kind % 2)
                 continue; /* either dtype, with the transposes that the next instruction skips */
-            if (!pose(engine, halves ? TFM_F16 : TFM_BF16, tile))
+            if (!pose(mma_kind, in_fp16 ? TFM_F16 : TFM_BF16, tile))
                 continue; /* no room on this device */
             const shape s = {
                 .m = odd ? 37 : 36, .n = odd ? 69 : 68, .k = odd ? 41 : 68, .transpose_a = t & 1, .transpose_b = t & 2};

@@ -13,11 +13,11 @@
 /* Indices of the multistage tiles in the table, from 1. */
 enum { FIRST = 5, LAST = 7 };
 
-typedef struct product {
+typedef struct problem {
     int64_t m, n, k, batch; /* batch 0: one matrix */
     bool transpose_a, transpose_b, shared_b, stored, bias, accumulate;
     tfm_activation activation; /* none or ReLU */
-} product;
+} problem;
 
 static tfm__tuning *tuning(void) {
     return &harness_context()->tuning;
@@ -66,7 +66,7 @@ static double rounded(double x) {
     return harness_rounded(x, tuning()->gemm_input_dtype == TFM_BF16 ? 8 : 11);
 }
 
-static void oracle(double *want, const product *p, const float *a, const float *b, const float *bias,
+static void oracle(double *want, const problem *p, const float *a, const float *b, const float *bias,
                    const float *before) {
     const int64_t a_row = p->transpose_a ? 1 : p->k, a_step = p->transpose_a ? p->m : 1;
     const int64_t b_column = p->transpose_b ? p->k : 1, b_step = p->transpose_b ? 1 : p->n;
@@ -82,7 +82,7 @@ static void oracle(double *want, const product *p, const float *a, const float *
 }
 
 /* One GEMM by the emulated multistage kernel. Returns why another kernel computed it, or NULL. */
-static const char *check(product p) {
+static const char *check(problem p) {
     tfm_context *ctx = harness_context();
     tfm_tensor bias = {0}, none = {0};
     const bool batched = p.batch > 1;
@@ -145,7 +145,7 @@ static void test_multistage_forms_match_rounded_inputs(void **state) {
             if (!pose(false, t % 3 ? TFM_F16 : TFM_BF16, tile, t == 2 ? 32768 : 49152))
                 continue; /* no room on this device */
             harness_align(odd ? 0 : 4);
-            assert_null(check((product){.m = odd ? 133 : 72,
+            assert_null(check((problem){.m = odd ? 133 : 72,
                                         .n = stored ? 136
                                              : odd  ? 69
                                                     : 140,
@@ -177,9 +177,9 @@ static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
         const int64_t sizes[] = {1, 3, 17, 65};
         for (int i = 0; i < 64; i += harness_slow() ? 21 : 9)
             assert_null(
-                check((product){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t}));
-        assert_null(check((product){.m = 9, .n = 65, .k = 40, .batch = 3, .transpose_b = t, .accumulate = true}));
-        assert_null(check((product){.m = 9,
+                check((problem){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t}));
+        assert_null(check((problem){.m = 9, .n = 65, .k = 40, .batch = 3, .transpose_b = t, .accumulate = true}));
+        assert_null(check((problem){.m = 9,
                                     .n = 10,
                                     .k = 33,
                                     .batch = 2,
@@ -187,16 +187,16 @@ static void test_multistage_odd_shapes_and_epilogues_are_right(void **state) {
                                     .shared_b = true,
                                     .bias = true,
                                     .activation = TFM_RELU}));
-        assert_null(check((product){.m = 66, .n = 11, .k = 96, .transpose_b = t, .bias = true}));
+        assert_null(check((problem){.m = 66, .n = 11, .k = 96, .transpose_b = t, .bias = true}));
         tuning()->gemm_split_k = 3;
-        assert_null(check((product){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}));
-        assert_null(check((product){.m = 36, .n = 8, .k = 192, .transpose_b = t, .accumulate = true}));
+        assert_null(check((problem){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}));
+        assert_null(check((problem){.m = 36, .n = 8, .k = 192, .transpose_b = t, .accumulate = true}));
         tuning()->gemm_split_k = 1;
         tuning()->gemm_index_64bit = true;
-        assert_null(check((product){.m = 40, .n = 65, .k = 33, .transpose_b = t}));
+        assert_null(check((problem){.m = 40, .n = 65, .k = 33, .transpose_b = t}));
         tuning()->gemm_index_64bit = false;
         /* 16-bit rows that are no whole chunks use the other tiles. */
-        assert_non_null(check((product){.m = 20, .n = 16, .k = 36, .transpose_b = t, .stored = true}));
+        assert_non_null(check((problem){.m = 20, .n = 16, .k = 36, .transpose_b = t, .stored = true}));
     }
     *tuning() = own;
     harness_context()->limits = limits;
@@ -355,7 +355,7 @@ static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **sta
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
     if (pose(false, TFM_F16, LAST, 32768)) {
-        assert_non_null(check((product){.m = 33, .n = 35, .k = 40}));
+        assert_non_null(check((problem){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 1);
         tuning()->gemm_input_dtype = TFM_F32;
         const char *why = self_test("gpu-mma, f16, multistage");
@@ -363,7 +363,7 @@ static void test_wrong_multistage_kernel_is_replaced_with_one_warning(void **sta
         tuning()->gemm_input_dtype = TFM_F16;
         assert_int_equal(warnings, 2); /* other transposes are a separate kernel */
         tuning()->gemm_tile = 4;       /* other kernels stay in use */
-        assert_null(check((product){.m = 33, .n = 35, .k = 40}));
+        assert_null(check((problem){.m = 33, .n = 35, .k = 40}));
         assert_int_equal(warnings, 2);
     }
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -389,7 +389,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
         if (!pose(true, i & 4 ? TFM_F16 : TFM_BF16, FIRST + i / 16, 0))
             continue;
         harness_align(odd ? 0 : 4);
-        assert_null(check((product){.m = odd ? 261 : 272,
+        assert_null(check((problem){.m = odd ? 261 : 272,
                                     .n = stored ? 264
                                          : odd  ? 133
                                                 : 268,
@@ -406,7 +406,7 @@ static void test_native_multistage_matches_rounded_inputs(void **state) {
     harness_align(0);
     assert_true(ran > 0);
     tuning()->gemm_split_k = 3;
-    assert_null(check((product){.m = 136, .n = 72, .k = 1000, .transpose_b = true}));
+    assert_null(check((problem){.m = 136, .n = 72, .k = 1000, .transpose_b = true}));
     *tuning() = own;
 }
 

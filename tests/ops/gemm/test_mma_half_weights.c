@@ -37,9 +37,9 @@ static tfm__gemm_task square(int64_t size, tfm_dtype stored) {
 }
 
 /* The emulation of this instruction, if it has this dtype and the device has room for the tile; else false. */
-static bool pose(tfm__mma engine, tfm_dtype stored, int tile) {
+static bool pose(tfm__mma mma_kind, tfm_dtype stored, int tile) {
     const tfm__gemm_task task = square(64, stored);
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     tuning()->gemm_tile = tile;
     return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
@@ -104,12 +104,12 @@ static void test_mma_half_weight_gemm_matches_rounded_inputs(void **state) {
     require_gpu_class();
     const tfm__tuning own = *tuning();
     int ran = 0;
-    for (int engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++)
+    for (int mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++)
         for (int d = 0; d < 2; d++) {
-            const int t = (engine + 2 * d) % 4;
-            if (!pose((tfm__mma)engine, DTYPES[d], 3 + (engine + d) % 2))
+            const int t = (mma_kind + 2 * d) % 4;
+            if (!pose((tfm__mma)mma_kind, DTYPES[d], 3 + (mma_kind + d) % 2))
                 continue;
-            if ((engine / 2 + d) % 2)
+            if ((mma_kind / 2 + d) % 2)
                 check(37, 69, 41, t & 1, t & 2, DTYPES[d]);
             else
                 check(36, 68, 68, t & 1, t & 2, DTYPES[d]);
@@ -185,14 +185,14 @@ static void test_mma_is_selected_for_half_weights(void **state) {
     again(state);
 }
 
-static unsigned long long engine_calls;
+static unsigned long long mma_calls;
 
 static void read_profile(void *user, tfm_log_level level, const char *line) {
     (void)user;
     (void)level;
     const char *at = strstr(line, "profile: gemm_mma ");
     if (at)
-        engine_calls = strtoull(at + strlen("profile: gemm_mma "), NULL, 10);
+        mma_calls = strtoull(at + strlen("profile: gemm_mma "), NULL, 10);
 }
 
 /* Validation is per storage dtype of b: a kernel that is wrong for one dtype alone falls back for that dtype. */
@@ -257,7 +257,7 @@ static float *logits(size_t *count, const char *dir, tfm_precision precision, bo
     float *host = harness_floats(y);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_model_free(&model);
-    engine_calls = 0;
+    mma_calls = 0;
     tfm_log_set(read_profile, NULL, TFM_LOG_WARNING);
     again(state); /* which closes the profile */
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
@@ -284,16 +284,16 @@ static void test_half_precision_model_uses_mma(void **state) {
     }
     char *dir = harness_source("tests/golden/families/llama-plain-2023-f16");
     float *want = logits(&count, dir, TFM_PRECISION_FP32, true, state);
-    assert_int_equal(engine_calls, 0);
+    assert_int_equal(mma_calls, 0);
     for (int i = harness_brief() ? 1 : 0; i < 2; i++) {
         float *got = logits(&count, dir, precisions[i], true, state);
-        const unsigned long long calls = engine_calls;
+        const unsigned long long calls = mma_calls;
         float *other = logits(&count, dir, precisions[i], false, state);
         const double far = distance(want, got, count), near = distance(want, other, count);
         print_message("%s: %g from fp32 with MMA, which ran %llu times, %g without\n", tfm_dtype_name(DTYPES[i]), far,
                       calls, near);
         assert_true(far < most[i] && near < most[i] && far > near);
-        assert_int_equal(engine_calls, 0);
+        assert_int_equal(mma_calls, 0);
         assert_true(calls > 3 * 7); /* its layers' matrices, and logits; validation runs count too */
         free(got);
         free(other);

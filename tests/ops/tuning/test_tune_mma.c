@@ -25,17 +25,17 @@ static void again(void **state) {
 }
 
 /* The emulation of this instruction on a device with small groups, where one tile fits; false if none does. */
-static bool pose(tfm__mma engine, size_t group) {
+static bool pose(tfm__mma mma_kind, size_t group) {
     const tfm__gemm_task task = {
         .batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1, .b = {.dtype = TFM_F16}};
-    tuning()->mma = engine;
+    tuning()->mma = mma_kind;
     tuning()->mma_emulated = true;
     harness_context()->limits.max_group =
         group < harness_context()->limits.max_group ? group : harness_context()->limits.max_group;
     return !tfm__gemm_gpu_mma.declines(harness_context(), &task);
 }
 
-static tfm__gemm_task product_of(int64_t m, tfm_dtype stored) {
+static tfm__gemm_task task_of(int64_t m, tfm_dtype stored) {
     return (tfm__gemm_task){.batch = 1,
                             .m = m,
                             .n = 40,
@@ -68,12 +68,12 @@ static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
                                       "64x64x32 ",
                                       "64x64x32/2x"};
     tfm_context *ctx = harness_context();
-    for (tfm__mma engine = TFM__MMA_M16N8K16; engine < TFM__MMA_COUNT; engine++) {
+    for (tfm__mma mma_kind = TFM__MMA_M16N8K16; mma_kind < TFM__MMA_COUNT; mma_kind++) {
         char seen[TFM__TUNING_TEXT_MAX * 100] = "", text[TFM__TUNING_TEXT_MAX];
-        int count = 0, rings = 0;
-        tfm__gemm_task task = product_of(300, TFM_F16);
+        int count = 0, multistage_count = 0;
+        tfm__gemm_task task = task_of(300, TFM_F16);
         task.k = 4096;
-        if (!pose(engine, 1024))
+        if (!pose(mma_kind, 1024))
             continue;
         ctx->limits.local_bytes = ctx->capabilities.limits.local_bytes;
         for (size_t i = 0; tfm__gemm_gpu_mma.candidate(ctx, &task, i, text); i++) {
@@ -93,14 +93,14 @@ static void test_mma_settings_are_parsed_as_written_and_unique(void **state) {
             assert_null(strstr(seen, whole));
             snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), ";%s;", text);
             count++;
-            rings += s.tile > 4;
+            multistage_count += s.tile > 4;
         }
         assert_true(count >= 2);
-        assert_true(rings == 0 || engine == TFM__MMA_M16N8K16);
+        assert_true(multistage_count == 0 || mma_kind == TFM__MMA_M16N8K16);
         for (size_t i = 0; i < TFM__COUNT(BAD); i++)
             assert_false(tfm__gemm_gpu_mma.parse_setting(ctx, &(tfm__gemm_setting){0}, BAD[i]));
         char none[TFM__TUNING_TEXT_MAX];
-        task = product_of(300, TFM_F32);
+        task = task_of(300, TFM_F32);
         assert_false(tfm__gemm_gpu_mma.candidate(ctx, &task, 0, none)); /* without rounding */
     }
     again(state);
@@ -124,7 +124,7 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
                  {"as bf16 ", TFM_F32, TFM_BF16}};
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
         char name[TFM__TUNING_TEXT_MAX], want[TFM__TUNING_TEXT_MAX];
-        tfm__gemm_task own = product_of(100, KINDS[i].stored);
+        tfm__gemm_task own = task_of(100, KINDS[i].stored);
         tfm__context_set_gemm_input_dtype(ctx, KINDS[i].inputs);
         assert_true(tfm__gemm_tuning_key(name, &own, tfm__gemm_input_dtype(ctx, &own)));
         snprintf(want, sizeof(want), "gemm %snt 6 5 7", KINDS[i].kind);
@@ -132,7 +132,7 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
         set(name, "reference");
         for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
-            const tfm__gemm_task task = product_of(100, KINDS[k].stored);
+            const tfm__gemm_task task = task_of(100, KINDS[k].stored);
             tfm__context_set_gemm_input_dtype(ctx, KINDS[k].inputs);
             const tfm__gemm_provider *chosen = tfm__gemm_select(ctx, &task);
             assert_ptr_equal(chosen, i == k ? &tfm__gemm_reference : k > 0 ? &tfm__gemm_gpu_mma : &tfm__gemm_gpu_tiled);
@@ -140,7 +140,7 @@ static void test_mma_rows_apply_to_their_dtype_only(void **state) {
         }
         set(name, NULL);
     }
-    const tfm__gemm_task few = product_of(8, TFM_F16), many = product_of(100, TFM_F16);
+    const tfm__gemm_task few = task_of(8, TFM_F16), many = task_of(100, TFM_F16);
     set("gemm nt 3 5 7", "reference");
     assert_ptr_equal(tfm__gemm_select(ctx, &few), &tfm__gemm_reference);
     set("gemm f16 nt 3 5 7", "gpu-mma 16x32x32");
@@ -171,7 +171,7 @@ static void test_mma_tuning_tries_all_settings(void **state) {
         ctx = harness_context();
         if (!pose(TFM__MMA_M16N8K16, 64))
             break;
-        tfm__gemm_task task = product_of(33, stored ? dtype : TFM_F32);
+        tfm__gemm_task task = task_of(33, stored ? dtype : TFM_F32);
         tfm__context_set_gemm_input_dtype(ctx, stored ? TFM_F32 : dtype);
         const bool by_rule = tfm__gemm_select(ctx, &task) == &tfm__gemm_gpu_mma;
         tfm__context_set_gemm_input_dtype(ctx, TFM_F32);
@@ -244,7 +244,7 @@ static void test_gemm_runs_the_mma_setting_of_its_row(void **state) {
     for (size_t i = 0; i < TFM__COUNT(SETTINGS); i++) {
         again(state);
         tfm_context *ctx = harness_context();
-        tfm__gemm_task task = product_of(64, TFM_F16);
+        tfm__gemm_task task = task_of(64, TFM_F16);
         task.k = 136;
         if (!pose(TFM__MMA_M16N8K16, 128))
             break;
