@@ -334,7 +334,7 @@ static void test_changed_or_missing_file_is_reported(void **state) {
             status = tfm_data_next(data, &batch);
         scratch_refused(status, TFM_ERROR_IO, changed);
         assert_true(way == 2 || strstr(tfm_error_message(), "has changed while it was trained on"));
-        if (!within) /* earlier pairs were returned */
+        if (!within) /* what comes before it was given */
             assert_in_range(tfm_data_tell(data).line, 8, 23);
         tfm_data_free(&data);
         free_given(&parts);

@@ -56,7 +56,7 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
 typedef struct job {
     tfm_trainer_options options;
     int batches;    /* in an update, of all ranks */
-    int64_t pieces; /* the most tokens in a micro-batch, or 0 */
+    int64_t pieces; /* the most tokens in a piece, or 0 */
     int failing;    /* the update in which this rank has no batches; 0 for none */
     uint64_t seed;  /* of the model */
     seat seat;      /* the communicator, or none */
